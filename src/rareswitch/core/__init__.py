@@ -1,0 +1,1 @@
+"""The mathematics of the paper: arrays in, arrays out, and nothing but NumPy."""

@@ -1,0 +1,85 @@
+"""What an argument must be: one sentence naming it, what came and what is allowed."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool]
+
+
+def whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """Return value as an int in [least, most]."""
+    allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, {allowed}; got {value!r}")
+    if value < least or (most is not None and value > most):
+        raise ValueError(f"{name} must be {allowed}; got {value}")
+    return int(value)
+
+
+def real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> float:
+    """Return value as a finite float within the given open (above, below) or closed ends."""
+    ends = [("above", above), ("at least", least), ("below", below), ("at most", most)]
+    allowed = " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
+    allowed = f"a finite number {allowed}".rstrip()
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {allowed}; got {value!r}")
+    number = float(value)
+    if (
+        not math.isfinite(number)
+        or (above is not None and number <= above)
+        or (least is not None and number < least)
+        or (below is not None and number >= below)
+        or (most is not None and number > most)
+    ):
+        raise ValueError(f"{name} must be {allowed}; got {value}")
+    return number
+
+
+def floats(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
+    """Return value as a read-only, finite float64 array; a str in shape stands for any size."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers; {error}") from None
+    fits = array.ndim == len(shape) and all(
+        isinstance(want, str) or have == want
+        for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+        raise ValueError(f"{name} must have shape {wanted}; got {array.shape}")
+    if not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite; got {array[place]} at index {place}")
+    return frozen(array)
+
+
+def frozen(array: Floats) -> Floats:
+    """Return a read-only array that nobody else can write to: a copy unless it already is one."""
+    owner = array if array.base is None else array.base
+    shared = not isinstance(owner, np.ndarray) or owner.flags.writeable
+    if shared or array.flags.writeable or not array.flags.c_contiguous:
+        array = np.array(array, order="C")
+        array.flags.writeable = False
+    return array
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Return value if it is one of the allowed words."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+    return str(value)

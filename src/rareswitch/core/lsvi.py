@@ -1,0 +1,102 @@
+"""Least-squares value iteration with optimism: the backward pass shared by all three algorithms.
+
+w_h `weights`, Λ_h `gram`, β `beta`, Γ_h the bonus β·‖φ‖_{Λ⁻¹}.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, Ints
+from rareswitch.core.gram import Gram
+from rareswitch.core.history import History
+from rareswitch.core.policy import Policy, best_rows, optimistic_values
+from rareswitch.core.tally import Tally
+
+
+def backward(
+    gram: Gram, reward_sums: Floats, next_value_sums: Callable[[int, Floats], Floats]
+) -> Floats:
+    """Return w (..., H, d) by ridge regression from the last stage to the first (lines 6–8).
+
+    `next_value_sums(h, w)` is Σ_τ φ_τ·max_a Q_{h+1}(s', a) with Q_{h+1} made of the weights w.
+    """
+    weights = np.empty_like(reward_sums)
+    horizon = reward_sums.shape[-2]
+    for h in reversed(range(horizon)):
+        target = reward_sums[..., h, :]
+        if h + 1 < horizon:  # Q_{H+1} = 0 (line 5)
+            target = target + next_value_sums(h, weights[..., h + 1, :])
+        weights[..., h, :] = gram.solve(h, target)  # w_h = Λ_h⁻¹ Σ φ·[r + max_a Q_{h+1}]
+    return weights
+
+
+def fit(
+    gram: Gram,
+    history: History,
+    *,
+    beta: float,
+    clip: bool = True,
+    directions: Floats | None = None,
+    version: int = 1,
+) -> Policy:
+    """Return the optimistic policy of everything in the history (Alg. 1, lines 5–10)."""
+    horizon = gram.whitener.shape[0]
+
+    def next_value_sums(h: int, weights: Floats) -> Floats:
+        whitener_t = gram.whitener[h + 1].T
+        cap = float(horizon - h - 1) if clip else None
+
+        def q_values(rows: Floats) -> Floats:
+            whitened = rows @ whitener_t
+            norms = np.vecdot(whitened, whitened)
+            return optimistic_values(rows @ weights, norms, beta=beta, cap=cap)
+
+        return history.next_value_sums(h, q_values)
+
+    return Policy(
+        weights=backward(gram, history.reward_sums, next_value_sums),
+        whitener=gram.whitener,
+        beta=beta,
+        directions=directions,
+        clip=clip,
+        version=version,
+    )
+
+
+def fit_finite(
+    gram: Gram,
+    tally: Tally,
+    *,
+    beta: float,
+    clip: bool = True,
+    directions: Floats | None = None,
+) -> tuple[Floats, Floats, Ints]:
+    """Return (weights, values, choices) of R runs at once on a finite space.
+
+    The same pass as `fit` on sufficient statistics: weights (R, H, d), the optimistic value
+    (R, H, S) of every state and the catalogue row (R, H, S) of its greedy action. `gram` watches
+    the catalogue of the tally's space; `directions` is (R, H, d).
+    """
+    runs, horizon, _ = tally.reward_sums.shape
+    space = tally.space
+    values = np.empty((runs, horizon, space.states))
+    choices = np.empty((runs, horizon, space.states), np.int64)
+
+    def plan(h: int, weights: Floats) -> None:
+        q_values = optimistic_values(
+            np.matvec(space.rows, weights),
+            gram.watched[:, h],
+            beta=beta,
+            cap=float(horizon - h) if clip else None,
+        )
+        direction = None if directions is None else directions[:, h]
+        values[:, h], choices[:, h] = best_rows(q_values, space.starts, space.rows, direction)
+
+    def next_value_sums(h: int, weights: Floats) -> Floats:
+        plan(h + 1, weights)
+        return np.vecmat(values[:, h + 1], tally.feature_sums[:, h])
+
+    weights = backward(gram, tally.reward_sums, next_value_sums)
+    plan(0, weights[:, 0])
+    return weights, values, choices

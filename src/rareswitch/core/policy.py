@@ -1,0 +1,147 @@
+"""The frozen policy of one fit: Q_h(φ) = min{φᵀw_h + β‖W_hφ‖, H−h}⁺ and its greedy action.
+
+Letters: w_h `weights`, W_h `whitener` (WᵀW = Λ_h⁻¹), β `beta`, z_h `directions`. Stages are
+counted from 0, so the cap at stage h is H−h.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rareswitch.core import codec
+from rareswitch.core.arguments import Floats, Ints, floats, real, whole
+
+# Values closer than this are equal; results then do not hang on the last bit of a BLAS.
+TIE_TOLERANCE = 1e-9
+
+
+def optimistic_values(
+    means: Floats, squared_norms: Floats, *, beta: float, cap: float | None
+) -> Floats:
+    """Return min{φᵀw + β·‖φ‖_{Λ⁻¹}, cap}⁺ (Alg. 1, lines 9–10), or without the clip if cap is None.
+
+    Works in place on neither argument; `squared_norms` may be negative by rounding only.
+    """
+    values = np.maximum(squared_norms, 0.0)
+    np.sqrt(values, out=values)
+    values *= beta
+    values += means
+    return values if cap is None else np.clip(values, 0.0, cap, out=values)
+
+
+def best_rows(
+    values: Floats, starts: Ints, rows: Floats, directions: Floats | None
+) -> tuple[Floats, Ints]:
+    """Return the maximum of each segment of values and the row that attains it.
+
+    `values` is (R, N), in segments that begin at `starts` (S,), and the results are (R, S). Among
+    the rows (N, d) within TIE_TOLERANCE of the maximum, the one furthest along the run's direction
+    (R, d) wins, then the lowest index; without directions, the lowest index.
+    """
+    runs, size = values.shape
+    top = np.maximum.reduceat(values, starts, axis=1)  # (R, S)
+    lengths = np.diff(starts, append=size)
+    tied = np.flatnonzero(values >= np.repeat(top - TIE_TOLERANCE, lengths, axis=1))
+    segments = (np.arange(runs)[:, None] * size + starts).ravel()
+    first = np.searchsorted(tied, segments)  # where each segment's ties begin
+    if directions is not None and tied.size > segments.size:
+        run, row = np.divmod(tied, size)
+        along = np.vecdot(rows[row], directions[run])
+        furthest = np.maximum.reduceat(along, first)
+        tied = tied[along == np.repeat(furthest, np.diff(first, append=tied.size))]
+        first = np.searchsorted(tied, segments)
+    return top, (tied[first] % size).reshape(top.shape)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Policy:
+    """One deployed policy. Nothing that a learner does later changes it.
+
+    `version` counts the fits of its learner from 1 (0: recommended, not deployed). `directions`
+    (H, d) breaks ties; None stands for the lowest index. `clip=False` leaves Q unclipped.
+
+    >>> rows = np.eye(2)
+    >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
+    >>> policy.q_values(0, rows), policy.act(0, rows), policy.value(0, rows)
+    (array([0.45, 0.75]), 1, 0.75)
+    >>> Policy.from_bytes(policy.to_bytes()).digest == policy.digest
+    True
+    """
+
+    weights: Floats
+    whitener: Floats
+    beta: float
+    directions: Floats | None = None
+    clip: bool = True
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        weights = floats("weights", self.weights, ("H", "d"))
+        shape = weights.shape
+        object.__setattr__(self, "weights", weights)
+        whitener = floats("whitener", self.whitener, (*shape, shape[1]))
+        object.__setattr__(self, "whitener", whitener)
+        if self.directions is not None:
+            object.__setattr__(self, "directions", floats("directions", self.directions, shape))
+        object.__setattr__(self, "beta", real("beta", self.beta, least=0.0))
+        object.__setattr__(self, "version", whole("version", self.version, least=0))
+
+    @property
+    def horizon(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def dim(self) -> int:
+        return self.weights.shape[1]
+
+    def q_values(self, h: int, features: Floats) -> Floats:
+        """Return the optimistic value of each feasible action, features (A, d) to (A,)."""
+        return self._q_values(h, self._feasible(h, features))
+
+    def act(self, h: int, features: Floats) -> int:
+        """Return the greedy action as an index into the rows of features (A, d)."""
+        rows = self._feasible(h, features)
+        direction = None if self.directions is None else self.directions[h][None]
+        _, best = best_rows(self._q_values(h, rows)[None], np.zeros(1, np.int64), rows, direction)
+        return int(best[0, 0])
+
+    def value(self, h: int, features: Floats) -> float:
+        """Return the optimistic value of the state whose feasible actions have these features."""
+        return float(self.q_values(h, features).max())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of `to_bytes()`, in hexadecimal."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """Return the policy in the format of `core/codec.py`."""
+        arrays = {"weights": self.weights, "whitener": self.whitener}
+        if self.directions is not None:
+            arrays["directions"] = self.directions
+        meta = {"beta": self.beta, "clip": self.clip, "version": self.version}
+        return codec.pack("policy", meta, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Policy":
+        """Return the policy that `to_bytes` wrote; bytes that were altered are refused."""
+        meta, arrays = codec.unpack("policy", data)
+        return cls(**meta, **arrays)
+
+    def _q_values(self, h: int, rows: Floats) -> Floats:
+        whitened = rows @ self.whitener[h].T
+        return optimistic_values(
+            rows @ self.weights[h],
+            np.vecdot(whitened, whitened),
+            beta=self.beta,
+            cap=float(self.horizon - h) if self.clip else None,
+        )
+
+    def _feasible(self, h: int, features: Floats) -> Floats:
+        whole("h", h, least=0, most=self.horizon - 1)
+        rows = floats("features", features, ("A", self.dim))
+        if not len(rows):
+            raise ValueError("features must have at least one row; got an empty feasible set")
+        return rows

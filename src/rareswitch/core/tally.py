@@ -1,0 +1,52 @@
+"""Finite spaces: the catalogue of feature rows, and the sufficient statistics of many runs.
+
+With S states the target of Alg. 1, line 8 is Σ_τ r_τφ_τ + Σ_s F_s V(s), F_s = Σ_{τ: s'_τ=s} φ_τ, so a
+fit needs R·H·(S+1)·d numbers whatever the number of episodes.
+"""
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, Ints
+
+
+class FiniteSpace:
+    """The distinct feature rows of each state, end to end.
+
+    `features` is (S, A, d); `feasible` (S, A) marks the actions that each state allows. Rows
+    (N, d) of state s begin at `starts[s]`, and row n stands for the action `actions[n]`, the
+    lowest of those that share its features.
+    """
+
+    def __init__(self, features: Floats, feasible: np.ndarray[tuple[int, int], np.dtype[np.bool]]):
+        rows, actions, lengths = [], [], []
+        for state_features, allowed in zip(features, feasible, strict=True):
+            candidates = np.flatnonzero(allowed)
+            _, first = np.unique(state_features[candidates], axis=0, return_index=True)
+            kept = candidates[np.sort(first)]
+            rows.append(state_features[kept])
+            actions.append(kept)
+            lengths.append(len(kept))
+        self.states = len(lengths)
+        self.rows: Floats = np.concatenate(rows)
+        self.actions: Ints = np.concatenate(actions)
+        self.starts: Ints = np.cumsum(lengths) - lengths
+
+
+class Tally:
+    """Σ rφ (R, H, d) and Σφ for each next state (R, H, S, d), of R runs that share a space."""
+
+    def __init__(self, space: FiniteSpace, runs: int, horizon: int) -> None:
+        dim = space.rows.shape[1]
+        self.space = space
+        self.reward_sums: Floats = np.zeros((runs, horizon, dim))
+        self.feature_sums: Floats = np.zeros((runs, horizon, space.states, dim))
+
+    def absorb(self, transitions: Floats, features: Floats, rewards: Floats) -> None:
+        """Add episodes played under one policy for each run.
+
+        `transitions` (R, H, S, S) counts moves from state to state; `features` (R, H, S, d) and
+        `rewards` (R, H, S) are those of the action that the policy takes in each state.
+        """
+        visits = transitions.sum(axis=-1)
+        self.reward_sums += np.vecmat(visits * rewards, features)
+        self.feature_sums += transitions.mT @ features

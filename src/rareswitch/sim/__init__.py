@@ -1,0 +1,1 @@
+"""Worlds that are known exactly, and learners played on them."""

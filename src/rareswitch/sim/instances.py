@@ -1,0 +1,157 @@
+"""The worlds of the paper, and two general families.
+
+Every instance is drawn from its round's own stream: the same seed gives the same world to every
+algorithm.
+"""
+
+from itertools import product
+
+import numpy as np
+
+from rareswitch.core.arguments import Ints, one_of, real, whole
+from rareswitch.core.streams import Seed, Stream, generator
+from rareswitch.sim.linear_mdp import FiniteLinearMDP
+from rareswitch.sim.mdp import FiniteMDP
+
+READINGS = ("completed", "padded", "compact")
+
+
+def hard_to_learn(
+    *,
+    d: int = 13,
+    horizon: int = 10,
+    delta: float = 0.35,
+    seed: Seed = 0,
+    reading: str = "completed",
+    normalized: bool = False,
+) -> FiniteLinearMDP:
+    """Return Example 1: two states, 2^{d−3} actions, reward 1 in state 1.
+
+    From state 0 action a reaches state 1 with probability δ + ⟨a, γ_h⟩; γ_h is hidden, with
+    uniform signs. The printed dimensions disagree, so there are three readings: `completed` (every
+    action completed by a constant 1; γ_h has d−2 entries), `padded` (γ_h cut to d−3 entries, φ
+    padded with a zero) and `compact` (γ_h with d−3 entries of size δ/(d−3), φ in R^{d−1}).
+    `normalized` rescales coordinates so that ‖φ‖ ≤ 1 and ‖θ‖ ≤ √d hold; P and r stay the same.
+    """
+    whole("d", d, least=4, most=20)
+    whole("horizon", horizon, least=1)
+    one_of("reading", reading, READINGS)
+    if not 0.0 < real("delta", delta) < 0.5:
+        raise ValueError(
+            f"delta must be above 0 and below 0.5 (θ is singular at 0.5, where P(1|0, a) reaches "
+            f"1); got {delta}"
+        )
+    actions = np.array(list(product((-1.0, 1.0), repeat=d - 3)))  # (A, d−3)
+    if reading == "completed":
+        actions = np.column_stack([actions, np.ones(len(actions))])
+    signs = 2.0 * generator(seed, Stream.INSTANCE).integers(0, 2, (horizon, d - 2)) - 1.0
+    block = actions.shape[1]
+    gamma = signs[:, :block] * delta / (block if reading == "compact" else d - 2)
+    if reading == "padded":
+        actions, gamma = (np.column_stack([a, np.zeros(len(a))]) for a in (actions, gamma))
+    width = actions.shape[1]
+    dim = width + 2
+
+    features = np.zeros((2, len(actions), dim))
+    features[0, :, :width] = -actions
+    features[0, :, width:] = 1.0 - delta, delta
+    features[1, :, width:] = delta, 1.0 - delta
+    mu = np.zeros((horizon, 2, dim))
+    mu[:, 0, :width], mu[:, 1, :width] = gamma, -gamma
+    mu[:, 0, width], mu[:, 1, width + 1] = 1.0, 1.0
+    theta = np.zeros((horizon, dim))
+    theta[:, width:] = np.array([-delta, 1.0 - delta]) / (1.0 - 2.0 * delta)
+
+    if normalized:
+        last_square = (theta[0] ** 2).sum() / dim  # c²
+        rest = 1.0 - last_square * (delta**2 + (1.0 - delta) ** 2)
+        if rest <= 0.0:
+            raise ValueError(f"delta must be further below 0.5 for a normalized instance; got {delta}")
+        scale = np.full(dim, np.sqrt(last_square))
+        scale[:width] = np.sqrt(rest / block)  # α
+        features, mu, theta = features * scale, mu / scale, theta / scale
+    return FiniteLinearMDP(features, mu, theta)
+
+
+def misspecified(mdp: FiniteMDP, *, zeta: float, seed: Seed = 0) -> FiniteMDP:
+    """Return the world with state 0 corrupted: P(·|0,a) ← (1−f(a))·P(·|0,a) + f(a)·1{· = g(a)}.
+
+    f(a) is uniform on [0, ζ] and g(a) uniform over states, drawn once for each action.
+    """
+    real("zeta", zeta, least=0.0, below=1.0)
+    rng = generator(seed, Stream.CORRUPTION)
+    actions = mdp.features.shape[1]
+    f = zeta * rng.random(actions)
+    g = rng.integers(0, mdp.states, actions)
+    transitions = mdp.transitions.copy()
+    transitions[:, 0] *= (1.0 - f)[:, None]
+    transitions[:, 0, np.arange(actions), g] += f
+    return FiniteMDP(
+        features=mdp.features, transitions=transitions, rewards=mdp.rewards, feasible=mdp.feasible
+    )
+
+
+def lower_bound(
+    *,
+    states: int,
+    horizon: int,
+    seed: Seed = 0,
+    right_actions: Ints | None = None,
+    normalized: bool = False,
+) -> FiniteLinearMDP:
+    """Return a member of Theorem 3's family: the right action keeps x_j, the other falls to x_0.
+
+    `states` is the number d of rewarding states x_1 … x_d (state 0 is x_0, absorbing, worth
+    nothing); features are in R^{2d+1}. `right_actions` (H, d) holds the index of b_{h,j}, by
+    default drawn at random. `normalized` gives ‖φ‖ ≤ 1 instead of √2, with the same P and r.
+    """
+    d = whole("states", states, least=1)
+    whole("horizon", horizon, least=1)
+    if right_actions is None:
+        right_actions = generator(seed, Stream.INSTANCE).integers(0, 2, (horizon, d))
+    right_actions = np.asarray(right_actions)
+    if right_actions.shape != (horizon, d) or not np.isin(right_actions, (0, 1)).all():
+        raise ValueError(f"right_actions must be 0 or 1 with shape {(horizon, d)}")
+    dim = 2 * d + 1
+    block = np.eye(2 * d).reshape(d, 2, 2 * d)  # one coordinate for each (x_j, action)
+    features = np.zeros((d + 1, 2, dim))
+    features[:, :, 0] = 1.0
+    features[1:, :, 1:] = block
+    right = block[np.arange(d), right_actions]  # (H, d, 2d)
+    mu = np.zeros((horizon, d + 1, dim))
+    mu[:, 0, 0] = 1.0
+    mu[:, 0, 1:] = -right.sum(axis=1)
+    mu[:, 1:, 1:] = right
+    theta = np.ones((horizon, dim))
+    theta[:, 0] = 0.0
+    if normalized:
+        scale = np.full(dim, np.sqrt(2 * d / dim))
+        scale[0] = np.sqrt(1 / dim)
+        features, mu, theta = features * scale, mu / scale, theta / scale
+    return FiniteLinearMDP(features, mu, theta)
+
+
+def random_linear(
+    *, states: int, actions: int, d: int, horizon: int, seed: Seed = 0
+) -> FiniteLinearMDP:
+    """Return a random linear MDP with features, and each coordinate's measure, on the simplex."""
+    whole("states", states, least=1)
+    whole("actions", actions, least=1)
+    whole("d", d, least=1)
+    whole("horizon", horizon, least=1)
+    rng = generator(seed, Stream.INSTANCE)
+    features = rng.dirichlet(np.ones(d), (states, actions))
+    mu = rng.dirichlet(np.ones(states), (horizon, d)).transpose(0, 2, 1)
+    return FiniteLinearMDP(features, mu, rng.random((horizon, d)))
+
+
+def tabular(*, states: int, actions: int, horizon: int, seed: Seed = 0) -> FiniteLinearMDP:
+    """Return a random tabular MDP as a linear one: one-hot features, d = S·A."""
+    whole("states", states, least=1)
+    whole("actions", actions, least=1)
+    whole("horizon", horizon, least=1)
+    d = states * actions
+    rng = generator(seed, Stream.INSTANCE)
+    features = np.eye(d).reshape(states, actions, d)
+    mu = rng.dirichlet(np.ones(states), (horizon, d)).transpose(0, 2, 1)
+    return FiniteLinearMDP(features, mu, rng.random((horizon, d)))

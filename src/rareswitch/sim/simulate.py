@@ -1,0 +1,393 @@
+"""Play a schedule on known worlds: exact regret, updates and switches.
+
+Regret is V*₁(s₁) − V₁^π(s₁) by policy evaluation, never from sampled returns. Many runs on worlds
+with the same features step together: each is fitted, plays until its next switch is due, and is
+fitted again, whatever its episode. A run alone gives the same numbers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rareswitch.core.arguments import Bools, Floats, Ints, floats, one_of, real, whole
+from rareswitch.core.gram import Gram
+from rareswitch.core.learner import TIES
+from rareswitch.core.lsvi import fit_finite
+from rareswitch.core.policy import Policy
+from rareswitch.core.schedule import Clock, Schedule
+from rareswitch.core.streams import Seed, Stream, generator
+from rareswitch.core.tally import Tally
+from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.rollout import first_due, logdet_growth, rollout
+
+# Most states visited in one rollout, over all runs: bounds the memory of looking ahead.
+CHUNK_CELLS = 2**22
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """What happened in K episodes of one run.
+
+    `update_episodes` are the episodes (counted from 1) before which a policy was fitted;
+    `plan_values` are the optimistic values V₁(s₁) of those fits. A fit that changes the action in
+    some (stage, state) is a switch; `local_switches` counts every such pair.
+    """
+
+    regret: Floats  # (K,)
+    states: Ints  # (K, H+1)
+    actions: Ints  # (K, H)
+    update_episodes: Ints
+    plan_values: Floats
+    switches: int
+    local_switches: int
+    policy: Policy | None  # the last one in force; None: uniformly random
+
+    @property
+    def updates(self) -> int:
+        return len(self.update_episodes)
+
+    @property
+    def average_regret(self) -> Floats:
+        """Regret(k)/k, as in the paper's figures."""
+        return np.cumsum(self.regret) / np.arange(1, len(self.regret) + 1)
+
+
+class Simulation:
+    """R runs of one schedule, advanced one deployment at a time by `step()`.
+
+    `runs()` may be called at any time and returns what has been played so far.
+    """
+
+    def __init__(
+        self,
+        worlds: Sequence[FiniteMDP],
+        schedule: Schedule,
+        *,
+        episodes: int,
+        seeds: Sequence[Seed],
+        beta: float = 1.0,
+        ridge: float = 1.0,
+        ties: str = "direction",
+        clip: bool = True,
+        initial_state: int | str | Ints = 0,
+        noise: Floats | None = None,
+    ) -> None:
+        first = worlds[0]
+        for world in worlds[1:]:
+            if not (
+                world.horizon == first.horizon
+                and np.array_equal(world.features, first.features)
+                and np.array_equal(world.feasible, first.feasible)
+            ):
+                raise ValueError("worlds stepped together must share features and horizon")
+        self.schedule = schedule
+        self.episodes = whole("episodes", episodes, least=1)
+        self.beta = real("beta", beta, least=0.0)
+        one_of("ties", ties, TIES)
+        self.clip = clip
+        runs, horizon, states = len(worlds), first.horizon, first.states
+        self._space = first.space
+        self._transitions = np.stack([world.transitions for world in worlds])
+        self._rewards = np.stack([world.rewards for world in worlds])
+        self._optimal = np.stack([world.optimal_values()[0] for world in worlds])  # (R, S)
+        self._initial = np.stack(
+            [initial_states(initial_state, states, self.episodes, seed) for seed in seeds]
+        )
+        self._noise = np.stack([noise_of(noise, self.episodes, horizon, seed) for seed in seeds])
+        self._ties = [generator(s, Stream.TIES) for s in seeds] if ties == "direction" else None
+        ridge = real("ridge", ridge, above=0.0)
+        self.gram = Gram((runs, horizon), first.dim, ridge, watch=self._space.rows)
+        self._tally = Tally(self._space, runs, horizon)
+        self.episode = np.ones(runs, np.int64)  # the next to be played
+        self._segment = np.ones(runs, np.int64)  # length of the last one
+        self._policy_actions = np.zeros((runs, horizon, states), np.int64)
+        self.weights = np.zeros((runs, horizon, first.dim))
+        self.whitener = np.zeros_like(self.gram.whitener)
+        self._directions = np.zeros_like(self.weights)
+        self._switches = np.zeros(runs, np.int64)
+        self._local_switches = np.zeros(runs, np.int64)
+        self._updates: list[list[int]] = [[] for _ in range(runs)]
+        self._plan_values: list[list[float]] = [[] for _ in range(runs)]
+        self._regret = np.zeros((runs, self.episodes))
+        self._states = np.zeros((runs, self.episodes, horizon + 1), np.int32)
+        self._actions = np.zeros((runs, self.episodes, horizon), np.int32)
+
+    @property
+    def live(self) -> Bools:
+        """Which runs have episodes left to play (R,)."""
+        return self.episode <= self.episodes
+
+    @property
+    def done(self) -> bool:
+        return not self.live.any()
+
+    def step(self) -> None:
+        """Fit a policy for every run and play it until the next switch is due."""
+        self._fit()
+        self._play()
+
+    def runs(self) -> list[Run]:
+        """Return each run up to the episode it has reached."""
+        return [self._run(r) for r in range(len(self.episode))]
+
+    def _fit(self) -> None:
+        live = self.live
+        if self._ties is not None:
+            for r in np.flatnonzero(live):
+                self._directions[r] = self._ties[r].standard_normal(self._directions.shape[1:])
+        weights, self.values, choices = fit_finite(
+            self.gram,
+            self._tally,
+            beta=self.beta,
+            clip=self.clip,
+            directions=None if self._ties is None else self._directions,
+        )
+        self.weights[live] = weights[live]
+        self.whitener[live] = self.gram.whitener[live]
+        actions = self._space.actions[choices]
+        changed = (actions != self._policy_actions).sum(axis=(1, 2))
+        for r in np.flatnonzero(live):
+            first = not self._updates[r]
+            self._switches[r] += 0 if first else changed[r] > 0
+            self._local_switches[r] += 0 if first else changed[r]
+            k = int(self.episode[r])
+            self._updates[r].append(k)
+            self._plan_values[r].append(float(self.values[r, 0, self._initial[r, k - 1]]))
+        self._policy_actions = actions
+        run, stage, state = np.ogrid[tuple(map(slice, actions.shape))]
+        self._policy_transitions = self._transitions[run, stage, state, actions]  # (R, H, S, S)
+        self._policy_rewards = self._rewards[run, stage, state, actions]  # (R, H, S)
+        self._policy_features = self._space.rows[choices]  # (R, H, S, d)
+        value = np.zeros_like(self._optimal)
+        for h in reversed(range(actions.shape[1])):
+            value = self._policy_rewards[:, h] + np.matvec(self._policy_transitions[:, h], value)
+        self._gap = self._optimal - value  # V*₁ − V₁^π at every state (R, S)
+
+    def _play(self) -> None:
+        """Roll out, find where each run must switch, record up to there and absorb it."""
+        runs, horizon, states = self._policy_actions.shape
+        cdf = self._policy_transitions.cumsum(axis=-1)
+        whitened = self._policy_features @ self.gram.whitener.mT
+        transitions = np.zeros((runs, horizon, states, states))
+        began = self.episode.copy()
+        playing = self.live
+        look_ahead = self._look_ahead()
+        most = max(1, CHUNK_CELLS // (runs * horizon * states))
+        while playing.any():
+            length = int(min(look_ahead, most, (self.episodes + 1 - self.episode[playing]).max()))
+            offsets = self.episode[:, None] - 1 + np.arange(length)  # (R, L), counted from 0
+            index = np.minimum(offsets, self.episodes - 1)
+            run = np.arange(runs)[:, None]
+            initial = self._initial[run, index]
+            chunk = rollout(cdf, initial, self._noise[run, index])
+            taken = np.where(playing, np.minimum(length, self.episodes + 1 - self.episode), 0)
+            for r in np.flatnonzero(playing):
+                visits = transitions[r].sum(axis=-1)
+                taken[r], due = self._accepted(r, chunk[r, : taken[r]], whitened[r], visits)
+                playing[r] = not due and self.episode[r] + taken[r] <= self.episodes
+            kept = np.arange(length) < taken[:, None]
+            self._record(kept, offsets, initial, chunk)
+            transitions += _count_transitions(chunk, kept, states)
+            self.episode += taken
+            look_ahead *= 2
+        self._segment = self.episode - began
+        self._absorb(transitions, began)
+
+    def _look_ahead(self) -> int:
+        """Return how many episodes to roll out: up to the next date, or twice the last segment."""
+        live = self.live
+        upcoming = getattr(self.schedule, "upcoming", None)
+        if upcoming is None:
+            return 2 * int(self._segment[live].max())
+        k = int(self.episode[live].max())
+        return (upcoming(k) or self.episodes + 1) - k
+
+    def _accepted(
+        self, r: int, states: Ints, whitened: Floats, visits: Floats
+    ) -> tuple[int, bool]:
+        """Return how many of the rolled-out episodes come before a switch, and if it is due."""
+        start = int(self.episode[r]) + 1  # the first episode before which the rule is asked
+        stop = start + len(states)
+        upcoming = getattr(self.schedule, "upcoming", None)
+        if upcoming is not None:
+            date = upcoming(start - 1)
+            due = date is not None and date < stop
+            return (date - start + 1 if due else len(states)), due
+        seen = visits + np.cumsum(states[:, :-1, None] == np.arange(visits.shape[1]), axis=0)
+        deployed = self.gram.logdet[r]
+
+        def clock_at(k: int) -> Clock:
+            logdet = deployed + logdet_growth(whitened, seen[k - start])
+            return Clock(episode=k, logdet=logdet, logdet_deployed=deployed)
+
+        k = first_due(self.schedule, clock_at, start, stop)
+        return min(k - start + 1, len(states)), k < stop
+
+    def _record(self, kept: Bools, offsets: Ints, initial: Ints, chunk: Ints) -> None:
+        run, step = np.nonzero(kept)
+        k = offsets[run, step]
+        played = chunk[run, step]  # (n, H+1)
+        self._regret[run, k] = self._gap[run, initial[run, step]]
+        self._states[run, k] = played
+        stage = np.arange(played.shape[1] - 1)
+        self._actions[run, k] = self._policy_actions[run[:, None], stage, played[:, :-1]]
+
+    def _absorb(self, transitions: Floats, began: Ints) -> None:
+        self._tally.absorb(transitions, self._policy_features, self._policy_rewards)
+        states = transitions.shape[-1]
+        longest = int(self._segment.max())
+        if longest < states:  # episode by episode
+            run, stage = np.ogrid[: transitions.shape[0], : transitions.shape[1]]
+            for j in range(longest):
+                visited = self._states[run, np.minimum(began + j, self.episodes)[:, None] - 1, stage]
+                features = self._policy_features[run, stage, visited]
+                happened = np.broadcast_to((j < self._segment)[:, None], visited.shape)
+                self.gram.absorb(features, happened.astype(np.float64))
+        else:  # all visits of a state in one go
+            visits = transitions.sum(axis=-1)
+            for s in np.flatnonzero(visits.any(axis=(0, 1))):
+                self.gram.absorb(self._policy_features[:, :, s], visits[:, :, s])
+
+    def _run(self, r: int) -> Run:
+        played = int(self.episode[r]) - 1
+        policy = None
+        if self._updates[r]:
+            policy = Policy(
+                weights=self.weights[r],
+                whitener=self.whitener[r],
+                beta=self.beta,
+                directions=None if self._ties is None else self._directions[r],
+                clip=self.clip,
+                version=len(self._updates[r]),
+            )
+        return Run(
+            regret=self._regret[r, :played].copy(),
+            states=self._states[r, :played].astype(np.int64),
+            actions=self._actions[r, :played].astype(np.int64),
+            update_episodes=np.array(self._updates[r], np.int64),
+            plan_values=np.array(self._plan_values[r]),
+            switches=int(self._switches[r]),
+            local_switches=int(self._local_switches[r]),
+            policy=policy,
+        )
+
+
+def simulate(
+    mdp: FiniteMDP,
+    schedule: Schedule,
+    *,
+    episodes: int,
+    beta: float = 1.0,
+    ridge: float = 1.0,
+    ties: str = "direction",
+    clip: bool = True,
+    seed: Seed = 0,
+    initial_state: int | str | Ints = 0,
+    noise: Floats | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Play one learner with that schedule for K episodes on a known world.
+
+    `initial_state` is a state, one for each episode (K,), or "uniform". `noise` (K, H) are the
+    uniforms that decide the next states, by default drawn from the seed. `progress` is called
+    with the number of episodes played after each deployment.
+
+    >>> from rareswitch import DeterminantGrowth, instances
+    >>> world = instances.hard_to_learn(d=5, horizon=4)
+    >>> run = simulate(world, DeterminantGrowth(eta=2.0), episodes=200)
+    >>> run.updates, run.switches, run.regret.shape
+    (27, 22, (200,))
+    """
+    simulation = Simulation(
+        [mdp],
+        schedule,
+        episodes=episodes,
+        seeds=[seed],
+        beta=beta,
+        ridge=ridge,
+        ties=ties,
+        clip=clip,
+        initial_state=initial_state,
+        noise=noise,
+    )
+    while not simulation.done:
+        simulation.step()
+        if progress is not None:
+            progress(int(simulation.episode[0]) - 1)
+    return simulation.runs()[0]
+
+
+def simulate_random(
+    mdp: FiniteMDP,
+    *,
+    episodes: int,
+    seed: Seed = 0,
+    initial_state: int | str | Ints = 0,
+) -> Run:
+    """Play the uniformly random policy: its regret is the same in every episode from one state."""
+    episodes = whole("episodes", episodes, least=1)
+    initial = initial_states(initial_state, mdp.states, episodes, seed)
+    gap = mdp.optimal_values()[0] - mdp.random_values()[0]
+    rng = generator(seed, Stream.TIES)
+    noise = noise_of(None, episodes, mdp.horizon, seed)
+    cdf = mdp.transitions.cumsum(axis=-1)[..., :-1]
+    options = [np.flatnonzero(allowed) for allowed in mdp.feasible]
+    counts = np.array([len(o) for o in options])
+    padded = np.zeros(mdp.feasible.shape, np.int64)
+    for state, option in enumerate(options):
+        padded[state, : len(option)] = option
+    states = np.empty((episodes, mdp.horizon + 1), np.int64)
+    actions = np.empty((episodes, mdp.horizon), np.int64)
+    states[:, 0] = initial
+    for h in range(mdp.horizon):
+        pick = (rng.random(episodes) * counts[states[:, h]]).astype(np.int64)
+        actions[:, h] = padded[states[:, h], pick]
+        passed = cdf[h, states[:, h], actions[:, h]] <= noise[:, h, None]
+        states[:, h + 1] = passed.sum(axis=-1)
+    return Run(
+        regret=gap[initial],
+        states=states,
+        actions=actions,
+        update_episodes=np.zeros(0, np.int64),
+        plan_values=np.zeros(0),
+        switches=0,
+        local_switches=0,
+        policy=None,
+    )
+
+
+def initial_states(choice: int | str | Ints, states: int, episodes: int, seed: Seed) -> Ints:
+    """Return the initial state of every episode (K,)."""
+    if isinstance(choice, str):
+        one_of("initial_state", choice, ("uniform",))
+        return generator(seed, Stream.INITIAL).integers(0, states, episodes)
+    initial = np.asarray(choice)
+    if initial.dtype.kind != "i" or initial.shape not in ((), (episodes,)):
+        raise ValueError(
+            f'initial_state must be a state, {episodes} of them or "uniform"; got {choice!r}'
+        )
+    if initial.min() < 0 or initial.max() >= states:
+        raise ValueError(f"initial_state must be from 0 to {states - 1}; got {choice!r}")
+    return np.broadcast_to(initial, episodes).astype(np.int64)
+
+
+def noise_of(given: Floats | None, episodes: int, horizon: int, seed: Seed) -> Floats:
+    """Return the uniforms (K, H) that decide the next states."""
+    if given is None:
+        return generator(seed, Stream.NOISE).random((episodes, horizon))
+    noise = floats("noise", given, (episodes, horizon))
+    if noise.min() < 0.0 or noise.max() >= 1.0:
+        raise ValueError(f"noise must lie in [0, 1); got {noise.min()} … {noise.max()}")
+    return noise
+
+
+def _count_transitions(chunk: Ints, kept: Bools, states: int) -> Floats:
+    """Count the moves (R, H, S, S) of the kept episodes of a chunk (R, L, H+1)."""
+    runs, _, width = chunk.shape
+    shape = (runs, width - 1, states, states)
+    run, step = np.nonzero(kept)
+    played = chunk[run, step]
+    cells = ((run[:, None] * (width - 1) + np.arange(width - 1)) * states + played[:, :-1]) * states
+    cells += played[:, 1:]
+    return np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(float)
