@@ -18,8 +18,8 @@ RECOMPUTE_EVERY = 64
 class Gram:
     """Gram matrices (..., H, d, d) in square-root form, growing by one feature each at a time.
 
-    `watch` is a fixed catalogue of feature rows (N, d) whose squared norms φᵀΛ⁻¹φ are kept current
-    in `watched` (..., H, N) at O(N·d) per update instead of O(N·d²).
+    `watch` is a fixed catalogue of features, in columns (d, N), whose squared norms φᵀΛ⁻¹φ are kept
+    current in `watched` (..., H, N) at O(N·d) per update instead of O(N·d²).
     """
 
     def __init__(
@@ -49,17 +49,16 @@ class Gram:
         if self._watch is not None:
             self._absorbed += 1
             if self._absorbed % RECOMPUTE_EVERY:
-                change = direction @ self._watch.T
+                change = (np.sqrt(shrink)[..., None] * direction) @ self._watch
                 change *= change
-                change *= shrink[..., None]
                 self.watched -= change
             else:
                 self.watched = self.squared_norms(self._watch)
 
-    def squared_norms(self, rows: Floats) -> Floats:
-        """Return φᵀΛ⁻¹φ of each row (N, d) under every matrix: (..., H, N)."""
-        whitened = rows @ self.whitener.mT
-        return np.vecdot(whitened, whitened)
+    def squared_norms(self, columns: Floats) -> Floats:
+        """Return φᵀΛ⁻¹φ of each column (d, N) under every matrix: (..., H, N)."""
+        whitened = self.whitener @ columns
+        return np.square(whitened, out=whitened).sum(axis=-2)
 
     def solve(self, h: int, target: Floats) -> Floats:
         """Return Λ_h⁻¹·target for target (..., d)."""

@@ -10,7 +10,14 @@ import numpy as np
 from rareswitch.core.arguments import Floats, Ints
 from rareswitch.core.gram import Gram
 from rareswitch.core.history import History
-from rareswitch.core.policy import Policy, best_rows, optimistic_values
+from rareswitch.core.policy import (
+    TIE_TOLERANCE,
+    Policy,
+    best_rows,
+    bonuses,
+    clipped,
+    optimistic_values,
+)
 from rareswitch.core.tally import Tally
 
 
@@ -44,13 +51,9 @@ def fit(
     horizon = gram.whitener.shape[0]
 
     def next_value_sums(h: int, weights: Floats) -> Floats:
-        whitener_t = gram.whitener[h + 1].T
-        cap = float(horizon - h - 1) if clip else None
-
         def q_values(rows: Floats) -> Floats:
-            whitened = rows @ whitener_t
-            norms = np.vecdot(whitened, whitened)
-            return optimistic_values(rows @ weights, norms, beta=beta, cap=cap)
+            values = optimistic_values(rows, weights, gram.whitener[h + 1], beta)
+            return clipped(values, float(horizon - h - 1)) if clip else values
 
         return history.next_value_sums(h, q_values)
 
@@ -78,20 +81,17 @@ def fit_finite(
     (R, H, S) of every state and the catalogue row (R, H, S) of its greedy action. `gram` watches
     the catalogue of the tally's space; `directions` is (R, H, d).
     """
-    runs, horizon, _ = tally.reward_sums.shape
     space = tally.space
+    runs, horizon, dim = tally.reward_sums.shape
+    caps = np.arange(horizon, 0.0, -1.0) if clip else None
+    q_values = bonuses(gram.watched, beta)  # (R, H, N), the bonus first
     values = np.empty((runs, horizon, space.states))
-    choices = np.empty((runs, horizon, space.states), np.int64)
 
     def plan(h: int, weights: Floats) -> None:
-        q_values = optimistic_values(
-            np.matvec(space.rows, weights),
-            gram.watched[:, h],
-            beta=beta,
-            cap=float(horizon - h) if clip else None,
-        )
-        direction = None if directions is None else directions[:, h]
-        values[:, h], choices[:, h] = best_rows(q_values, space.starts, space.rows, direction)
+        q_values[:, h] += np.vecmat(weights, space.columns)
+        np.maximum.reduceat(q_values[:, h], space.starts, axis=1, out=values[:, h])
+        if caps is not None:
+            clipped(values[:, h], caps[h])
 
     def next_value_sums(h: int, weights: Floats) -> Floats:
         plan(h + 1, weights)
@@ -99,4 +99,13 @@ def fit_finite(
 
     weights = backward(gram, tally.reward_sums, next_value_sums)
     plan(0, weights[:, 0])
-    return weights, values, choices
+    # q_values stay unclipped: above the cap a row is tied with it, and where the best is 0 all are.
+    top = np.where(values > TIE_TOLERANCE, values, -np.inf) if clip else values
+    choices = best_rows(
+        q_values.reshape(runs * horizon, -1),
+        top.reshape(runs * horizon, -1),
+        space.starts,
+        space.rows,
+        None if directions is None else directions.reshape(runs * horizon, dim),
+    )
+    return weights, values, choices.reshape(values.shape)

@@ -17,42 +17,48 @@ from rareswitch.core.arguments import Floats, Ints, floats, real, whole
 TIE_TOLERANCE = 1e-9
 
 
-def optimistic_values(
-    means: Floats, squared_norms: Floats, *, beta: float, cap: float | None
-) -> Floats:
-    """Return min{φᵀw + β·‖φ‖_{Λ⁻¹}, cap}⁺ (Alg. 1, lines 9–10), or without the clip if cap is None.
+def bonuses(squared_norms: Floats, beta: float) -> Floats:
+    """Return Γ = β·‖φ‖_{Λ⁻¹} (Alg. 1, line 9); a norm below zero is rounding."""
+    bonus = np.maximum(squared_norms, 0.0)
+    np.sqrt(bonus, out=bonus)
+    bonus *= beta
+    return bonus
 
-    Works in place on neither argument; `squared_norms` may be negative by rounding only.
-    """
-    values = np.maximum(squared_norms, 0.0)
-    np.sqrt(values, out=values)
-    values *= beta
-    values += means
-    return values if cap is None else np.clip(values, 0.0, cap, out=values)
+
+def clipped(values: Floats, cap: float | Floats) -> Floats:
+    """Return min{values, cap}⁺ (Alg. 1, line 10), in place."""
+    np.minimum(values, cap, out=values)
+    return np.maximum(values, 0.0, out=values)
+
+
+def optimistic_values(rows: Floats, weights: Floats, whitener: Floats, beta: float) -> Floats:
+    """Return φᵀw + Γ(φ) of each feature row, before the clip."""
+    whitened = rows @ whitener.T
+    return rows @ weights + bonuses(np.vecdot(whitened, whitened), beta)
 
 
 def best_rows(
-    values: Floats, starts: Ints, rows: Floats, directions: Floats | None
-) -> tuple[Floats, Ints]:
-    """Return the maximum of each segment of values and the row that attains it.
+    values: Floats, top: Floats, starts: Ints, rows: Floats, directions: Floats | None
+) -> Ints:
+    """Return the greedy row (M, S) of each segment of M vectors of values.
 
-    `values` is (R, N), in segments that begin at `starts` (S,), and the results are (R, S). Among
-    the rows (N, d) within TIE_TOLERANCE of the maximum, the one furthest along the run's direction
-    (R, d) wins, then the lowest index; without directions, the lowest index.
+    `values` is (M, N), in segments that begin at `starts` (S,) and attain `top` (M, S). Of the rows
+    (N, d) whose value is at least top − TIE_TOLERANCE, the one furthest along the vector's direction
+    (M, d) wins, then the lowest index; without directions, the lowest index.
     """
-    runs, size = values.shape
-    top = np.maximum.reduceat(values, starts, axis=1)  # (R, S)
-    lengths = np.diff(starts, append=size)
+    count, size = values.shape
+    lengths = np.append(starts[1:], size) - starts
     tied = np.flatnonzero(values >= np.repeat(top - TIE_TOLERANCE, lengths, axis=1))
-    segments = (np.arange(runs)[:, None] * size + starts).ravel()
+    segments = (np.arange(count)[:, None] * size + starts).ravel()
     first = np.searchsorted(tied, segments)  # where each segment's ties begin
     if directions is not None and tied.size > segments.size:
-        run, row = np.divmod(tied, size)
-        along = np.vecdot(rows[row], directions[run])
+        vector, row = np.divmod(tied, size)
+        along = np.vecdot(rows[row], directions[vector])
         furthest = np.maximum.reduceat(along, first)
-        tied = tied[along == np.repeat(furthest, np.diff(first, append=tied.size))]
+        tied = tied[along == np.repeat(furthest, np.append(first[1:], tied.size) - first)]
         first = np.searchsorted(tied, segments)
-    return top, (tied[first] % size).reshape(top.shape)
+    best: Ints = (tied[first] % size).reshape(top.shape)
+    return best
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,9 +109,10 @@ class Policy:
     def act(self, h: int, features: Floats) -> int:
         """Return the greedy action as an index into the rows of features (A, d)."""
         rows = self._feasible(h, features)
-        direction = None if self.directions is None else self.directions[h][None]
-        _, best = best_rows(self._q_values(h, rows)[None], np.zeros(1, np.int64), rows, direction)
-        return int(best[0, 0])
+        values = self._q_values(h, rows)[None]
+        top = values.max(axis=1, keepdims=True)
+        direction = None if self.directions is None else self.directions[h : h + 1]
+        return int(best_rows(values, top, np.zeros(1, np.int64), rows, direction)[0, 0])
 
     def value(self, h: int, features: Floats) -> float:
         """Return the optimistic value of the state whose feasible actions have these features."""
@@ -131,13 +138,8 @@ class Policy:
         return cls(**meta, **arrays)
 
     def _q_values(self, h: int, rows: Floats) -> Floats:
-        whitened = rows @ self.whitener[h].T
-        return optimistic_values(
-            rows @ self.weights[h],
-            np.vecdot(whitened, whitened),
-            beta=self.beta,
-            cap=float(self.horizon - h) if self.clip else None,
-        )
+        values = optimistic_values(rows, self.weights[h], self.whitener[h], self.beta)
+        return clipped(values, float(self.horizon - h)) if self.clip else values
 
     def _feasible(self, h: int, features: Floats) -> Floats:
         whole("h", h, least=0, most=self.horizon - 1)

@@ -14,7 +14,7 @@ class FiniteSpace:
 
     `features` is (S, A, d); `feasible` (S, A) marks the actions that each state allows. Rows
     (N, d) of state s begin at `starts[s]`, and row n stands for the action `actions[n]`, the
-    lowest of those that share its features.
+    lowest of those that share its features. `columns` is the transpose, laid out for products.
     """
 
     def __init__(self, features: Floats, feasible: np.ndarray[tuple[int, int], np.dtype[np.bool]]):
@@ -28,6 +28,7 @@ class FiniteSpace:
             lengths.append(len(kept))
         self.states = len(lengths)
         self.rows: Floats = np.concatenate(rows)
+        self.columns: Floats = np.ascontiguousarray(self.rows.T)
         self.actions: Ints = np.concatenate(actions)
         self.starts: Ints = np.cumsum(lengths) - lengths
 
@@ -41,12 +42,18 @@ class Tally:
         self.reward_sums: Floats = np.zeros((runs, horizon, dim))
         self.feature_sums: Floats = np.zeros((runs, horizon, space.states, dim))
 
-    def absorb(self, transitions: Floats, features: Floats, rewards: Floats) -> None:
-        """Add episodes played under one policy for each run.
+    def absorb(self, features: Floats, rewards: Floats, next_states: Ints) -> None:
+        """Add one episode of each run: features (R, H, d), rewards and next states (R, H)."""
+        runs, horizon, _ = self.reward_sums.shape
+        run, stage = np.ogrid[:runs, :horizon]
+        self.reward_sums += rewards[..., None] * features
+        self.feature_sums[run, stage, next_states] += features
 
-        `transitions` (R, H, S, S) counts moves from state to state; `features` (R, H, S, d) and
-        `rewards` (R, H, S) are those of the action that the policy takes in each state.
+    def absorb_moves(self, moves: Floats, features: Floats, rewards: Floats) -> None:
+        """Add any number of episodes played under one policy for each run.
+
+        `moves` (R, H, S, S) counts moves from state to state; `features` (R, H, S, d) and `rewards`
+        (R, H, S) are those of the action that the policy takes in each state.
         """
-        visits = transitions.sum(axis=-1)
-        self.reward_sums += np.vecmat(visits * rewards, features)
-        self.feature_sums += transitions.mT @ features
+        self.reward_sums += np.vecmat(moves.sum(axis=-1) * rewards, features)
+        self.feature_sums += moves.mT @ features

@@ -21,9 +21,6 @@ from rareswitch.core.tally import Tally
 from rareswitch.sim.mdp import FiniteMDP
 from rareswitch.sim.rollout import first_due, logdet_growth, rollout
 
-# Most states visited in one rollout, over all runs: bounds the memory of looking ahead.
-CHUNK_CELLS = 2**22
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
@@ -97,10 +94,11 @@ class Simulation:
         self._noise = np.stack([noise_of(noise, self.episodes, horizon, seed) for seed in seeds])
         self._ties = [generator(s, Stream.TIES) for s in seeds] if ties == "direction" else None
         ridge = real("ridge", ridge, above=0.0)
-        self.gram = Gram((runs, horizon), first.dim, ridge, watch=self._space.rows)
+        self.gram = Gram((runs, horizon), first.dim, ridge, watch=self._space.columns)
         self._tally = Tally(self._space, runs, horizon)
+        self._pairs = np.ogrid[:runs, :horizon, :states]
         self.episode = np.ones(runs, np.int64)  # the next to be played
-        self._segment = np.ones(runs, np.int64)  # length of the last one
+        self._segments = np.ones(runs, np.int64)  # lengths of the last ones
         self._policy_actions = np.zeros((runs, horizon, states), np.int64)
         self.weights = np.zeros((runs, horizon, first.dim))
         self.whitener = np.zeros_like(self.gram.whitener)
@@ -132,9 +130,9 @@ class Simulation:
         return [self._run(r) for r in range(len(self.episode))]
 
     def _fit(self) -> None:
-        live = self.live
+        live = np.flatnonzero(self.live)
         if self._ties is not None:
-            for r in np.flatnonzero(live):
+            for r in live:
                 self._directions[r] = self._ties[r].standard_normal(self._directions.shape[1:])
         weights, self.values, choices = fit_finite(
             self.gram,
@@ -146,106 +144,96 @@ class Simulation:
         self.weights[live] = weights[live]
         self.whitener[live] = self.gram.whitener[live]
         actions = self._space.actions[choices]
-        changed = (actions != self._policy_actions).sum(axis=(1, 2))
-        for r in np.flatnonzero(live):
-            first = not self._updates[r]
-            self._switches[r] += 0 if first else changed[r] > 0
-            self._local_switches[r] += 0 if first else changed[r]
+        changes = (actions != self._policy_actions).sum(axis=(1, 2))
+        for r in live:
+            if self._updates[r]:
+                self._switches[r] += changes[r] > 0
+                self._local_switches[r] += changes[r]
             k = int(self.episode[r])
             self._updates[r].append(k)
             self._plan_values[r].append(float(self.values[r, 0, self._initial[r, k - 1]]))
+        here = (*self._pairs, actions)
         self._policy_actions = actions
-        run, stage, state = np.ogrid[tuple(map(slice, actions.shape))]
-        self._policy_transitions = self._transitions[run, stage, state, actions]  # (R, H, S, S)
-        self._policy_rewards = self._rewards[run, stage, state, actions]  # (R, H, S)
         self._policy_features = self._space.rows[choices]  # (R, H, S, d)
+        self._policy_rewards = self._rewards[here]  # (R, H, S)
+        self._policy_transitions = self._transitions[here]  # (R, H, S, S)
         value = np.zeros_like(self._optimal)
         for h in reversed(range(actions.shape[1])):
             value = self._policy_rewards[:, h] + np.matvec(self._policy_transitions[:, h], value)
         self._gap = self._optimal - value  # V*₁ − V₁^π at every state (R, S)
 
     def _play(self) -> None:
-        """Roll out, find where each run must switch, record up to there and absorb it."""
-        runs, horizon, states = self._policy_actions.shape
+        """Roll out up to the next switch of each run, record it and absorb it."""
+        left = self.episodes + 1 - self.episode
+        if hasattr(self.schedule, "upcoming"):  # then all runs are at the same episode
+            k = int(self.episode[0])
+            date = self.schedule.upcoming(k)
+            lengths = left if date is None else np.minimum(left, date - k)
+            states = self._rollout(int(lengths[0]))
+        else:
+            lengths, states = self._search(left)
+        run, step = np.nonzero(np.arange(states.shape[1]) < lengths[:, None])
+        played = states[run, step]  # (episodes of all runs, H+1)
+        index = self.episode[run] - 1 + step
+        stage = np.arange(played.shape[1] - 1)
+        self._regret[run, index] = self._gap[run, played[:, 0]]
+        self._states[run, index] = played
+        self._actions[run, index] = self._policy_actions[run[:, None], stage, played[:, :-1]]
+        self._absorb(states, lengths, run, played)
+        self.episode += lengths
+        self._segments = lengths
+
+    def _rollout(self, length: int) -> Ints:
+        """Return the states (R, L, H+1) of each run's next episodes under its policy."""
+        index = np.minimum(self.episode[:, None] - 1 + np.arange(length), self.episodes - 1)
+        run = np.arange(len(index))[:, None]
         cdf = self._policy_transitions.cumsum(axis=-1)
+        return rollout(cdf, self._initial[run, index], self._noise[run, index])
+
+    def _search(self, left: Ints) -> tuple[Ints, Ints]:
+        """Look ahead, further and further, until every run's next switch is in sight."""
         whitened = self._policy_features @ self.gram.whitener.mT
-        transitions = np.zeros((runs, horizon, states, states))
-        began = self.episode.copy()
-        playing = self.live
-        look_ahead = self._look_ahead()
-        most = max(1, CHUNK_CELLS // (runs * horizon * states))
-        while playing.any():
-            length = int(min(look_ahead, most, (self.episodes + 1 - self.episode[playing]).max()))
-            offsets = self.episode[:, None] - 1 + np.arange(length)  # (R, L), counted from 0
-            index = np.minimum(offsets, self.episodes - 1)
-            run = np.arange(runs)[:, None]
-            initial = self._initial[run, index]
-            chunk = rollout(cdf, initial, self._noise[run, index])
-            taken = np.where(playing, np.minimum(length, self.episodes + 1 - self.episode), 0)
-            for r in np.flatnonzero(playing):
-                visits = transitions[r].sum(axis=-1)
-                taken[r], due = self._accepted(r, chunk[r, : taken[r]], whitened[r], visits)
-                playing[r] = not due and self.episode[r] + taken[r] <= self.episodes
-            kept = np.arange(length) < taken[:, None]
-            self._record(kept, offsets, initial, chunk)
-            transitions += _count_transitions(chunk, kept, states)
-            self.episode += taken
-            look_ahead *= 2
-        self._segment = self.episode - began
-        self._absorb(transitions, began)
+        length = 2 * int(self._segments.max())
+        while True:
+            ahead = np.minimum(length, left)
+            states = self._rollout(int(ahead.max()))
+            found = [
+                self._first_due(r, states[r, : ahead[r]], whitened[r]) for r in range(len(left))
+            ]
+            if all(f is not None or a == rest for f, a, rest in zip(found, ahead, left, strict=True)):
+                taken = [a if f is None else f for f, a in zip(found, ahead, strict=True)]
+                return np.array(taken), states
+            length *= 2
 
-    def _look_ahead(self) -> int:
-        """Return how many episodes to roll out: up to the next date, or twice the last segment."""
-        live = self.live
-        upcoming = getattr(self.schedule, "upcoming", None)
-        if upcoming is None:
-            return 2 * int(self._segment[live].max())
-        k = int(self.episode[live].max())
-        return (upcoming(k) or self.episodes + 1) - k
-
-    def _accepted(
-        self, r: int, states: Ints, whitened: Floats, visits: Floats
-    ) -> tuple[int, bool]:
-        """Return how many of the rolled-out episodes come before a switch, and if it is due."""
-        start = int(self.episode[r]) + 1  # the first episode before which the rule is asked
-        stop = start + len(states)
-        upcoming = getattr(self.schedule, "upcoming", None)
-        if upcoming is not None:
-            date = upcoming(start - 1)
-            due = date is not None and date < stop
-            return (date - start + 1 if due else len(states)), due
-        seen = visits + np.cumsum(states[:, :-1, None] == np.arange(visits.shape[1]), axis=0)
+    def _first_due(self, r: int, states: Ints, whitened: Floats) -> int | None:
+        """Return how many of run r's episodes come before its next switch (None: all of them)."""
+        visits = np.cumsum(states[:, :-1, None] == np.arange(whitened.shape[1]), axis=0)
         deployed = self.gram.logdet[r]
+        start = int(self.episode[r]) + 1  # the first episode before which the rule is asked
 
         def clock_at(k: int) -> Clock:
-            logdet = deployed + logdet_growth(whitened, seen[k - start])
+            logdet = deployed + logdet_growth(whitened, visits[k - start])
             return Clock(episode=k, logdet=logdet, logdet_deployed=deployed)
 
-        k = first_due(self.schedule, clock_at, start, stop)
-        return min(k - start + 1, len(states)), k < stop
+        k = first_due(self.schedule, clock_at, start, start + len(states))
+        return k - start + 1 if k < start + len(states) else None
 
-    def _record(self, kept: Bools, offsets: Ints, initial: Ints, chunk: Ints) -> None:
-        run, step = np.nonzero(kept)
-        k = offsets[run, step]
-        played = chunk[run, step]  # (n, H+1)
-        self._regret[run, k] = self._gap[run, initial[run, step]]
-        self._states[run, k] = played
-        stage = np.arange(played.shape[1] - 1)
-        self._actions[run, k] = self._policy_actions[run[:, None], stage, played[:, :-1]]
-
-    def _absorb(self, transitions: Floats, began: Ints) -> None:
-        self._tally.absorb(transitions, self._policy_features, self._policy_rewards)
-        states = transitions.shape[-1]
-        longest = int(self._segment.max())
-        if longest < states:  # episode by episode
-            run, stage = np.ogrid[: transitions.shape[0], : transitions.shape[1]]
+    def _absorb(self, states: Ints, lengths: Ints, run: Ints, played: Ints) -> None:
+        """Absorb the episodes one by one, or all visits of a state in one go: the fewer steps."""
+        every_run, every_stage, _ = self._pairs
+        runs, horizon, count = self._policy_actions.shape
+        longest = int(lengths.max())
+        if longest < count:
             for j in range(longest):
-                visited = self._states[run, np.minimum(began + j, self.episodes)[:, None] - 1, stage]
-                features = self._policy_features[run, stage, visited]
-                happened = np.broadcast_to((j < self._segment)[:, None], visited.shape)
-                self.gram.absorb(features, happened.astype(np.float64))
-        else:  # all visits of a state in one go
-            visits = transitions.sum(axis=-1)
+                here = (every_run[..., 0], every_stage[..., 0], states[:, j, :-1])
+                played_yet = (j < lengths)[:, None] * np.ones(horizon)
+                features, rewards = self._policy_features[here], self._policy_rewards[here]
+                self.gram.absorb(features, played_yet)
+                self._tally.absorb(features * played_yet[..., None], rewards, states[:, j, 1:])
+        else:
+            moves = count_moves(run, played, (runs, horizon, count, count))
+            self._tally.absorb_moves(moves, self._policy_features, self._policy_rewards)
+            visits = moves.sum(axis=-1)
             for s in np.flatnonzero(visits.any(axis=(0, 1))):
                 self.gram.absorb(self._policy_features[:, :, s], visits[:, :, s])
 
@@ -382,12 +370,8 @@ def noise_of(given: Floats | None, episodes: int, horizon: int, seed: Seed) -> F
     return noise
 
 
-def _count_transitions(chunk: Ints, kept: Bools, states: int) -> Floats:
-    """Count the moves (R, H, S, S) of the kept episodes of a chunk (R, L, H+1)."""
-    runs, _, width = chunk.shape
-    shape = (runs, width - 1, states, states)
-    run, step = np.nonzero(kept)
-    played = chunk[run, step]
-    cells = ((run[:, None] * (width - 1) + np.arange(width - 1)) * states + played[:, :-1]) * states
-    cells += played[:, 1:]
+def count_moves(run: Ints, played: Ints, shape: tuple[int, int, int, int]) -> Floats:
+    """Count the moves (R, H, S, S) from state to state of episodes (n, H+1), each of one run."""
+    stage = np.arange(shape[1])
+    cells = np.ravel_multi_index((run[:, None], stage, played[:, :-1], played[:, 1:]), shape)
     return np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(float)
