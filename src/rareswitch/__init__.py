@@ -12,6 +12,7 @@ from rareswitch.core.schedule import (
     UniformGrid,
 )
 from rareswitch.sim import instances
+from rareswitch.sim.adversary import Duel, play_adversary
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 from rareswitch.sim.mdp import FiniteMDP
 from rareswitch.sim.simulate import Run, Simulation, simulate, simulate_random
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Clock",
     "DeterminantGrowth",
+    "Duel",
     "Episode",
     "EveryEpisode",
     "FiniteLinearMDP",
@@ -32,6 +34,7 @@ __all__ = [
     "Simulation",
     "UniformGrid",
     "instances",
+    "play_adversary",
     "simulate",
     "simulate_random",
     "theory",

@@ -1,0 +1,130 @@
+"""The sequential adversary of Theorem 3, playable against any batch learner.
+
+The right action b_{h,j} of stage h in state x_j stays open until it matters. In each chosen batch,
+all of whose episodes start in one x_j, the adversary reads the frozen policy, takes the first stage
+at which b is still open, and makes the other action the right one. The learner falls to x_0 there
+or earlier, in every episode of the batch: all regret is certain.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, Ints, whole
+from rareswitch.core.history import Episode
+from rareswitch.core.policy import Policy
+from rareswitch.sim import instances
+from rareswitch.sim.linear_mdp import FiniteLinearMDP
+
+
+class BatchLearner(Protocol):
+    """What the adversary needs of its opponent: `Learner`, or anything like it."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def observe(self, episode: Episode) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Duel:
+    """The world that the adversary settled on, and what the learner lost there."""
+
+    mdp: FiniteLinearMDP
+    initial_states: Ints  # (K,)
+    regret: Floats  # (K,)
+
+
+def play_adversary(
+    learner: BatchLearner,
+    *,
+    states: int,
+    horizon: int,
+    episodes: int,
+    starts: tuple[int, ...],
+    normalized: bool = False,
+) -> Duel:
+    """Play K episodes against a learner that changes its policy only at the grid `starts`.
+
+    `states` is the number d of rewarding states; the learner needs dim = 2d+1. Needs at least dH
+    batches. The regret is at least dHT/(4B) for any grid, and d(H−1)T/(2B) on a uniform one.
+    """
+    d = whole("states", states, least=1)
+    H = whole("horizon", horizon, least=1)
+    episodes = whole("episodes", episodes, least=1)
+    ends = (*starts, episodes + 1)
+    if starts[:1] != (1,) or any(a >= b for a, b in pairwise(ends)):
+        raise ValueError(f"starts must increase from 1 to at most {episodes}; got {starts}")
+    if len(starts) < d * H:
+        raise ValueError(
+            f"starts must hold at least states·horizon = {d * H} batches; got {len(starts)}"
+        )
+    lengths = np.diff(ends)
+    target = _targets(lengths, d, H)  # the x_j of each batch, 0 for x_0
+
+    # Features do not depend on b, so the learner can be shown them while b is open.
+    unsettled = np.full((H, d), -1)
+    features = _world(unsettled, normalized).features
+    regret = np.zeros(episodes)
+    for first, length, j in zip(starts, lengths, target, strict=True):
+        if j:
+            actions = [learner.policy.act(h, features[j]) for h in range(H)]
+            still_open = np.flatnonzero(unsettled[:, j - 1] < 0)
+            if still_open.size:
+                h = still_open[0]
+                unsettled[h, j - 1] = 1 - actions[h]
+        else:
+            actions = [learner.policy.act(h, features[0]) for h in range(H)]
+        episode, lost = _episode(_world(unsettled, normalized), int(j), actions)
+        regret[first - 1 : first - 1 + length] = lost
+        for _ in range(length):
+            learner.observe(episode)
+    return Duel(
+        mdp=_world(unsettled, normalized),
+        initial_states=np.repeat(target, lengths),
+        regret=regret,
+    )
+
+
+def _targets(lengths: Ints, d: int, H: int) -> Ints:
+    """Assign batches to states: the m·d longest, in turn, for the m that costs the learner most.
+
+    The i-th batch of a state spoils its i-th stage, a certain loss of H−i in each episode.
+    """
+    best, best_loss = np.zeros(len(lengths), np.int64), -1
+    for m in range(1, H + 1):
+        chosen = np.sort(np.argsort(-lengths, kind="stable")[: m * d])
+        stage = np.arange(m * d) // d + 1
+        loss = int(((H - stage) * lengths[chosen]).sum())
+        if loss > best_loss:
+            best_loss = loss
+            best = np.zeros(len(lengths), np.int64)
+            best[chosen] = np.arange(m * d) % d + 1
+    return best
+
+
+def _world(right_actions: Ints, normalized: bool) -> FiniteLinearMDP:
+    horizon, d = right_actions.shape
+    return instances.lower_bound(
+        states=d,
+        horizon=horizon,
+        right_actions=np.maximum(right_actions, 0),
+        normalized=normalized,
+    )
+
+
+def _episode(world: FiniteLinearMDP, start: int, actions: list[int]) -> tuple[Episode, float]:
+    """Return the one episode that these actions lead to from x_start, and its regret."""
+    path = [start]
+    for h, action in enumerate(actions):
+        path.append(int(world.transitions[h, path[-1], action].argmax()))
+    here, stage = np.array(path[:-1]), np.arange(len(actions))
+    rewards = world.rewards[stage, here, actions]
+    episode = Episode(
+        features=world.features[here, actions],
+        rewards=rewards,
+        next_features=[world.features[s] for s in path[1:-1]],
+    )
+    return episode, float(world.optimal_values()[0, start] - rewards.sum())
