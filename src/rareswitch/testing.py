@@ -73,9 +73,13 @@ def check_features(
     for state in states:
         rows = np.array(features(state), dtype=np.float64)
         assert rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}"
-        assert len(rows), f"features of {state!r} must have a row for some feasible action; got none"
+        assert len(rows), (
+            f"features of {state!r} must have a row for some feasible action; got none"
+        )
         dim = rows.shape[1] if dim is None else dim
-        assert rows.shape[1] == dim, f"features of {state!r} must have d = {dim}; got {rows.shape[1]}"
+        assert rows.shape[1] == dim, (
+            f"features of {state!r} must have d = {dim}; got {rows.shape[1]}"
+        )
         assert np.isfinite(rows).all(), f"features of {state!r} must be finite"
         assert np.array_equal(rows, features(state)), (
             f"features of {state!r} must be the same every time; asked twice, they differ"

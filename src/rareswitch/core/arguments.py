@@ -1,7 +1,7 @@
 """What an argument must be: one sentence naming it, what came and what is allowed."""
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ Bools = npt.NDArray[np.bool]
 def whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     """Return value as an int in [least, most]."""
     allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, {allowed}; got {value!r}")
     if value < least or (most is not None and value > most):
         raise ValueError(f"{name} must be {allowed}; got {value}")
@@ -56,8 +56,7 @@ def floats(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers; {error}") from None
     fits = array.ndim == len(shape) and all(
-        isinstance(want, str) or have == want
-        for have, want in zip(array.shape, shape, strict=True)
+        isinstance(want, str) or have == want for have, want in zip(array.shape, shape, strict=True)
     )
     if not fits:
         wanted = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

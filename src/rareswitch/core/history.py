@@ -1,6 +1,6 @@
 """What the regression must remember.
 
-The target of stage h is Σ_τ φ_τ·[r_τ + V_{h+1}(s'_τ)] (Alg. 1, line 8) = Σ_τ r_τφ_τ + Σ_j F_j V(s'_j)
+The target of stage h (Alg. 1, line 8) is Σ φ_τ·[r_τ + V_{h+1}(s'_τ)] = Σ r_τφ_τ + Σ_j F_j V(s'_j),
 with F_j the sum of the features that led to the distinct next state s'_j. A next state is the
 feature rows of its feasible actions; equal rows are the same state. So on a finite space a fit
 costs the same after any number of episodes, and on an infinite one F is simply the features.
@@ -163,5 +163,3 @@ class _Growing:
             self._room = room
         self._room[used : used + len(rows)] = rows
         self.array = self._room[: used + len(rows)]
-
-

@@ -25,7 +25,7 @@ _NAMED_SCHEDULES = {kind.__name__: kind for kind in (EveryEpisode, UniformGrid, 
 
 
 class Learner:
-    """LSVI-UCB with a schedule: Algorithm 1 with `UniformGrid`, Algorithm 2 with `DeterminantGrowth`.
+    """LSVI-UCB with a schedule: Alg. 1 with `UniformGrid`, Alg. 2 with `DeterminantGrowth`.
 
     The learner needs only features: states may be infinite and the feasible actions may differ at
     every step. `beta` is the confidence radius, `ridge` the regularisation λ. `ties="direction"`
@@ -117,7 +117,7 @@ class Learner:
             "versions": self.versions,
             "rng": self._rng.bit_generator.state,
         }
-        arrays = {
+        arrays: codec.Arrays = {
             "whitener": self._gram.whitener,
             "logdet": self._gram.logdet,
             "logdet_deployed": self._logdet_deployed,

@@ -42,9 +42,9 @@ def best_rows(
 ) -> Ints:
     """Return the greedy row (M, S) of each segment of M vectors of values.
 
-    `values` is (M, N), in segments that begin at `starts` (S,) and attain `top` (M, S). Of the rows
-    (N, d) whose value is at least top − TIE_TOLERANCE, the one furthest along the vector's direction
-    (M, d) wins, then the lowest index; without directions, the lowest index.
+    `values` is (M, N), in segments that begin at `starts` (S,) and attain `top` (M, S). Of the
+    rows (N, d) whose value is at least top − TIE_TOLERANCE, the one furthest along the vector's
+    direction (M, d) wins, then the lowest index; without directions, the lowest index.
     """
     count, size = values.shape
     lengths = np.append(starts[1:], size) - starts
@@ -135,7 +135,7 @@ class Policy:
     def from_bytes(cls, data: bytes) -> "Policy":
         """Return the policy that `to_bytes` wrote; bytes that were altered are refused."""
         meta, arrays = codec.unpack("policy", data)
-        return cls(**meta, **arrays)
+        return cls(**meta | arrays)
 
     def _q_values(self, h: int, rows: Floats) -> Floats:
         values = optimistic_values(rows, self.weights[h], self.whitener[h], self.beta)

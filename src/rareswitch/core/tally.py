@@ -1,12 +1,12 @@
 """Finite spaces: the catalogue of feature rows, and the sufficient statistics of many runs.
 
-With S states the target of Alg. 1, line 8 is Σ_τ r_τφ_τ + Σ_s F_s V(s), F_s = Σ_{τ: s'_τ=s} φ_τ, so a
-fit needs R·H·(S+1)·d numbers whatever the number of episodes.
+With S states the target of Alg. 1, line 8 is Σ r_τφ_τ + Σ_s F_s V(s), F_s the sum of the features
+that led to s, so a fit needs R·H·(S+1)·d numbers whatever the number of episodes.
 """
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints
+from rareswitch.core.arguments import Bools, Floats, Ints
 
 
 class FiniteSpace:
@@ -17,7 +17,7 @@ class FiniteSpace:
     lowest of those that share its features. `columns` is the transpose, laid out for products.
     """
 
-    def __init__(self, features: Floats, feasible: np.ndarray[tuple[int, int], np.dtype[np.bool]]):
+    def __init__(self, features: Floats, feasible: Bools) -> None:
         rows, actions, lengths = [], [], []
         for state_features, allowed in zip(features, feasible, strict=True):
             candidates = np.flatnonzero(allowed)
@@ -30,7 +30,7 @@ class FiniteSpace:
         self.rows: Floats = np.concatenate(rows)
         self.columns: Floats = np.ascontiguousarray(self.rows.T)
         self.actions: Ints = np.concatenate(actions)
-        self.starts: Ints = np.cumsum(lengths) - lengths
+        self.starts: Ints = np.cumsum([0, *lengths[:-1]])
 
 
 class Tally:

@@ -41,9 +41,7 @@ def information_gain(
     return d * math.log1p(episodes * norm**2 / (ridge * d))
 
 
-def logdet_bound(
-    *, dim: int, episode: int, feature_norm: float = 1.0, ridge: float = 1.0
-) -> float:
+def logdet_bound(*, dim: int, episode: int, feature_norm: float = 1.0, ridge: float = 1.0) -> float:
     """Return the bound d·log(λ + (k−1)·L²/d) on log det Λ_h^k before episode k."""
     seen = whole("episode", episode, least=1) - 1
     gain = information_gain(dim=dim, episodes=seen, feature_norm=feature_norm, ridge=ridge)
@@ -202,8 +200,6 @@ def _bonus_sum(
     φᵀΛ⁻¹φ ≤ c·log(1 + φᵀΛ⁻¹φ) holds with the printed c = 2 while L² ≤ λ, and with
     c = x/log(1+x), x = L²/λ, beyond.
     """
-    beta = confidence_radius(
-        dim=d, horizon=H, episodes=K, failure_probability=p, constant=constant
-    )
+    beta = confidence_radius(dim=d, horizon=H, episodes=K, failure_probability=p, constant=constant)
     x = L**2 / ridge
     return beta * H * math.sqrt(K * max(2.0, x / math.log1p(x)) * gain)

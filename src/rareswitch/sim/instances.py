@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from rareswitch.core.arguments import Ints, one_of, real, whole
+from rareswitch.core.arguments import Floats, Ints, one_of, real, whole
 from rareswitch.core.streams import Seed, Stream, generator
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 from rareswitch.sim.mdp import FiniteMDP
@@ -66,7 +66,9 @@ def hard_to_learn(
         last_square = (theta[0] ** 2).sum() / dim  # c²
         rest = 1.0 - last_square * (delta**2 + (1.0 - delta) ** 2)
         if rest <= 0.0:
-            raise ValueError(f"delta must be further below 0.5 for a normalized instance; got {delta}")
+            raise ValueError(
+                f"delta must be further below 0.5 for a normalized instance; got {delta}"
+            )
         scale = np.full(dim, np.sqrt(last_square))
         scale[:width] = np.sqrt(rest / block)  # α
         features, mu, theta = features * scale, mu / scale, theta / scale
@@ -81,10 +83,10 @@ def misspecified(mdp: FiniteMDP, *, zeta: float, seed: Seed = 0) -> FiniteMDP:
     real("zeta", zeta, least=0.0, below=1.0)
     rng = generator(seed, Stream.CORRUPTION)
     actions = mdp.features.shape[1]
-    f = zeta * rng.random(actions)
+    f: Floats = rng.uniform(0.0, zeta, (actions,))
     g = rng.integers(0, mdp.states, actions)
     transitions = mdp.transitions.copy()
-    transitions[:, 0] *= (1.0 - f)[:, None]
+    transitions[:, 0] *= 1.0 - f[:, None]
     transitions[:, 0, np.arange(actions), g] += f
     return FiniteMDP(
         features=mdp.features, transitions=transitions, rewards=mdp.rewards, feasible=mdp.feasible

@@ -12,9 +12,10 @@ class FiniteLinearMDP(FiniteMDP):
 
     Probabilities and rewards out of range are refused. The norms of the definition, ‖φ‖ ≤ 1,
     ‖μ_h(S)‖ ≤ √d and ‖θ_h‖ ≤ √d, are a matter of scale: what exceeds them is listed in
-    `violations`, with the place and the amount, and the bounds of the paper then take `feature_norm`.
+    `violations`, with the place and the amount; the paper's bounds then take `feature_norm`.
 
-    >>> world = FiniteLinearMDP(np.eye(2).reshape(1, 2, 2), np.ones((3, 1, 2)), np.full((3, 2), 0.5))
+    >>> features = np.eye(2).reshape(1, 2, 2)
+    >>> world = FiniteLinearMDP(features, mu=np.ones((3, 1, 2)), theta=np.full((3, 2), 0.5))
     >>> world.optimal_values()[0], world.violations
     (array([1.5]), ())
     """

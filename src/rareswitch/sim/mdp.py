@@ -17,9 +17,10 @@ ROUNDING = 1e-9
 
 
 class FiniteMDP:
-    """S states, A actions, horizon H: features (S, A, d), transitions (H, S, A, S), rewards (H, S, A).
+    """S states, A actions, horizon H.
 
-    `feasible` (S, A) marks the actions that each state allows; by default all.
+    `features` (S, A, d), `transitions` (H, S, A, S), `rewards` (H, S, A). `feasible`
+    (S, A) marks the actions that each state allows; by default all.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class FiniteMDP:
             )
         if not self.feasible.any(axis=1).all():
             state = int(np.argmin(self.feasible.any(axis=1)))
-            raise ValueError(f"feasible must allow an action in every state; state {state} has none")
+            raise ValueError(
+                f"feasible must allow an action in every state; state {state} has none"
+            )
         _check_range("transitions", self.transitions, 0.0, np.inf)
         _check_range("rewards", self.rewards, 0.0, 1.0)
         sums = self.transitions.sum(axis=-1)
@@ -122,11 +125,15 @@ class FiniteMDP:
             )
         count = self.features.shape[1]
         if actions.min() < 0 or actions.max() >= count:
-            raise ValueError(f"actions must be from 0 to {count - 1}; got {actions.min()} … {actions.max()}")
+            raise ValueError(
+                f"actions must be from 0 to {count - 1}; got {actions.min()} … {actions.max()}"
+            )
         allowed = self.feasible[np.arange(self.states), actions]
         if not allowed.all():
             h, s = (int(i) for i in np.argwhere(~allowed)[0])
-            raise ValueError(f"actions must be feasible; action {actions[h, s]} is not in state {s}")
+            raise ValueError(
+                f"actions must be feasible; action {actions[h, s]} is not in state {s}"
+            )
         return actions
 
 

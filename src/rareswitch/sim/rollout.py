@@ -43,9 +43,7 @@ def logdet_growth(whitened: Floats, visits: Ints) -> Floats:
     return growth
 
 
-def first_due(
-    schedule: Schedule, clock_at: Callable[[int], Clock], start: int, stop: int
-) -> int:
+def first_due(schedule: Schedule, clock_at: Callable[[int], Clock], start: int, stop: int) -> int:
     """Return the first episode in start … stop−1 before which a switch is due, or stop."""
     episodes = range(start, stop)
     if getattr(schedule, "persistent", False):

@@ -26,23 +26,27 @@ from rareswitch.sim.rollout import first_due, logdet_growth, rollout
 class Run:
     """What happened in K episodes of one run.
 
-    `update_episodes` are the episodes (counted from 1) before which a policy was fitted;
-    `plan_values` are the optimistic values V₁(s₁) of those fits. A fit that changes the action in
-    some (stage, state) is a switch; `local_switches` counts every such pair.
+    `update_episodes` are the episodes (counted from 1) before which a policy was fitted, and
+    `plan_values` the optimistic values V₁(s₁) of those fits. A fit that changed the action in some
+    (stage, state) was a switch; `local_switches` counts every such pair.
     """
 
     regret: Floats  # (K,)
     states: Ints  # (K, H+1)
     actions: Ints  # (K, H)
     update_episodes: Ints
+    switch_episodes: Ints
     plan_values: Floats
-    switches: int
     local_switches: int
     policy: Policy | None  # the last one in force; None: uniformly random
 
     @property
     def updates(self) -> int:
         return len(self.update_episodes)
+
+    @property
+    def switches(self) -> int:
+        return len(self.switch_episodes)
 
     @property
     def average_regret(self) -> Floats:
@@ -103,9 +107,9 @@ class Simulation:
         self.weights = np.zeros((runs, horizon, first.dim))
         self.whitener = np.zeros_like(self.gram.whitener)
         self._directions = np.zeros_like(self.weights)
-        self._switches = np.zeros(runs, np.int64)
         self._local_switches = np.zeros(runs, np.int64)
         self._updates: list[list[int]] = [[] for _ in range(runs)]
+        self._switches: list[list[int]] = [[] for _ in range(runs)]
         self._plan_values: list[list[float]] = [[] for _ in range(runs)]
         self._regret = np.zeros((runs, self.episodes))
         self._states = np.zeros((runs, self.episodes, horizon + 1), np.int32)
@@ -122,14 +126,15 @@ class Simulation:
 
     def step(self) -> None:
         """Fit a policy for every run and play it until the next switch is due."""
-        self._fit()
-        self._play()
+        self.deploy()
+        self.play()
 
     def runs(self) -> list[Run]:
         """Return each run up to the episode it has reached."""
         return [self._run(r) for r in range(len(self.episode))]
 
-    def _fit(self) -> None:
+    def deploy(self) -> None:
+        """Fit a policy for every run on what it has seen."""
         live = np.flatnonzero(self.live)
         if self._ties is not None:
             for r in live:
@@ -146,10 +151,10 @@ class Simulation:
         actions = self._space.actions[choices]
         changes = (actions != self._policy_actions).sum(axis=(1, 2))
         for r in live:
-            if self._updates[r]:
-                self._switches[r] += changes[r] > 0
-                self._local_switches[r] += changes[r]
             k = int(self.episode[r])
+            if k > 1 and changes[r]:
+                self._switches[r].append(k)
+                self._local_switches[r] += changes[r]
             self._updates[r].append(k)
             self._plan_values[r].append(float(self.values[r, 0, self._initial[r, k - 1]]))
         here = (*self._pairs, actions)
@@ -162,8 +167,8 @@ class Simulation:
             value = self._policy_rewards[:, h] + np.matvec(self._policy_transitions[:, h], value)
         self._gap = self._optimal - value  # V*₁ − V₁^π at every state (R, S)
 
-    def _play(self) -> None:
-        """Roll out up to the next switch of each run, record it and absorb it."""
+    def play(self) -> None:
+        """Play every run until its next switch is due, and absorb what it saw."""
         left = self.episodes + 1 - self.episode
         if hasattr(self.schedule, "upcoming"):  # then all runs are at the same episode
             k = int(self.episode[0])
@@ -200,7 +205,9 @@ class Simulation:
             found = [
                 self._first_due(r, states[r, : ahead[r]], whitened[r]) for r in range(len(left))
             ]
-            if all(f is not None or a == rest for f, a, rest in zip(found, ahead, left, strict=True)):
+            if all(
+                f is not None or a == rest for f, a, rest in zip(found, ahead, left, strict=True)
+            ):
                 taken = [a if f is None else f for f, a in zip(found, ahead, strict=True)]
                 return np.array(taken), states
             length *= 2
@@ -254,8 +261,8 @@ class Simulation:
             states=self._states[r, :played].astype(np.int64),
             actions=self._actions[r, :played].astype(np.int64),
             update_episodes=np.array(self._updates[r], np.int64),
+            switch_episodes=np.array(self._switches[r], np.int64),
             plan_values=np.array(self._plan_values[r]),
-            switches=int(self._switches[r]),
             local_switches=int(self._local_switches[r]),
             policy=policy,
         )
@@ -338,8 +345,8 @@ def simulate_random(
         states=states,
         actions=actions,
         update_episodes=np.zeros(0, np.int64),
+        switch_episodes=np.zeros(0, np.int64),
         plan_values=np.zeros(0),
-        switches=0,
         local_switches=0,
         policy=None,
     )
