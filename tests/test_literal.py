@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from literal import play
 
 import rareswitch as rs
+from literal import play
 
 WORLDS = {
     "hard d=5 H=3": rs.instances.hard_to_learn(d=5, horizon=3, delta=0.3, seed=1),
@@ -29,7 +29,12 @@ RULES = {
 def learner_versions(world, schedule, run, *, beta, ridge):
     """Feed the run's episodes to a Learner and return its policies, one for each version."""
     learner = rs.Learner(
-        dim=world.dim, horizon=world.horizon, schedule=schedule, beta=beta, ridge=ridge, ties="lowest"
+        dim=world.dim,
+        horizon=world.horizon,
+        schedule=schedule,
+        beta=beta,
+        ridge=ridge,
+        ties="lowest",
     )
     policies, updates = [learner.policy], [1]
     for k in range(EPISODES - 1):

@@ -52,7 +52,7 @@ SCHEDULES = ("rareswitch", "batch", "lsvi-ucb", "random")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, no progress.")
 def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
-    r"""Run one learner on one instance; print regret, updates, switches and the bound.
+    """Run one learner on one instance; print regret, updates, switches and the bound.
 
     The defaults are the paper's experiment. Ctrl-C keeps the episodes played so far. The result
     file is a NumPy archive with the regret, states and actions of every episode, the update

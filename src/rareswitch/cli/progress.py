@@ -2,31 +2,45 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
+
+
+class Report(Protocol):
+    """Called with the steps done so far, and what was done last."""
+
+    def __call__(self, done: int, last: str = "") -> None: ...
 
 
 @contextmanager
-def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of steps done so far; writes to standard error."""
+def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]:
+    """Yield a function that reports progress on standard error."""
     if quiet:
-        yield lambda done: None
+        yield lambda done, last="": None
     elif sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            label,
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            "{task.description}",
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=total)
-            yield lambda done: bar.update(task, completed=done)
+            task = bar.add_task("", total=total)
+            yield lambda done, last="": bar.update(task, completed=done, description=last)
     else:
-        began = last = time.monotonic()
+        began = said = time.monotonic()
 
-        def report(done: int) -> None:
-            nonlocal last
+        def report(done: int, last: str = "") -> None:
+            nonlocal said
             now = time.monotonic()
-            if now - last >= 1.0:
-                last = now
-                print(f"{label}: {done} of {total}, {now - began:.0f} s", file=sys.stderr)
+            if now - said >= 1.0:
+                said = now
+                line = f"{label}: {done} of {total}, {now - began:.0f} s {last}".rstrip()
+                print(line, file=sys.stderr, flush=True)
 
         yield report

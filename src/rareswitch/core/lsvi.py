@@ -105,7 +105,7 @@ def fit_finite(
         q_values.reshape(runs * horizon, -1),
         top.reshape(runs * horizon, -1),
         space.starts,
-        space.rows,
+        space.columns,
         None if directions is None else directions.reshape(runs * horizon, dim),
     )
     return weights, values, choices.reshape(values.shape)

@@ -38,13 +38,14 @@ def optimistic_values(rows: Floats, weights: Floats, whitener: Floats, beta: flo
 
 
 def best_rows(
-    values: Floats, top: Floats, starts: Ints, rows: Floats, directions: Floats | None
+    values: Floats, top: Floats, starts: Ints, columns: Floats, directions: Floats | None
 ) -> Ints:
     """Return the greedy row (M, S) of each segment of M vectors of values.
 
-    `values` is (M, N), in segments that begin at `starts` (S,) and attain `top` (M, S). Of the
-    rows (N, d) whose value is at least top − TIE_TOLERANCE, the one furthest along the vector's
-    direction (M, d) wins, then the lowest index; without directions, the lowest index.
+    `values` is (M, N), in segments that begin at `starts` (S,) and attain `top` (M, S). Of the rows
+    whose value is at least top − TIE_TOLERANCE, the one whose feature (a column of (d, N)) lies
+    furthest along the vector's direction (M, d) wins, then the lowest index; without directions,
+    the lowest index.
     """
     count, size = values.shape
     lengths = np.append(starts[1:], size) - starts
@@ -53,9 +54,13 @@ def best_rows(
     first = np.searchsorted(tied, segments)  # where each segment's ties begin
     if directions is not None and tied.size > segments.size:
         vector, row = np.divmod(tied, size)
-        along = np.vecdot(rows[row], directions[vector])
-        furthest = np.maximum.reduceat(along, first)
-        tied = tied[along == np.repeat(furthest, np.append(first[1:], tied.size) - first)]
+        crowded = np.bincount(vector, minlength=count) > starts.size
+        along = np.zeros(tied.size)
+        among = crowded[vector]
+        position = np.cumsum(crowded) - 1
+        along[among] = np.vecmat(directions[crowded], columns)[position[vector[among]], row[among]]
+        furthest = np.maximum.reduceat(along, first) - TIE_TOLERANCE
+        tied = tied[along >= np.repeat(furthest, np.append(first[1:], tied.size) - first)]
         first = np.searchsorted(tied, segments)
     best: Ints = (tied[first] % size).reshape(top.shape)
     return best
@@ -112,7 +117,7 @@ class Policy:
         values = self._q_values(h, rows)[None]
         top = values.max(axis=1, keepdims=True)
         direction = None if self.directions is None else self.directions[h : h + 1]
-        return int(best_rows(values, top, np.zeros(1, np.int64), rows, direction)[0, 0])
+        return int(best_rows(values, top, np.zeros(1, np.int64), rows.T, direction)[0, 0])
 
     def value(self, h: int, features: Floats) -> float:
         """Return the optimistic value of the state whose feasible actions have these features."""

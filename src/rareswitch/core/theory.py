@@ -1,7 +1,9 @@
 """The paper's constants and bounds, for any feature norm L = max‖φ‖ and any ridge λ.
 
 The paper assumes L = 1 and λ = 1. Scaling every feature by L and the ridge by L² changes no
-policy, so K/d becomes K·L²/(λd) throughout. T = KH; `failure_probability` is the theorems' δ.
+policy, so K/d becomes K·L²/(λd) throughout. The determinant and switching bounds then hold on every
+path; the regret bounds hold with the theorems' probability where L² ≤ λ. T = KH;
+`failure_probability` is the theorems' δ.
 """
 
 import math
@@ -165,14 +167,15 @@ def lower_bound(
     """Return the regret that some MDP of the family forces on any learner with B batches (Thm. 3).
 
     `states` is the number of rewarding states x_1, …, x_d of the construction (feature dimension
-    2d + 1). For any grid the construction forces dHT/(4B); on a uniform grid, d(H−1)T/(2B).
-    Needs B ≥ dH. With H = 1 there is nothing to lose and the bound is vacuous (0).
+    2d + 1). For any grid the construction forces dHT/(4B). On a uniform grid it forces
+    d(H−1)T/(2B), with ⌊K/B⌋ in place of K/B where B does not divide K. Needs B ≥ dH. With H = 1
+    there is nothing to lose and the bound is vacuous (0).
     """
     d, H, K = _sizes(states, horizon, episodes, first="states")
     B = whole("batches", batches, least=d * H, most=K)
     if H == 1:
         return 0.0
-    return d * (H - 1) * K * H / (2 * B) if uniform else d * H * K * H / (4 * B)
+    return d * (H - 1) * H * (K // B) / 2 if uniform else d * H * K * H / (4 * B)
 
 
 def _sizes(dim: int, horizon: int, episodes: int, first: str = "dim") -> tuple[int, int, int]:
@@ -197,8 +200,8 @@ def _bonus_sum(
 ) -> float:
     """Bound Σ_k Σ_h Γ_h^k by β·H·√(K·c·gain).
 
-    φᵀΛ⁻¹φ ≤ c·log(1 + φᵀΛ⁻¹φ) holds with the printed c = 2 while L² ≤ λ, and with
-    c = x/log(1+x), x = L²/λ, beyond.
+    φᵀΛ⁻¹φ ≤ c·log(1 + φᵀΛ⁻¹φ) holds with c = x/log(1+x), x = L²/λ, which is below the printed
+    c = 2 while L² ≤ λ.
     """
     beta = confidence_radius(dim=d, horizon=H, episodes=K, failure_probability=p, constant=constant)
     x = L**2 / ridge

@@ -31,7 +31,7 @@ def hard_to_learn(
     uniform signs. The printed dimensions disagree, so there are three readings: `completed` (every
     action completed by a constant 1; γ_h has d−2 entries), `padded` (γ_h cut to d−3 entries, φ
     padded with a zero) and `compact` (γ_h with d−3 entries of size δ/(d−3), φ in R^{d−1}).
-    `normalized` rescales coordinates so that ‖φ‖ ≤ 1 and ‖θ‖ ≤ √d hold; P and r stay the same.
+    `normalized` rescales coordinates so that the norms of Definition 2 hold; P and r stay the same.
     """
     whole("d", d, least=4, most=20)
     whole("horizon", horizon, least=1)
@@ -63,7 +63,7 @@ def hard_to_learn(
     theta[:, width:] = np.array([-delta, 1.0 - delta]) / (1.0 - 2.0 * delta)
 
     if normalized:
-        last_square = (theta[0] ** 2).sum() / dim  # c²
+        last_square = max((theta[0] ** 2).sum(), 2.0) / dim  # c²: both ‖θ‖ and ‖μ(S)‖ within √d
         rest = 1.0 - last_square * (delta**2 + (1.0 - delta) ** 2)
         if rest <= 0.0:
             raise ValueError(

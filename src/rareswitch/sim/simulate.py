@@ -292,7 +292,7 @@ def simulate(
     >>> world = instances.hard_to_learn(d=5, horizon=4)
     >>> run = simulate(world, DeterminantGrowth(eta=2.0), episodes=200)
     >>> run.updates, run.switches, run.regret.shape
-    (27, 22, (200,))
+    (24, 23, (200,))
     """
     simulation = Simulation(
         [mdp],

@@ -1,0 +1,237 @@
+"""`rareswitch reproduce`, `run` and `plot`: the experiments."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rareswitch.experiments.claims import Claim
+    from rareswitch.experiments.results import Runs
+    from rareswitch.experiments.run import Piece
+    from rareswitch.experiments.spec import Experiment
+
+QUICK_ROUNDS = 3
+
+
+def scale_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that `reproduce` and `run` share."""
+    options = (
+        click.option("--rounds", type=click.IntRange(1), help="Rounds instead of the spec's."),
+        click.option("--episodes", type=click.IntRange(1), help="Episodes instead of the spec's."),
+        click.option("--seed", type=click.IntRange(0), help="Root seed instead of the spec's."),
+        click.option(
+            "--workers", type=click.IntRange(1), help="Worker processes.  [default: all cores]"
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--quick", is_flag=True, help=f"A small version: {QUICK_ROUNDS} rounds of each.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of the results.  [default: results, with --quick results-quick]",
+)
+@scale_options
+def reproduce(
+    names: tuple[str, ...],
+    quick: bool,
+    out: Path | None,
+    rounds: int | None,
+    episodes: int | None,
+    seed: int | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Run the paper's experiments, draw the figures, check the claims, write report.html.
+
+    NAMES are some of: figure1 figure2 figure3 lower-bound pareto switches beta readings bounds; by
+    default all. Finished pieces are kept: after Ctrl-C, or worse, the same command goes on where it
+    was. Results do not depend on the number of workers.
+
+    \b
+    Examples:
+      rareswitch reproduce --quick
+      rareswitch reproduce figure1 figure2
+      rareswitch reproduce --rounds 200 --out many-rounds
+    """
+    require_extra()
+    from rareswitch.experiments.reproduce import reproduce as run_all
+    from rareswitch.experiments.spec import paper_specs, parse_spec
+
+    texts = paper_specs()
+    if unknown := [name for name in names if name not in texts]:
+        raise click.UsageError(f"NAMES must be among {', '.join(texts)}; got {unknown[0]}")
+    out = out or Path("results-quick" if quick else "results")
+    overrides = {
+        "rounds": rounds or (QUICK_ROUNDS if quick else None),
+        "episodes": episodes,
+        "seed": seed,
+    }
+    try:
+        specs = [
+            parse_spec(texts[name], source=f"{name}.toml", overrides=overrides)
+            for name in names or texts
+        ]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    command = " ".join(["rareswitch reproduce", *names, *(["--quick"] if quick else [])])
+    command += "".join(f" --{key} {value}" for key, value in overrides.items() if value)
+
+    def work(pool: Any, report: Any) -> tuple[dict[str, Runs], list[Claim]]:
+        return run_all(specs, out, pool, report, command=command)
+
+    results, claims = execute(work, specs, out, workers, as_json)
+    if as_json:
+        verdicts = [{"name": c.name, "verdict": c.verdict, "evidence": c.evidence} for c in claims]
+        click.echo(json.dumps(summary(results, out) | {"claims": verdicts}, indent=2))
+        return
+    for claim in claims:
+        click.echo(f"{claim.verdict:14} {claim.name}: {claim.evidence}")
+    click.echo(f"report         {out / 'report.html'}")
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@scale_options
+def run(
+    spec: Path,
+    out: Path,
+    rounds: int | None,
+    episodes: int | None,
+    seed: int | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Run an experiment of your own from a TOML file, and draw its figure.
+
+    \b
+    Examples:
+      rareswitch run my.toml
+      rareswitch run my.toml --rounds 5 --out trial
+    """
+    require_extra()
+    from rareswitch.experiments.reproduce import run as run_all
+    from rareswitch.experiments.spec import parse_spec
+
+    try:
+        text = spec.read_text(encoding="utf-8")
+        overrides = {"rounds": rounds, "episodes": episodes, "seed": seed}
+        specs = [parse_spec(text, source=str(spec), overrides=overrides)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"SPEC {spec} cannot be read: {error}") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+    def work(pool: Any, report: Any) -> dict[str, Runs]:
+        return run_all(specs, out, pool, report)
+
+    results = execute(work, specs, out, workers, as_json)
+    if as_json:
+        click.echo(json.dumps(summary(results, out), indent=2))
+        return
+    runs = results[specs[0].name]
+    for arm, final, switches in zip(specs[0].arms, runs.final, runs.switches, strict=True):
+        click.echo(f"{arm.label:30} regret {final.mean():.4f}, {switches.mean():.1f} switches")
+    click.echo(f"results        {out / specs[0].name}")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def plot(folder: Path) -> None:
+    """Draw the figure of a results folder again, without running anything.
+
+    \b
+    Example:
+      rareswitch plot results/figure1
+    """
+    require_extra()
+    from rareswitch.experiments.reproduce import plot as draw_again
+
+    try:
+        draw_again(folder)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(f"figure         {folder / 'figure.png'}, .pdf, .svg")
+
+
+def require_extra() -> None:
+    """Explain what to install where the libraries of the experiments are missing."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("pydantic", "matplotlib", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"this command needs {', '.join(missing)}: pip install 'rareswitch[experiments]'"
+        )
+
+
+def execute(
+    work: Callable[[Any, Any], Any],
+    specs: Sequence[Experiment],
+    out: Path,
+    workers: int | None,
+    quiet: bool,
+) -> Any:
+    """Do the work with a pool of processes and progress; on Ctrl-C say what is kept."""
+    from rareswitch.cli.progress import progress
+    from rareswitch.experiments.run import local_pool, pieces_of
+
+    pieces = {piece.key for spec in specs for piece in pieces_of(spec)}
+    done_so_far = 0
+    try:
+        with (
+            local_pool(workers or os.cpu_count() or 1) as pool,
+            progress("pieces", len(pieces), quiet=quiet) as report,
+        ):
+
+            def show(done: int, total: int, piece: Piece | None) -> None:
+                nonlocal done_so_far
+                done_so_far = done
+                last = f"{piece.arm.name}, rounds {piece.first}–{piece.last - 1}" if piece else ""
+                report(done, last)
+
+            return work(pool, show)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except KeyboardInterrupt:
+        click.echo(
+            f"interrupted: {done_so_far} of {len(pieces)} pieces are kept in {out}; the same "
+            "command goes on from there",
+            err=True,
+        )
+        raise SystemExit(130) from None
+
+
+def summary(results: dict[str, Runs], out: Path) -> dict[str, Any]:
+    """Return the final figures of each experiment for `--json`."""
+    return {
+        "out": str(out),
+        "experiments": {
+            name: {
+                "digest": runs.experiment.digest,
+                "arms": {
+                    arm.name: {
+                        "final_average_regret": float(final.mean()),
+                        "switches": float(switches.mean()),
+                    }
+                    for arm, final, switches in zip(
+                        runs.experiment.arms, runs.final, runs.switches, strict=True
+                    )
+                },
+            }
+            for name, runs in results.items()
+        },
+    }

@@ -1,0 +1,288 @@
+"""The paper's claims, each a function of the results: does it hold in our measurement?
+
+A verdict rests on a 95% bootstrap interval over rounds: it "holds" if the whole interval is on the
+right side of the stated threshold, "does not hold" if it is wholly on the wrong side, and is
+"undecided" otherwise. Words like "similar" have no number in the paper; the threshold that we put
+in their place is part of the statement.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats
+from rareswitch.experiments import stats
+from rareswitch.experiments.bounds import adversary_bound, switch_limit
+from rareswitch.experiments.results import Runs
+from rareswitch.experiments.spec import (
+    DeterminantGrowthSpec,
+    EveryEpisodeSpec,
+    HardToLearn,
+    RandomPolicySpec,
+    UniformGridSpec,
+)
+
+Verdict = Literal["holds", "does not hold", "undecided"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One claim, where the paper makes it, and what the runs say."""
+
+    name: str
+    statement: str
+    source: str
+    verdict: Verdict
+    evidence: str
+
+
+def below(high_end: float, low_end: float, threshold: float) -> Verdict:
+    """Judge "the quantity is at most threshold" from its interval."""
+    if high_end <= threshold:
+        return "holds"
+    return "does not hold" if low_end > threshold else "undecided"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """A claim about several arms holds if all do, and fails if one does."""
+    found = set(verdicts)
+    for verdict in ("does not hold", "undecided"):
+        if verdict in found:
+            return verdict
+    return "holds"
+
+
+def batch_ends_close(runs: Runs) -> Claim:
+    near = _nearest_batches(runs, np.sqrt(runs.experiment.episodes))
+    ratio, low, high = _final_ratio(runs, near)
+    last = runs.experiment.episodes // 5
+    arm, base = (runs.regret[i][:, -last:].mean(axis=-1) for i in (near, _baseline(runs)))
+    tail, tail_low, tail_high = stats.ratio_interval(arm, base, runs.weights)
+    return Claim(
+        name="batch-ends-close",
+        statement="With B ≈ √K batches, Batch ends close to LSVI-UCB (its average regret is at "
+        "most 1.5 times as large).",
+        source="Section 6",
+        verdict=below(high, low, 1.5),
+        evidence=f"{_label(runs, near)}: {_fmt(ratio, low, high)} times LSVI-UCB's average "
+        f"regret at the end; {_fmt(tail, tail_low, tail_high)} times in the last {last} episodes.",
+    )
+
+
+def rareswitch_same_order(runs: Runs) -> Claim:
+    verdicts, parts = [], []
+    for i, arm, _ in runs.arms_of(DeterminantGrowthSpec):
+        ratio, low, high = _final_ratio(runs, i)
+        verdicts.append(below(high, low, 2.0))
+        parts.append(f"{arm.label} {_fmt(ratio, low, high)}")
+    return Claim(
+        name="rareswitch-same-order",
+        statement="RareSwitch with constant η has regret of the same order as LSVI-UCB (final "
+        "average regret at most twice as large for every η).",
+        source="Section 6",
+        verdict=worst(verdicts),
+        evidence="Times LSVI-UCB's: " + ", ".join(parts) + ".",
+    )
+
+
+def rareswitch_close_throughout(runs: Runs) -> Claim:
+    """Compare the arms with the most similar number of switches along the whole run."""
+    rare, batch = _budget_matched(runs)
+    K = runs.experiment.episodes
+    checks = sorted({max(1, K // 25), K // 5, K // 2, K})
+    verdicts, parts = [], []
+    for k in checks:
+        mine, theirs = (_ratio_at(runs, i, k) for i in (rare, batch))
+        verdicts.append(below(mine[2], mine[1], 1.5))
+        parts.append(f"k={k}: {mine[0]:.2f} against {theirs[0]:.2f}")
+    early, late = _ratio_at(runs, batch, K // 5), _ratio_at(runs, batch, K)
+    only_late: Verdict = "holds" if early[1] > late[2] else "undecided"
+    return Claim(
+        name="close-throughout",
+        statement="RareSwitch is close to LSVI-UCB throughout (at most 1.5 times its average "
+        "regret at 4%, 20%, 50% and 100% of the episodes), Batch only late (its ratio at 20% is "
+        "above its ratio at the end).",
+        source="Section 6",
+        verdict=worst([*verdicts, only_late]),
+        evidence=f"{_label(runs, rare)} against {_label(runs, batch)}, times LSVI-UCB's: "
+        + "; ".join(parts)
+        + ".",
+    )
+
+
+def less_adaptivity_costs_more(runs: Runs) -> Claim:
+    verdicts, parts = [], []
+    for kind in (UniformGridSpec, DeterminantGrowthSpec):
+        order = [i for i, _, _ in runs.arms_of(kind)]
+        order.sort(key=lambda i: runs.updates[i].mean(), reverse=True)
+        chain = [_baseline(runs), *order]
+        for more, less in pairwise(chain):
+            mean, low, high = stats.difference_interval(
+                runs.final[less], runs.final[more], runs.weights
+            )
+            verdicts.append(below(-low, -high, 0.0))
+            if verdicts[-1] != "holds":
+                parts.append(
+                    f"{_label(runs, less)} minus {_label(runs, more)}: {_fmt(mean, low, high)}"
+                )
+    return Claim(
+        name="less-adaptivity-costs-more",
+        statement="Less adaptivity (smaller B, larger η) costs more regret, monotonically: every "
+        "step down in the number of updates raises the final average regret.",
+        source="Section 6",
+        verdict=worst(verdicts),
+        evidence="; ".join(parts) + "."
+        if parts
+        else f"All {len(verdicts)} paired differences between neighbours are positive.",
+    )
+
+
+def slopes_near_half(runs: Runs) -> Claim:
+    verdicts, parts = [], []
+    for i, arm in enumerate(runs.experiment.arms):
+        if isinstance(arm.schedule, RandomPolicySpec):
+            continue
+        value, low, high = runs.slope(i)
+        inside: Verdict = "undecided"
+        if low >= -0.6 and high <= -0.4:
+            inside = "holds"
+        elif low > -0.4 or high < -0.6:
+            inside = "does not hold"
+        verdicts.append(inside)
+        parts.append(f"{arm.label} {_fmt(value, low, high)}")
+    return Claim(
+        name="slopes-near-half",
+        statement="On logarithmic axes every average regret curve falls with slope −1/2 (within "
+        "0.1, over the last four fifths of the episodes).",
+        source="Appendix A.1",
+        verdict=worst(verdicts),
+        evidence=", ".join(parts) + ".",
+    )
+
+
+def graceful_under_misspecification(runs: Runs) -> Claim:
+    verdicts, parts = [], []
+    for name, kind in (("Batch", UniformGridSpec), ("RareSwitch", DeterminantGrowthSpec)):
+        arms = [(i, arm) for i, arm, _ in runs.arms_of(kind)]
+        exact = next(
+            i for i, arm in arms if isinstance(arm.world, HardToLearn) and not arm.world.zeta
+        )
+        for i, arm in arms:
+            if i == exact:
+                continue
+            ratio, low, high = stats.ratio_interval(runs.final[i], runs.final[exact], runs.weights)
+            verdicts.append(below(high, low, 2.0))
+            parts.append(f"{name} {arm.label} {_fmt(ratio, low, high)}")
+    return Claim(
+        name="graceful-under-misspecification",
+        statement="Performance stays reasonable under misspecification (average regret at most "
+        "twice that of the exact world, up to ζ = 0.4).",
+        source="Appendix A.2",
+        verdict=worst(verdicts),
+        evidence="Times the regret at ζ=0: " + ", ".join(parts) + ".",
+    )
+
+
+def switches_within_bound(runs: Runs) -> Claim:
+    parts, within = [], True
+    for i, arm in enumerate(runs.experiment.arms):
+        most, limit = int(runs.switches[i].max()), switch_limit(runs, arm)
+        within &= most <= limit
+        if isinstance(arm.schedule, DeterminantGrowthSpec):
+            parts.append(f"{arm.label}: at most {most} of {limit:.0f}")
+    return Claim(
+        name="switches-within-bound",
+        statement="N_switch never exceeds dH·log(1 + K·L²/(λd))/log η for RareSwitch, nor B−1 for "
+        "Batch, in any run.",
+        source="Lemma on the switching cost, Theorem 2",
+        verdict="holds" if within else "does not hold",
+        evidence=", ".join(parts) + ".",
+    )
+
+
+def matched_budget(runs: Runs) -> Claim:
+    rare, batch = _budget_matched(runs)
+    mean, low, high = stats.difference_interval(runs.final[rare], runs.final[batch], runs.weights)
+    made = [f"{runs.switches[i].mean():.1f}" for i in (rare, batch)]
+    return Claim(
+        name="matched-budget",
+        statement="At the same number of switches RareSwitch has less regret than Batch.",
+        source="not made in the paper, which compares arms with different numbers of switches",
+        verdict=below(high, low, 0.0),
+        evidence=f"{_label(runs, rare)} ({made[0]} switches) minus {_label(runs, batch)} "
+        f"({made[1]} switches): {_fmt(mean, low, high)} in final average regret.",
+    )
+
+
+def lower_bound_forced(runs: Runs) -> Claim:
+    parts, forced = [], True
+    for i, arm, _ in runs.arms_of(UniformGridSpec):
+        least, bound = runs.regret[i].sum(axis=-1).min(), adversary_bound(runs, arm, uniform=True)
+        forced &= bool(least >= bound)
+        parts.append(f"{arm.label}: {least:.0f} ≥ {bound:.0f}")
+    return Claim(
+        name="lower-bound-forced",
+        statement="The adversary forces at least d(H−1)T/(2B) regret on Batch with B batches.",
+        source="Theorem 3",
+        verdict="holds" if forced else "does not hold",
+        evidence=", ".join(parts) + ".",
+    )
+
+
+CLAIMS: tuple[tuple[str, Callable[[Runs], Claim]], ...] = (
+    ("figure1", batch_ends_close),
+    ("figure1", rareswitch_same_order),
+    ("figure1", rareswitch_close_throughout),
+    ("figure1", less_adaptivity_costs_more),
+    ("figure2", slopes_near_half),
+    ("figure3", graceful_under_misspecification),
+    ("switches", switches_within_bound),
+    ("pareto", matched_budget),
+    ("lower-bound", lower_bound_forced),
+)
+
+
+def check_claims(results: Mapping[str, Runs]) -> list[Claim]:
+    """Return the claims that these experiments speak to."""
+    return [claim(results[name]) for name, claim in CLAIMS if name in results]
+
+
+def _baseline(runs: Runs) -> int:
+    return runs.arms_of(EveryEpisodeSpec)[0][0]
+
+
+def _final_ratio(runs: Runs, i: int) -> tuple[float, float, float]:
+    return stats.ratio_interval(runs.final[i], runs.final[_baseline(runs)], runs.weights)
+
+
+def _ratio_at(runs: Runs, i: int, k: int) -> tuple[float, float, float]:
+    curves: Floats = runs.average[:, :, k - 1]
+    return stats.ratio_interval(curves[i], curves[_baseline(runs)], runs.weights)
+
+
+def _nearest_batches(runs: Runs, wanted: float) -> int:
+    return min(runs.arms_of(UniformGridSpec), key=lambda arm: abs(arm[2].batches - wanted))[0]
+
+
+def _budget_matched(runs: Runs) -> tuple[int, int]:
+    """Return the RareSwitch and Batch arms whose mean numbers of switches are closest, ≥ 20."""
+    made = runs.switches.mean(axis=1)
+    pairs = [
+        (abs(made[i] - made[j]) / made[j], i, j)
+        for i, _, _ in runs.arms_of(DeterminantGrowthSpec)
+        for j, _, _ in runs.arms_of(UniformGridSpec)
+        if made[j] >= 20
+    ]
+    _, rare, batch = min(pairs)
+    return rare, batch
+
+
+def _label(runs: Runs, i: int) -> str:
+    return runs.experiment.arms[i].label
+
+
+def _fmt(value: float, low: float, high: float) -> str:
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"

@@ -1,0 +1,263 @@
+"""An experiment is data: a world, arms that learn on it, and how often and how long.
+
+Specs are TOML files, checked on reading. A list anywhere in an arm stands for one arm for each of
+its values. The canonical form of a spec is JSON with every default filled in; its digest is the
+SHA-256 of that.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rareswitch import DeterminantGrowth, EveryEpisode, FiniteMDP, Schedule, UniformGrid, instances
+from rareswitch.core.streams import Seed
+
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
+Figure = Literal[
+    "regret", "regret-log", "final", "pareto", "switches", "beta", "lower-bound", "bounds"
+]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def canonical(self) -> str:
+        """Return the spec as JSON, every default filled in, keys in order."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.canonical().encode()).hexdigest()
+
+
+class HardToLearn(_Model):
+    """The paper's Example 1, and with zeta above 0 its misspecified variant."""
+
+    kind: Literal["hard-to-learn"]
+    d: int = 13
+    horizon: int = 10
+    delta: float = 0.35
+    reading: Literal["completed", "padded", "compact"] = "completed"
+    normalized: bool = False
+    zeta: float = 0.0
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        world = instances.hard_to_learn(
+            d=self.d,
+            horizon=self.horizon,
+            delta=self.delta,
+            seed=seed,
+            reading=self.reading,
+            normalized=self.normalized,
+        )
+        return instances.misspecified(world, zeta=self.zeta, seed=seed) if self.zeta else world
+
+
+class RandomLinear(_Model):
+    kind: Literal["random-linear"]
+    states: int
+    actions: int
+    d: int
+    horizon: int
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        return instances.random_linear(seed=seed, **self.model_dump(exclude={"kind"}))
+
+
+class Tabular(_Model):
+    kind: Literal["tabular"]
+    states: int
+    actions: int
+    horizon: int
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        return instances.tabular(seed=seed, **self.model_dump(exclude={"kind"}))
+
+
+class Adversary(_Model):
+    """Theorem 3's family with the adversary that settles it during play; for grids only."""
+
+    kind: Literal["adversary"]
+    states: Annotated[int, Field(ge=1)]
+    horizon: Annotated[int, Field(ge=1)]
+    normalized: bool = False
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        return instances.lower_bound(
+            states=self.states, horizon=self.horizon, seed=seed, normalized=self.normalized
+        )
+
+
+World = Annotated[HardToLearn | RandomLinear | Tabular | Adversary, Field(discriminator="kind")]
+
+
+class EveryEpisodeSpec(_Model):
+    kind: Literal["every-episode"]
+
+    def build(self, episodes: int) -> Schedule:
+        return EveryEpisode()
+
+
+class UniformGridSpec(_Model):
+    kind: Literal["uniform-grid"]
+    batches: int
+    spread: Literal["last", "balanced"] = "last"
+
+    def build(self, episodes: int) -> UniformGrid:
+        return UniformGrid(episodes=episodes, batches=self.batches, spread=self.spread)
+
+
+class DeterminantGrowthSpec(_Model):
+    kind: Literal["determinant-growth"]
+    eta: float
+
+    def build(self, episodes: int) -> Schedule:
+        return DeterminantGrowth(eta=self.eta)
+
+
+class RandomPolicySpec(_Model):
+    """No learning: the uniformly random policy."""
+
+    kind: Literal["random-policy"]
+
+
+ScheduleSpec = Annotated[
+    EveryEpisodeSpec | UniformGridSpec | DeterminantGrowthSpec | RandomPolicySpec,
+    Field(discriminator="kind"),
+]
+
+
+class Arm(_Model):
+    """One algorithm with its parameters on one world.
+
+    `measure_radius` also measures, at every fit, the smallest β for which the concentration lemma
+    would have held.
+    """
+
+    name: Identifier
+    label: str
+    schedule: ScheduleSpec
+    world: World
+    beta: Annotated[float, Field(ge=0.0)] = 1.0
+    ridge: Annotated[float, Field(gt=0.0)] = 1.0
+    ties: Literal["direction", "lowest"] = "direction"
+    initial_state: int | Literal["uniform"] = 0
+    measure_radius: bool = False
+
+    def setting(self) -> str:
+        """Return the canonical form of all that determines the arm's numbers, names apart."""
+        parts = self.model_dump(mode="json", exclude={"name", "label"})
+        return json.dumps(parts, sort_keys=True, separators=(",", ":"))
+
+
+class Experiment(_Model):
+    """A named set of arms, compared round by round on the same worlds with the same noise."""
+
+    name: Identifier
+    title: str
+    about: str = ""
+    figure: Figure = "regret"
+    rounds: Annotated[int, Field(ge=1)]
+    episodes: Annotated[int, Field(ge=1)]
+    seed: Annotated[int, Field(ge=0)] = 0
+    arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _buildable(self) -> "Experiment":
+        names = [arm.name for arm in self.arms]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"arms must have different names; {', '.join(twice)} comes twice")
+        for arm in self.arms:
+            try:
+                if not isinstance(arm.schedule, RandomPolicySpec):
+                    arm.schedule.build(self.episodes)
+                states = arm.world.build(self.seed).states
+                if isinstance(arm.initial_state, int) and not 0 <= arm.initial_state < states:
+                    raise ValueError(f"initial_state must be from 0 to {states - 1}")
+                if isinstance(arm.world, Adversary):
+                    need = arm.world.states * arm.world.horizon
+                    if not isinstance(arm.schedule, UniformGridSpec):
+                        raise ValueError("the adversary plays against schedule kind uniform-grid")
+                    if arm.schedule.batches < need:
+                        raise ValueError(f"batches must be at least states·horizon = {need}")
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"arm {arm.name!r}: {error}") from None
+        return self
+
+    def scaled(self, **changes: int | None) -> "Experiment":
+        """Return the experiment with another number of rounds, episodes or another seed."""
+        given = {key: value for key, value in changes.items() if value is not None}
+        return Experiment.model_validate(self.model_dump() | given)
+
+
+def load_spec(path: Path) -> Experiment:
+    """Return the experiment of a TOML file; every error names the file and the key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    return parse_spec(text, source=str(path))
+
+
+def parse_spec(
+    text: str, *, source: str, overrides: dict[str, int | None] | None = None
+) -> Experiment:
+    """Return the experiment of TOML text, with some top-level keys replaced."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{source}: is not TOML ({error})") from None
+    raw |= {key: value for key, value in (overrides or {}).items() if value is not None}
+    try:
+        return Experiment.model_validate(_expanded(raw))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the experiment"
+        given = "" if first["type"] in ("missing", "value_error") else f"; got {first['input']!r}"
+        message = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{source}: {key}: {message}{given}") from None
+    except (TypeError, AttributeError, KeyError, IndexError) as error:
+        raise ValueError(f"{source}: arms: {error}") from None
+
+
+def paper_specs() -> dict[str, str]:
+    """Return the TOML text of each experiment that comes with the package, by name."""
+    folder = Path(__file__).parent / "paper"
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.toml"))}
+
+
+def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
+    """Give every arm the experiment's world and defaults, and spell out its lists."""
+    shared = {key: raw.pop(key) for key in ("world", "defaults") if key in raw}
+    arms: list[dict[str, Any]] = []
+    for arm in raw.get("arms", ()):
+        merged = {**shared.get("defaults", {}), **arm}
+        merged["world"] = {**shared.get("world", {}), **arm.get("world", {})}
+        arms.extend(_one_for_each_value(merged))
+    return {**raw, "arms": arms}
+
+
+def _one_for_each_value(arm: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the arm once for each combination of its list values, named by its templates."""
+    flat = {
+        (section, key): value
+        for section in ("schedule", "world")
+        for key, value in arm.get(section, {}).items()
+    }
+    flat |= {("", key): value for key, value in arm.items() if key not in ("schedule", "world")}
+    lists = {place: value for place, value in flat.items() if isinstance(value, list)}
+    for values in product(*lists.values()):
+        chosen = flat | dict(zip(lists, values, strict=True))
+        one: dict[str, Any] = {"schedule": {}, "world": {}}
+        for (section, key), value in chosen.items():
+            (one[section] if section else one)[key] = value
+        words = {key: value for (_, key), value in chosen.items()}
+        one["name"] = str(one.get("name", "")).format(**words)
+        one["label"] = str(one.get("label", one["name"])).format(**words)
+        yield one

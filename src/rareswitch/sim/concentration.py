@@ -1,0 +1,22 @@
+"""How large β had to be: the concentration lemma measured on a known world."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats
+from rareswitch.sim.linear_mdp import FiniteLinearMDP
+from rareswitch.sim.simulate import Simulation
+
+
+def empirical_radius(simulation: Simulation, worlds: Sequence[FiniteLinearMDP]) -> Floats:
+    """Return, for each run (R,), the smallest β with which Lemma B.4 holds for the last fit.
+
+    The lemma bounds |φᵀw_h − r_h − P_h V_{h+1}| by β·‖φ‖_{Λ⁻¹} for every pair and stage. Call it
+    between `deploy()` and `play()`.
+    """
+    values = simulation.values
+    following = np.concatenate([values[:, 1:], np.zeros_like(values[:, :1])], axis=1)
+    exact = np.stack([w.theta + np.vecmat(v, w.mu) for w, v in zip(worlds, following, strict=True)])
+    errors = np.abs((simulation.weights - exact) @ worlds[0].space.columns)  # (R, H, N)
+    return (errors / np.sqrt(simulation.gram.watched)).max(axis=(1, 2))

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+
+from rareswitch.core.arguments import floats, frozen, one_of, real, whole
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (0, ValueError, r"n must be from 1 to 5; got 0"),
+        (6, ValueError, r"n must be from 1 to 5; got 6"),
+        (2.0, TypeError, r"n must be a whole number, from 1 to 5; got 2\.0"),
+        (True, TypeError, r"n must be a whole number.*got True"),
+        ("3", TypeError, r"n must be a whole number.*got '3'"),
+        (None, TypeError, r"n must be a whole number.*got None"),
+    ],
+)
+def test_a_whole_number_is_named_with_what_came_and_what_is_allowed(value, error, message):
+    with pytest.raises(error, match=message):
+        whole("n", value, least=1, most=5)
+
+
+@pytest.mark.parametrize("value", [1, 5, np.int64(3), np.uint8(2)])
+def test_a_whole_number_in_range_becomes_an_int(value):
+    result = whole("n", value, least=1, most=5)
+    assert result == value
+    assert type(result) is int
+
+
+def test_a_whole_number_may_have_no_upper_end():
+    assert whole("n", 10**30, least=0) == 10**30
+    with pytest.raises(ValueError, match="n must be at least 0; got -1"):
+        whole("n", -1, least=0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "value", "message"),
+    [
+        ({"above": 0.0}, 0.0, "x must be a finite number above 0; got 0.0"),
+        ({"least": 0.0}, -1e-300, "x must be a finite number at least 0; got -1e-300"),
+        ({"below": 0.5}, 0.5, "x must be a finite number below 0.5; got 0.5"),
+        ({"most": 1.0}, 1.5, "x must be a finite number at most 1; got 1.5"),
+        ({"above": 0.0, "below": 1.0}, 1, "x must be a finite number above 0 and below 1; got 1"),
+        ({}, np.nan, "x must be a finite number; got nan"),
+        ({}, np.inf, "x must be a finite number; got inf"),
+        ({"most": 1.0}, -np.inf, "x must be a finite number at most 1; got -inf"),
+    ],
+)
+def test_a_real_number_out_of_range_is_refused(ends, value, message):
+    with pytest.raises(ValueError, match=message):
+        real("x", value, **ends)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, 1j, [1.0]])
+def test_what_is_not_a_real_number_is_refused(value):
+    with pytest.raises(TypeError, match="x must be a finite number"):
+        real("x", value)
+
+
+def test_closed_ends_are_allowed_and_numbers_become_floats():
+    assert real("x", 0, least=0.0) == 0.0
+    assert real("x", np.float32(1), most=1.0) == 1.0
+    assert type(real("x", np.int64(1))) is float
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ([[1.0]], ValueError, r"a must have shape \(3,\); got \(1, 1\)"),
+        ([1.0, 2.0], ValueError, r"a must have shape \(3,\); got \(2,\)"),
+        (1.0, ValueError, r"a must have shape \(3,\); got \(\)"),
+        ([1.0, np.nan, 2.0], ValueError, r"a must be finite; got nan at index \(1,\)"),
+        ([1.0, 2.0, -np.inf], ValueError, r"a must be finite; got -inf at index \(2,\)"),
+        ([1.0, [2.0], 3.0], TypeError, "a must be an array of numbers"),
+        (["x", "y", "z"], TypeError, "a must be an array of numbers"),
+    ],
+)
+def test_a_bad_array_is_named_with_what_came_and_what_is_allowed(value, error, message):
+    with pytest.raises(error, match=message):
+        floats("a", value, (3,))
+
+
+def test_letters_in_a_shape_stand_for_any_size():
+    assert floats("a", np.ones((2, 7)), (2, "A")).shape == (2, 7)
+    with pytest.raises(ValueError, match=r"a must have shape \(2, A\); got \(3, 7\)"):
+        floats("a", np.ones((3, 7)), (2, "A"))
+
+
+def test_an_array_is_copied_once_and_read_only():
+    given = np.arange(6, dtype=np.float64)
+    taken = floats("a", given, (6,))
+    given[0] = 9.0
+    assert taken[0] == 0.0
+    assert not taken.flags.writeable
+    assert floats("a", taken, (6,)) is taken
+
+
+@pytest.mark.parametrize(
+    "view", [lambda a: a[::2], lambda a: a.T, lambda a: np.broadcast_to(a[0], a.shape)]
+)
+def test_a_view_is_copied(view):
+    given = np.arange(9.0).reshape(3, 3)
+    seen = view(given)
+    seen.flags.writeable = False
+    taken = frozen(seen)
+    expected = seen.copy()
+    given[:] = -1.0
+    assert (taken == expected).all()
+    assert taken.flags.c_contiguous
+
+
+def test_one_of_lists_what_is_allowed():
+    assert one_of("w", "a", ("a", "b")) == "a"
+    with pytest.raises(ValueError, match="w must be one of 'a', 'b'; got 'c'"):
+        one_of("w", "c", ("a", "b"))

@@ -1,0 +1,144 @@
+"""Oracles and drivers shared by the tests."""
+
+from itertools import pairwise
+
+import numpy as np
+
+import rareswitch as rs
+
+
+class Asked:
+    """Any rule without `persistent` and `upcoming`: it must be asked before every episode."""
+
+    def __init__(self, rule):
+        self._rule = rule
+
+    def due(self, clock):
+        return self._rule.due(clock)
+
+
+class Starts:
+    """Switch before the listed episodes, asked before every one."""
+
+    def __init__(self, starts):
+        self.starts = tuple(starts)
+
+    def due(self, clock):
+        return clock.episode in self.starts
+
+
+def unit_rows(rng, *shape):
+    rows = rng.standard_normal(shape)
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def masked_world(seed, *, states=5, actions=4, d=4, horizon=3):
+    """Return a random linear MDP in which every state bars some of its actions."""
+    rng = np.random.default_rng(seed)
+    feasible = rng.random((states, actions)) < 0.5
+    feasible[np.arange(states), rng.integers(0, actions, states)] = True
+    return rs.FiniteLinearMDP(
+        rng.dirichlet(np.ones(d), (states, actions)),
+        rng.dirichlet(np.ones(states), (horizon, d)).transpose(0, 2, 1),
+        rng.random((horizon, d)),
+        feasible=feasible,
+    )
+
+
+def episode_of(world, states, actions):
+    """Return the Episode of one path (H+1,) and its actions (H,)."""
+    stage = np.arange(len(actions))
+    return rs.Episode(
+        features=world.features[states[:-1], actions],
+        rewards=world.rewards[stage, states[:-1], actions],
+        next_features=[world.features[s][world.feasible[s]] for s in states[1:-1]],
+    )
+
+
+def greedy_table(world, policy):
+    """Return the action (H, S) that a policy takes in every stage and state."""
+    options = [np.flatnonzero(allowed) for allowed in world.feasible]
+    return np.array(
+        [
+            [o[policy.act(h, world.features[s][o])] for s, o in enumerate(options)]
+            for h in range(world.horizon)
+        ]
+    )
+
+
+def walk(world, learner, *, noise, initial):
+    """Step a learner by hand; return states, actions, and the table of every policy by episode."""
+    episodes, horizon = noise.shape
+    states = np.zeros((episodes, horizon + 1), int)
+    actions = np.zeros((episodes, horizon), int)
+    tables = {1: greedy_table(world, learner.policy)}
+    for k in range(episodes):
+        states[k, 0] = initial[k]
+        table = tables[max(tables)]
+        for h in range(horizon):
+            s = states[k, h]
+            actions[k, h] = table[h, s]
+            cdf = np.cumsum(world.transitions[h, s, actions[k, h]])[:-1]
+            states[k, h + 1] = (cdf <= noise[k, h]).sum()
+        switched = learner.observe(episode_of(world, states[k], actions[k]))
+        if switched and k + 1 < episodes:
+            tables[k + 2] = greedy_table(world, learner.policy)
+    return states, actions, tables
+
+
+def count_switches(tables):
+    """Return (switches, local switches) of a sequence of action tables."""
+    changes = [int((a != b).sum()) for a, b in pairwise(tables)]
+    return sum(c > 0 for c in changes), sum(changes)
+
+
+def reference_q(episodes, *, horizon, dim, beta, ridge, clip=True):
+    """Return Q as a function (h, rows), by explicit inverses from the raw episodes."""
+    inverse, weights = [None] * horizon, [None] * horizon
+
+    def q_values(h, rows):
+        rows = np.asarray(rows, float)
+        bonus = beta * np.sqrt(np.einsum("ad,de,ae->a", rows, inverse[h], rows))
+        values = rows @ weights[h] + bonus
+        return np.clip(values, 0.0, horizon - h) if clip else values
+
+    for h in reversed(range(horizon)):
+        gram, target = ridge * np.eye(dim), np.zeros(dim)
+        for episode in (e for e in episodes if len(e) > h):
+            feature = episode.features[h]
+            bootstraps = h + 1 < horizon and h < len(episode.next_features)
+            following = q_values(h + 1, episode.next_features[h]).max() if bootstraps else 0.0
+            gram += np.outer(feature, feature)
+            target += feature * (episode.rewards[h] + following)
+        inverse[h] = np.linalg.inv(gram)
+        weights[h] = inverse[h] @ target
+    return q_values
+
+
+def ragged_episode(rng, *, horizon, dim, cut_off=None, steps=None):
+    """Return a random episode: any length, feasible sets of any size, ended or cut off."""
+    steps = int(rng.integers(1, horizon + 1)) if steps is None else steps
+    cut_off = bool(rng.integers(0, 2)) if cut_off is None else cut_off
+    return rs.Episode(
+        features=unit_rows(rng, steps, dim),
+        rewards=rng.random(steps),
+        next_features=[
+            unit_rows(rng, int(rng.integers(1, 5)), dim) for _ in range(steps - 1 + cut_off)
+        ],
+    )
+
+
+def ragged_learning(learner, *, seed, start, stop):
+    """Feed episodes start … stop−1, chosen by the learner's own policy; return policy digests."""
+    digests = []
+    for k in range(start, stop):
+        rng = np.random.default_rng((seed, k))
+        steps = int(rng.integers(1, learner.horizon + 1))
+        menus = [unit_rows(rng, int(rng.integers(1, 5)), learner.dim) for _ in range(steps + 1)]
+        chosen = [menus[h][learner.policy.act(h, menus[h])] for h in range(steps)]
+        following = menus[1:] if k % 2 else menus[1:-1]
+        learner.observe(
+            rs.Episode(features=chosen, rewards=rng.random(steps), next_features=following)
+        )
+        digests.append(learner.policy.digest)
+    return digests

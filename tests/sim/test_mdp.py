@@ -1,0 +1,184 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+import rareswitch as rs
+from helpers import masked_world
+
+
+def tiny(seed=0, *, horizon=2, states=2, actions=3):
+    """Return the parts of a random MDP whose features say nothing about its dynamics."""
+    rng = np.random.default_rng(seed)
+    return {
+        "features": rng.random((states, actions, 2)),
+        "transitions": rng.dirichlet(np.ones(states), (horizon, states, actions)),
+        "rewards": rng.random((horizon, states, actions)),
+    }
+
+
+def value_by_paths(world, table, h, s):
+    """Return V^π_h(s) by summing over every path, from the definition."""
+    total = 0.0
+    for path in product(range(world.states), repeat=world.horizon - h):
+        chance, gain, here = 1.0, 0.0, s
+        for stage, there in enumerate(path, start=h):
+            action = table[stage][here]
+            gain += world.rewards[stage, here, action]
+            chance *= world.transitions[stage, here, action, there]
+            here = there
+        total += chance * gain
+    return total
+
+
+def all_policies(world):
+    options = [np.flatnonzero(allowed) for allowed in world.feasible]
+    for choice in product(*(options * world.horizon)):
+        yield np.array(choice).reshape(world.horizon, world.states)
+
+
+WORLDS = {
+    "free": rs.FiniteMDP(**tiny(1)),
+    "barred": rs.FiniteMDP(
+        **tiny(2), feasible=np.array([[True, False, True], [False, False, True]])
+    ),
+    "three states": rs.FiniteMDP(**tiny(3, states=3, actions=2)),
+    "one stage": rs.FiniteMDP(**tiny(4, horizon=1)),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_optimal_values_are_the_best_of_every_policy(world):
+    values = np.array([world.policy_values(table) for table in all_policies(world)])
+    optimal = world.optimal_values()
+    assert optimal.shape == (world.horizon + 1, world.states)
+    np.testing.assert_allclose(optimal, values.max(axis=0), atol=1e-12)
+    assert not optimal[-1].any()
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_policy_values_are_sums_over_paths(world):
+    rng = np.random.default_rng(5)
+    tables = list(all_policies(world))
+    for pick in rng.integers(0, len(tables), 5):
+        table = tables[pick]
+        found = world.policy_values(table)
+        for h in range(world.horizon):
+            for s in range(world.states):
+                assert found[h, s] == pytest.approx(value_by_paths(world, table, h, s), abs=1e-12)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_optimal_actions_are_feasible_and_attain_the_optimum(world):
+    table = world.optimal_actions()
+    assert world.feasible[np.arange(world.states), table].all()
+    np.testing.assert_allclose(world.policy_values(table), world.optimal_values(), atol=1e-12)
+
+
+def test_the_lowest_of_equal_actions_is_optimal():
+    parts = tiny(6)
+    world = rs.FiniteMDP(
+        features=parts["features"],
+        transitions=np.full((2, 2, 3, 2), 0.5),
+        rewards=np.full((2, 2, 3), 0.5),
+        feasible=np.array([[False, True, True], [True, True, True]]),
+    )
+    assert world.optimal_actions().tolist() == [[1, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_random_values_are_the_mean_over_every_policy(world):
+    values = [world.policy_values(table) for table in all_policies(world)]
+    np.testing.assert_allclose(world.random_values(), np.mean(values, axis=0), atol=1e-12)
+
+
+def test_an_infeasible_action_is_never_optimal_however_good():
+    parts = tiny(7)
+    parts["rewards"][:, :, 0] = 1.0
+    feasible = np.array([[False, True, True], [False, True, False]])
+    world = rs.FiniteMDP(**parts, feasible=feasible)
+    assert (world.optimal_actions() > 0).all()
+    assert world.optimal_values()[0].max() < 2.0
+    assert (world.optimal_values()[0] < rs.FiniteMDP(**parts).optimal_values()[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("part", "place", "value", "message"),
+    [
+        ("transitions", (1, 0, 2), [0.7, 0.2], r"sum to 1.*\(1, 0, 2\) they sum to 0\.9$"),
+        ("transitions", (0, 1, 1), [1.5, -0.5], r"transitions must be at least 0; got -0\.5 at "),
+        ("rewards", (1, 1, 2), 1.25, r"rewards must be in \[0, 1\]; got 1\.25 at \(1, 1, 2\), off"),
+        ("rewards", (0, 1, 0), -0.5, r"rewards must be in \[0, 1\]; got -0\.5 at .* off by 0\.5"),
+        ("rewards", (0, 1, 0), np.nan, r"rewards must be finite; got nan at index \(0, 1, 0\)"),
+        ("features", (1, 2, 0), np.inf, r"features must be finite; got inf at index \(1, 2, 0\)"),
+        ("transitions", (0, 0, 0), np.nan, "transitions must be finite; got nan"),
+    ],
+)
+def test_a_world_out_of_range_is_refused_with_place_and_amount(part, place, value, message):
+    parts = tiny(8)
+    parts[part][place] = value
+    with pytest.raises(ValueError, match=message):
+        rs.FiniteMDP(**parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": np.ones((2, 3))}, r"features must have shape \(S, A, d\); got \(2, 3\)"),
+        ({"transitions": np.ones((2, 3, 2))}, r"transitions must have shape \(H, 2, 3, 2\)"),
+        ({"rewards": np.ones((3, 2, 3))}, r"rewards must have shape \(2, 2, 3\); got \(3, 2, 3\)"),
+        ({"feasible": np.ones((3, 2), bool)}, r"feasible must have shape \(2, 3\); got \(3, 2\)"),
+        (
+            {"feasible": np.array([[True, True, True], [False, False, False]])},
+            "feasible must allow an action in every state; state 1 has none",
+        ),
+    ],
+)
+def test_a_world_of_the_wrong_shape_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        rs.FiniteMDP(**(tiny(9) | change))
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        (np.zeros((2, 3), int), r"actions must be whole numbers of shape \(H, S\) = \(2, 2\)"),
+        (np.zeros((2, 2)), "actions must be whole numbers.*float64"),
+        (np.full((2, 2), 3), "actions must be from 0 to 2; got 3"),
+        (np.full((2, 2), -1), "actions must be from 0 to 2; got -1"),
+        (np.array([[0, 2], [0, 1]]), "action 1 is not in state 1"),
+    ],
+)
+def test_a_bad_policy_is_refused(actions, message):
+    with pytest.raises(ValueError, match=message):
+        WORLDS["barred"].policy_values(actions)
+
+
+def test_sizes_and_the_feature_norm_count_feasible_pairs_only():
+    features = np.array([[[3.0, 4.0], [1.0, 0.0]], [[0.0, 2.0], [30.0, 0.0]]])
+    parts = {"transitions": np.full((4, 2, 2, 2), 0.5), "rewards": np.zeros((4, 2, 2))}
+    world = rs.FiniteMDP(features=features, **parts)
+    assert (world.horizon, world.states, world.dim) == (4, 2, 2)
+    assert world.feature_norm == 30.0
+    barred = rs.FiniteMDP(features=features, **parts, feasible=[[True, True], [True, False]])
+    assert barred.feature_norm == 5.0
+
+
+def test_a_world_holds_read_only_copies():
+    parts = tiny(10)
+    feasible = np.ones((2, 3), bool)
+    world = rs.FiniteMDP(**parts, feasible=feasible)
+    before = world.optimal_values()
+    for array in (*parts.values(), feasible):
+        array[:] = 0
+    assert (world.optimal_values() == before).all()
+    for array in (world.features, world.transitions, world.rewards, world.feasible):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+def test_the_catalogue_leaves_infeasible_actions_out():
+    world = masked_world(11)
+    ends = [*world.space.starts[1:], len(world.space.rows)]
+    for s, (start, end) in enumerate(zip(world.space.starts, ends, strict=True)):
+        assert world.space.actions[start:end].tolist() == np.flatnonzero(world.feasible[s]).tolist()

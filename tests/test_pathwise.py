@@ -1,0 +1,272 @@
+"""What holds on every trajectory, for every β, λ and η."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import eigh
+
+import rareswitch as rs
+from helpers import episode_of, masked_world, ragged_episode, ragged_learning, unit_rows
+from literal import lowest
+from rareswitch.core.gram import Gram
+
+seeds = st.integers(0, 10**6)
+betas = st.sampled_from([0.0, 0.1, 1.0, 20.0])
+ridges = st.sampled_from([1e-4, 0.1, 1.0, 10.0])
+etas = st.floats(1.01, 50.0)
+EPISODES = 40
+
+
+def random_world(seed):
+    kind = seed % 4
+    if kind == 0:
+        return rs.instances.hard_to_learn(d=5 + seed % 3, horizon=1 + seed % 4, seed=seed)
+    if kind == 1:
+        return rs.instances.random_linear(states=5, actions=3, d=4, horizon=3, seed=seed)
+    if kind == 2:
+        return rs.instances.tabular(states=3, actions=2, horizon=1 + seed % 3, seed=seed)
+    return masked_world(seed)
+
+
+def scaled_episode(rng, *, horizon, dim, norm):
+    """Return an episode whose features all have that norm."""
+    episode = ragged_episode(rng, horizon=horizon, dim=dim)
+    return rs.Episode(
+        features=norm * episode.features,
+        rewards=episode.rewards,
+        next_features=[norm * rows for rows in episode.next_features],
+    )
+
+
+@given(seeds, ridges)
+def test_the_sum_of_log_one_plus_squared_norms_is_the_growth_of_logdet(seed, ridge):
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((60, 4)) * rng.exponential(1.0, (60, 1))
+    gram, total = Gram((1,), 4, ridge), 0.0
+    matrix = ridge * np.eye(4)
+    for feature in features:
+        total += math.log1p(gram.squared_norms(feature[:, None]).item())
+        gram.absorb(feature[None])
+        matrix += np.outer(feature, feature)
+    growth = np.linalg.slogdet(matrix)[1] - 4 * math.log(ridge)
+    assert total == pytest.approx(growth, rel=1e-9)
+    assert gram.logdet[0] - 4 * math.log(ridge) == pytest.approx(growth, rel=1e-9)
+
+
+@given(seeds, etas, ridges, betas)
+def test_a_deployed_bonus_is_at_most_root_eta_times_the_current_one(seed, eta, ridge, beta):
+    rng = np.random.default_rng(seed)
+    horizon, dim = 2, 3
+    learner = rs.Learner(
+        dim=dim, horizon=horizon, schedule=rs.DeterminantGrowth(eta=eta), beta=beta, ridge=ridge
+    )
+    gram = np.stack([ridge * np.eye(dim)] * horizon)
+    for _ in range(EPISODES):
+        episode = ragged_episode(rng, horizon=horizon, dim=dim)
+        learner.observe(episode)
+        for h, feature in enumerate(episode.features):
+            gram[h] += np.outer(feature, feature)
+        for h in range(horizon):
+            deployed = learner.policy.whitener[h].T @ learner.policy.whitener[h]
+            # sup over directions of ‖x‖²_{Λ_b⁻¹}/‖x‖²_{Λ_k⁻¹}
+            ratio = eigh(deployed, np.linalg.inv(gram[h]), eigvals_only=True).max()
+            assert math.sqrt(ratio) <= math.sqrt(eta) * (1 + 1e-7)
+
+
+@given(seeds, betas, ridges)
+def test_q_values_lie_between_zero_and_the_stages_left(seed, beta, ridge):
+    learner = rs.Learner(
+        dim=3, horizon=3, schedule=rs.DeterminantGrowth(eta=1.5), beta=beta, ridge=ridge, seed=seed
+    )
+    rows = np.random.default_rng(seed).standard_normal((30, 3)) * 5
+    for k in range(15):
+        ragged_learning(learner, seed=seed, start=k, stop=k + 1)
+        for h in range(3):
+            for policy in (learner.policy, learner.recommend()):
+                values = policy.q_values(h, rows)
+                assert values.min() >= 0.0
+                assert values.max() <= 3 - h
+                assert values[policy.act(h, rows)] >= values.max() - 1e-9
+
+
+@given(seeds, ridges)
+def test_bonuses_never_grow(seed, ridge):
+    learner = rs.Learner(
+        dim=3, horizon=2, schedule=rs.EveryEpisode(), beta=1.0, ridge=ridge, clip=False
+    )
+    rows = unit_rows(np.random.default_rng(seed), 20, 3)
+    before = np.full((2, 20), np.inf)
+    for k in range(EPISODES):
+        policy = learner.policy
+        bonus = np.array([policy.q_values(h, rows) - rows @ policy.weights[h] for h in range(2)])
+        assert (bonus <= before * (1 + 1e-9) + 1e-12 * (1 + np.abs(policy.weights).max())).all()
+        before = bonus
+        ragged_learning(learner, seed=seed, start=k, stop=k + 1)
+    assert (before < 1 / math.sqrt(ridge)).all()
+
+
+@given(seeds, betas)
+def test_as_many_batches_as_episodes_is_lsvi_ucb(seed, beta):
+    world = random_world(seed)
+    grid = rs.UniformGrid(episodes=EPISODES, batches=EPISODES)
+    arguments = {"episodes": EPISODES, "beta": beta, "seed": seed}
+    batched = rs.simulate(world, grid, **arguments)
+    every = rs.simulate(world, rs.EveryEpisode(), **arguments)
+    assert batched.updates == every.updates == EPISODES
+    assert batched.policy.to_bytes() == every.policy.to_bytes()
+    assert (batched.actions == every.actions).all()
+    assert (batched.regret == every.regret).all()
+
+
+@given(seeds, betas)
+def test_eta_towards_one_is_lsvi_ucb(seed, beta):
+    world = random_world(seed)
+    arguments = {"episodes": EPISODES, "beta": beta, "seed": seed}
+    eager = rs.simulate(world, rs.DeterminantGrowth(eta=1 + 1e-9), **arguments)
+    every = rs.simulate(world, rs.EveryEpisode(), **arguments)
+    assert (eager.update_episodes == every.update_episodes).all()
+    assert (eager.actions == every.actions).all()
+    assert (eager.states == every.states).all()
+    np.testing.assert_allclose(eager.regret, every.regret, atol=1e-12)
+
+
+@given(seeds, st.sampled_from([0.5, 1.0, 4.0]))
+def test_one_hot_features_give_shrunken_means_and_count_bonuses(seed, ridge):
+    beta, S, A, H = 0.3, 3, 2, 2
+    world = rs.instances.tabular(states=S, actions=A, horizon=H, seed=seed)
+    rng = np.random.default_rng(seed)
+    learner = rs.Learner(
+        dim=S * A, horizon=H, schedule=rs.EveryEpisode(), beta=beta, ridge=ridge, ties="lowest"
+    )
+    paths = rng.integers(0, S, (EPISODES, H + 1))
+    actions = rng.integers(0, A, (EPISODES, H))
+    for states, taken in zip(paths, actions, strict=True):
+        learner.observe(episode_of(world, states, taken))
+    following = np.zeros(S)
+    for h in reversed(range(H)):
+        count, total = np.zeros((S, A)), np.zeros((S, A))
+        np.add.at(count, (paths[:, h], actions[:, h]), 1)
+        gains = world.rewards[h, paths[:, h], actions[:, h]] + following[paths[:, h + 1]]
+        np.add.at(total, (paths[:, h], actions[:, h]), gains)
+        mean, bonus = total / (ridge + count), beta / np.sqrt(ridge + count)
+        np.testing.assert_allclose(learner.policy.weights[h], mean.ravel(), atol=1e-12)
+        for s in range(S):
+            found = learner.policy.q_values(h, world.features[s])
+            np.testing.assert_allclose(found, np.minimum(mean + bonus, H - h)[s], atol=1e-12)
+        following = np.minimum(mean + bonus, H - h).max(axis=1)
+
+
+@given(seeds, etas, ridges, st.floats(0.1, 5.0), st.integers(1, 60))
+def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, budget):
+    rng = np.random.default_rng(seed)
+    horizon, dim = 2, 2
+    sizes = {
+        "dim": dim,
+        "horizon": horizon,
+        "episodes": EPISODES,
+        "feature_norm": norm,
+        "ridge": ridge,
+    }
+    free = rs.Learner(dim=dim, horizon=horizon, schedule=rs.DeterminantGrowth(eta=eta), ridge=ridge)
+    rule = rs.DeterminantGrowth.for_budget(switches=budget, **sizes)
+    bounded = rs.Learner(dim=dim, horizon=horizon, schedule=rule, ridge=ridge)
+    for _ in range(EPISODES):
+        episode = scaled_episode(rng, horizon=horizon, dim=dim, norm=norm)
+        free.observe(episode)
+        bounded.observe(episode)
+    assert free.versions - 1 <= rs.theory.switch_bound(eta=eta, **sizes)
+    assert bounded.versions - 1 <= budget
+
+
+@given(seeds, st.integers(1, 30))
+def test_switches_on_a_world_stay_within_batches_and_budget(seed, budget):
+    world = random_world(seed)
+    arguments = {"episodes": EPISODES, "seed": seed}
+    grid = rs.UniformGrid(episodes=EPISODES, batches=budget)
+    assert rs.simulate(world, grid, **arguments).switches <= budget - 1
+    rule = rs.DeterminantGrowth.for_budget(
+        switches=budget,
+        dim=world.dim,
+        horizon=world.horizon,
+        episodes=EPISODES,
+        feature_norm=world.feature_norm,
+    )
+    run = rs.simulate(world, rule, **arguments)
+    assert run.switches <= run.updates - 1 <= budget
+
+
+def play_bandit(schedule, menus, rewards, *, beta, ridge):
+    """Return the arms that a Learner with one stage and no clip pulls, and its update rounds."""
+    learner = rs.Learner(
+        dim=menus.shape[2],
+        horizon=1,
+        schedule=schedule,
+        beta=beta,
+        ridge=ridge,
+        ties="lowest",
+        clip=False,
+    )
+    arms, updates = [], [1]
+    for t, (menu, reward) in enumerate(zip(menus, rewards, strict=True), start=1):
+        arm = learner.policy.act(0, menu)
+        arms.append(arm)
+        done = rs.Episode(features=menu[[arm]], rewards=[reward[arm]], next_features=[])
+        if learner.observe(done) and t < len(menus):
+            updates.append(t + 1)
+    return arms, updates
+
+
+def bandit(seed, rounds=50, arms=6, d=3, fixed=False):
+    rng = np.random.default_rng(seed)
+    menus = unit_rows(rng, 1 if fixed else rounds, arms, d)
+    menus = np.repeat(menus, rounds, axis=0) if fixed else menus
+    return menus, rng.random((rounds, arms))
+
+
+@given(seeds, st.integers(1, 50), st.sampled_from([0.2, 1.0]), st.sampled_from([0.3, 1.0]))
+def test_one_stage_on_a_grid_without_the_clip_is_sbucb(seed, batches, gamma, ridge):
+    menus, rewards = bandit(seed)
+    T, _, d = menus.shape
+    ends = [i * (T // batches) for i in range(batches)]
+    A, b, expected = ridge * np.eye(d), np.zeros(d), []
+    theta, inverse = np.zeros(d), np.eye(d) / ridge
+    for t, X in enumerate(menus):
+        if t in ends:
+            inverse = np.linalg.inv(A)
+            theta = inverse @ b
+        arm = lowest(np.array([x @ theta + gamma * math.sqrt(x @ inverse @ x) for x in X]))
+        A += np.outer(X[arm], X[arm])
+        b += rewards[t, arm] * X[arm]
+        expected.append(arm)
+    grid = rs.UniformGrid(episodes=T, batches=batches)
+    arms, updates = play_bandit(grid, menus, rewards, beta=gamma, ridge=ridge)
+    assert arms == expected
+    assert updates == [end + 1 for end in ends]
+
+
+@given(seeds, st.floats(0.05, 4.0), st.sampled_from([0.2, 1.0]), st.sampled_from([0.3, 1.0]))
+def test_one_stage_with_the_determinant_rule_is_rarely_switching_oful(seed, C, width, ridge):
+    menus, rewards = bandit(seed, fixed=True)
+    X, d = menus[0], menus.shape[2]
+    V, b, expected, rounds = ridge * np.eye(d), np.zeros(d), [], []
+    det_deployed, arm = 0.0, 0
+    for t in range(len(menus)):
+        if np.linalg.det(V) > (1 + C) * det_deployed * (1 + 1e-10):
+            det_deployed = np.linalg.det(V)
+            inverse = np.linalg.inv(V)
+            # max over the ellipsoid ‖θ − θ̂‖_V ≤ width of ⟨x, θ⟩
+            arm = lowest(
+                np.array([x @ inverse @ b + width * math.sqrt(x @ inverse @ x) for x in X])
+            )
+            rounds.append(t + 1)
+        V += np.outer(X[arm], X[arm])
+        b += rewards[t, arm] * X[arm]
+        expected.append(arm)
+    arms, updates = play_bandit(
+        rs.DeterminantGrowth(eta=1 + C), menus, rewards, beta=width, ridge=ridge
+    )
+    assert arms == expected
+    assert updates == rounds
