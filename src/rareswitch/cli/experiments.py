@@ -87,7 +87,8 @@ def reproduce(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     command = " ".join(["rareswitch reproduce", *names, *(["--quick"] if quick else [])])
-    command += "".join(f" --{key} {value}" for key, value in overrides.items() if value)
+    given = {"rounds": rounds, "episodes": episodes, "seed": seed}
+    command += "".join(f" --{key} {value}" for key, value in given.items() if value is not None)
 
     def work(pool: Any, report: Any) -> tuple[dict[str, Runs], list[Claim]]:
         return run_all(specs, out, pool, report, command=command)

@@ -31,6 +31,7 @@ def render(results: Mapping[str, Runs], claims: list[Claim], out: Path, command:
             "spec": runs.experiment,
             "svg": base64.b64encode((out / name / "figure.svg").read_bytes()).decode(),
             "rows": final_rows(runs),
+            "paired": len(runs.arms_of(EveryEpisodeSpec)) == 1,
             "cpu": float(runs.cpu_seconds.sum()),
         }
         for name, runs in results.items()

@@ -18,6 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rareswitch import DeterminantGrowth, EveryEpisode, FiniteMDP, Schedule, UniformGrid, instances
 from rareswitch.core.streams import Seed
 
+PAPER = (
+    "figure1", "figure2", "figure3", "lower-bound", "pareto", "switches", "beta", "readings",
+    "bounds",
+)  # fmt: skip
+
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 Figure = Literal[
     "regret", "regret-log", "final", "pareto", "switches", "beta", "lower-bound", "bounds"
@@ -229,7 +234,7 @@ def parse_spec(
 def paper_specs() -> dict[str, str]:
     """Return the TOML text of each experiment that comes with the package, by name."""
     folder = Path(__file__).parent / "paper"
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.toml"))}
+    return {name: (folder / f"{name}.toml").read_text(encoding="utf-8") for name in PAPER}
 
 
 def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
