@@ -7,7 +7,13 @@ from rareswitch.cli.experiments import plot, reproduce, run
 from rareswitch.cli.learn import learn
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    }
+)
 @click.version_option(__version__, prog_name="rareswitch")
 def main() -> None:
     """Reinforcement learning when changing the policy is expensive.

@@ -221,35 +221,31 @@ def check_writable(out: Path, settings: dict[str, Any]) -> None:
 
 def saved_settings(path: Path) -> Any:
     """Return the settings of a result file, or None if it is none."""
-    import zipfile
-
-    import numpy as np
+    from rareswitch.experiments.archive import load_archive
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return json.loads(str(archive["settings"]))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return json.loads(str(load_archive(path)["settings"]))
+    except (ValueError, KeyError):
         return None
 
 
 def save(out: Path, run: Run, summary: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Write the result in one step: a reader finds the whole file or none."""
-    import os
-
+    """Write the result file."""
     import numpy as np
 
-    part = out.with_name(out.name + ".part")
-    with open(part, "wb") as file:
-        np.savez_compressed(
-            file,
-            allow_pickle=False,
-            regret=run.regret,
-            states=run.states,
-            actions=run.actions,
-            update_episodes=run.update_episodes,
-            plan_values=run.plan_values,
-            policy=np.frombuffer(run.policy.to_bytes() if run.policy else b"", np.uint8),
-            summary=np.array(json.dumps(summary)),
-            settings=np.array(json.dumps(settings)),
-        )
-    os.replace(part, out)
+    from rareswitch.experiments.archive import save_archive
+
+    save_archive(
+        out,
+        {
+            "regret": run.regret,
+            "states": run.states,
+            "actions": run.actions,
+            "update_episodes": run.update_episodes,
+            "switch_episodes": run.switch_episodes,
+            "plan_values": run.plan_values,
+            "policy": np.frombuffer(run.policy.to_bytes() if run.policy else b"", np.uint8),
+            "summary": np.array(json.dumps(summary)),
+            "settings": np.array(json.dumps(settings)),
+        },
+    )
