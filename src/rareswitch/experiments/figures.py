@@ -13,6 +13,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from rareswitch.experiments import stats
 from rareswitch.experiments.archive import write_bytes
@@ -183,8 +184,10 @@ def switches(runs: Runs) -> Figure:
     figure = Figure(figsize=(7.0, 5.4), layout="constrained")
     axis = figure.subplots()
     at = runs.points - 1
-    for _, arms in _panels(runs):
+    for n, (_, arms) in enumerate(_panels(runs)):
         for i, arm, style in arms:
+            if n and isinstance(arm.schedule, EveryEpisodeSpec):
+                continue  # the reference stands in every panel; here there is one
             made = runs.switched[i].cumsum(axis=-1)[:, at].mean(axis=0)
             axis.plot(runs.points, np.maximum(made, 0.5), label=arm.label, **style)
             if isinstance(arm.schedule, DeterminantGrowthSpec):
@@ -242,6 +245,8 @@ def lower_bound(runs: Runs) -> Figure:
         bound = [adversary_bound(runs, arm, uniform=uniform) for _, arm, _ in arms]
         axis.plot(batches, bound, color="black", linestyle=dash, label=name)
     axis.set(xscale="log", yscale="log", xlabel="batches B", ylabel="total regret")
+    axis.set_xticks(batches, [str(count) for count in batches])
+    axis.xaxis.set_minor_locator(NullLocator())
     axis.legend()
     return figure
 
