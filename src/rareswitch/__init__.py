@@ -1,8 +1,11 @@
 """Reinforcement learning when changing the policy is expensive."""
 
 from rareswitch.core import theory
+from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
+from rareswitch.core.grids import EpisodeGrid
 from rareswitch.core.history import Episode
 from rareswitch.core.learner import Learner
+from rareswitch.core.optimism import Bonus, Perturbation
 from rareswitch.core.policy import Policy
 from rareswitch.core.schedule import (
     Clock,
@@ -20,18 +23,24 @@ from rareswitch.sim.simulate import Run, Simulation, simulate, simulate_random
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaptiveBudget",
+    "Bonus",
+    "Capped",
     "Clock",
     "DeterminantGrowth",
     "Duel",
     "Episode",
+    "EpisodeGrid",
     "EveryEpisode",
     "FiniteLinearMDP",
     "FiniteMDP",
     "Learner",
+    "Perturbation",
     "Policy",
     "Run",
     "Schedule",
     "Simulation",
+    "TotalGrowth",
     "UniformGrid",
     "instances",
     "play_adversary",

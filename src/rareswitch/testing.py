@@ -30,9 +30,16 @@ def check_schedule(
     growth = rng.exponential(1.0 / np.arange(1, episodes + 1)[:, None], (episodes, horizon))
     logdet = np.zeros(horizon)
     deployed = logdet
+    updates, since = 1, 1
     for k in range(2, episodes + 1):
         logdet = logdet + growth[k - 1]
-        clock = Clock(episode=k, logdet=logdet.copy(), logdet_deployed=deployed.copy())
+        clock = Clock(
+            episode=k,
+            logdet=logdet.copy(),
+            logdet_deployed=deployed.copy(),
+            deployed=since,
+            updates=updates,
+        )
         due = schedule.due(clock)
         assert isinstance(due, bool | np.bool), (
             f"{name}.due must return a bool; it returned {due!r} before episode {k}"
@@ -56,6 +63,7 @@ def check_schedule(
             )
         if due:
             deployed = logdet
+            updates, since = updates + 1, k
 
 
 def check_features(

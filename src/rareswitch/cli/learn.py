@@ -141,22 +141,15 @@ def build_schedule(world: FiniteMDP, settings: dict[str, Any]) -> Schedule:
         return UniformGrid(episodes=settings["episodes"], batches=settings["batches"])
     if settings["budget"] is None:
         return DeterminantGrowth(eta=settings["eta"])
-    return DeterminantGrowth.for_budget(switches=settings["budget"], **sizes_of(world, settings))
+    return DeterminantGrowth.for_budget(
+        switches=settings["budget"],
+        **world.sizes(episodes=settings["episodes"], ridge=settings["ridge"]),
+    )
 
 
 def first_state(settings: dict[str, Any]) -> int:
     """State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose."""
     return 1 if settings["instance"] == "lower-bound" else 0
-
-
-def sizes_of(world: FiniteMDP, settings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "dim": world.dim,
-        "horizon": world.horizon,
-        "episodes": settings["episodes"],
-        "feature_norm": world.feature_norm,
-        "ridge": settings["ridge"],
-    }
 
 
 def summarise(world: FiniteMDP, run: Run, settings: dict[str, Any]) -> dict[str, Any]:
@@ -181,7 +174,9 @@ def summarise(world: FiniteMDP, run: Run, settings: dict[str, Any]) -> dict[str,
         schedule = build_schedule(world, settings)
         assert isinstance(schedule, DeterminantGrowth)
         summary["eta"] = schedule.eta
-        summary["switch_bound"] = theory.switch_bound(eta=schedule.eta, **sizes_of(world, settings))
+        summary["switch_bound"] = theory.switch_bound(
+            eta=schedule.eta, **world.sizes(episodes=settings["episodes"], ridge=settings["ridge"])
+        )
     return summary
 
 

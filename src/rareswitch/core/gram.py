@@ -27,6 +27,7 @@ class Gram:
     ) -> None:
         self.whitener: Floats = np.tile(np.eye(dim) / np.sqrt(ridge), (*leading, 1, 1))
         self.logdet: Floats = np.full(leading, dim * np.log(ridge))
+        self.trace: Floats = np.full(leading, dim * ridge)
         self._watch = watch
         self._absorbed = 0
         if watch is not None:
@@ -46,6 +47,7 @@ class Gram:
         step = shrink / (1.0 + np.sqrt(shrink))
         self.whitener -= (step[..., None] * whitened)[..., :, None] * direction[..., None, :]
         self.logdet += np.log1p(squared_norm)  # the matrix determinant lemma
+        self.trace += np.vecdot(features, features)
         if self._watch is not None:
             self._absorbed += 1
             if self._absorbed % RECOMPUTE_EVERY:

@@ -1,8 +1,5 @@
 """The learner: it keeps what it has seen, asks its schedule, and fits a new frozen policy."""
 
-from dataclasses import asdict
-from typing import Any
-
 import numpy as np
 
 from rareswitch.core import codec
@@ -10,29 +7,26 @@ from rareswitch.core.arguments import Floats, one_of, real, whole
 from rareswitch.core.gram import Gram
 from rareswitch.core.history import Episode, History
 from rareswitch.core.lsvi import fit
+from rareswitch.core.optimism import Bonus, Optimism
+from rareswitch.core.plain import from_plain, to_plain
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import (
-    Clock,
-    DeterminantGrowth,
-    EveryEpisode,
-    Schedule,
-    UniformGrid,
-)
+from rareswitch.core.schedule import Clock, Schedule
 from rareswitch.core.streams import Seed, Stream, generator
 
 TIES = ("direction", "lowest")
-_NAMED_SCHEDULES = {kind.__name__: kind for kind in (EveryEpisode, UniformGrid, DeterminantGrowth)}
 
 
 class Learner:
     """LSVI-UCB with a schedule: Alg. 1 with `UniformGrid`, Alg. 2 with `DeterminantGrowth`.
 
     The learner needs only features: states may be infinite and the feasible actions may differ at
-    every step. `beta` is the confidence radius, `ridge` the regularisation λ. `ties="direction"`
-    draws one random direction for each stage and fit, and of the tied actions takes the one
-    furthest along it; `ties="lowest"` takes the lowest index. `clip=False` drops the clip to
-    [0, H−h] (with H = 1 that is SBUCB or rarely switching OFUL).
+    every step. `beta` is the confidence radius, `ridge` the regularisation λ; `optimism`, a `Bonus`
+    or a `Perturbation`, takes the place of `beta`. `ties="direction"` draws one random direction
+    for each stage and fit, and of the tied actions takes the one furthest along it; `ties="lowest"`
+    takes the lowest index. `clip=False` drops the clip to [0, H−h] (with H = 1 that is SBUCB or
+    rarely switching OFUL).
 
+    >>> from rareswitch import DeterminantGrowth
     >>> learner = Learner(dim=2, horizon=1, schedule=DeterminantGrowth(eta=2.0))
     >>> arms = np.eye(2)
     >>> for _ in range(20):
@@ -53,11 +47,12 @@ class Learner:
         ridge: float = 1.0,
         ties: str = "direction",
         clip: bool = True,
+        optimism: Optimism | None = None,
         seed: Seed = 0,
     ) -> None:
         self.dim = whole("dim", dim, least=1)
         self.horizon = whole("horizon", horizon, least=1)
-        self.beta = real("beta", beta, least=0.0)
+        self.optimism: Optimism = Bonus(beta) if optimism is None else optimism
         self.ridge = real("ridge", ridge, above=0.0)
         self.ties = one_of("ties", ties, TIES)
         self.clip = bool(clip)
@@ -66,7 +61,8 @@ class Learner:
         self.schedule = schedule
         self.episodes = 0
         self.versions = 0
-        self._rng = generator(seed, Stream.TIES)
+        self._ties_rng = generator(seed, Stream.TIES)
+        self._perturbation_rng = generator(seed, Stream.PERTURBATION)
         self._gram = Gram((self.horizon,), self.dim, self.ridge)
         self._history = History(self.horizon, self.dim)
         self._deploy()  # before episode 1, on no data (Alg. 1, line 4 with t_1 = 1)
@@ -83,6 +79,9 @@ class Learner:
             episode=self.episodes + 1,
             logdet=self._gram.logdet.copy(),
             logdet_deployed=self._logdet_deployed.copy(),
+            deployed=self._deployed,
+            updates=self.versions,
+            trace_deployed=self._trace_deployed.copy(),
         )
 
     def observe(self, episode: Episode) -> bool:
@@ -102,25 +101,25 @@ class Learner:
 
     def snapshot(self) -> bytes:
         """Return the whole state; a learner restored from it goes on byte for byte."""
-        schedule: dict[str, Any] | None = None
-        if isinstance(self.schedule, EveryEpisode | UniformGrid | DeterminantGrowth):
-            schedule = {"kind": type(self.schedule).__name__, **asdict(self.schedule)}
         meta = {
             "dim": self.dim,
             "horizon": self.horizon,
-            "beta": self.beta,
             "ridge": self.ridge,
             "ties": self.ties,
             "clip": self.clip,
-            "schedule": schedule,
+            "schedule": to_plain(self.schedule),
+            "optimism": to_plain(self.optimism),
             "episodes": self.episodes,
             "versions": self.versions,
-            "rng": self._rng.bit_generator.state,
+            "deployed": self._deployed,
+            "rng": [rng.bit_generator.state for rng in self._generators],
         }
         arrays: codec.Arrays = {
             "whitener": self._gram.whitener,
             "logdet": self._gram.logdet,
+            "trace": self._gram.trace,
             "logdet_deployed": self._logdet_deployed,
+            "trace_deployed": self._trace_deployed,
             "policy": np.frombuffer(self._policy.to_bytes(), np.uint8),
         }
         return codec.pack("learner", meta, arrays | self._history.to_arrays())
@@ -138,36 +137,47 @@ class Learner:
                     "schedule must be given: the snapshot is of a learner with a schedule of "
                     "its user's own, which is not stored"
                 )
-            arguments = dict(meta["schedule"])
-            schedule = _NAMED_SCHEDULES[arguments.pop("kind")](**arguments)
+            schedule = from_plain(meta["schedule"])
         learner = cls(
             schedule=schedule,
-            **{name: meta[name] for name in ("dim", "horizon", "beta", "ridge", "ties", "clip")},
+            optimism=from_plain(meta["optimism"]),
+            **{name: meta[name] for name in ("dim", "horizon", "ridge", "ties", "clip")},
         )
         learner.episodes = meta["episodes"]
         learner.versions = meta["versions"]
-        learner._rng.bit_generator.state = meta["rng"]
+        for rng, state in zip(learner._generators, meta["rng"], strict=True):
+            rng.bit_generator.state = state
         learner._gram.whitener[:] = arrays["whitener"]
         learner._gram.logdet[:] = arrays["logdet"]
+        learner._gram.trace[:] = arrays["trace"]
         learner._history = History.from_arrays(arrays)
+        learner._deployed = meta["deployed"]
         learner._logdet_deployed = arrays["logdet_deployed"]
+        learner._trace_deployed = arrays["trace_deployed"]
         learner._policy = Policy.from_bytes(arrays["policy"].tobytes())
         return learner
 
     def _deploy(self) -> None:
         directions = None
         if self.ties == "direction":
-            directions = self._rng.standard_normal((self.horizon, self.dim))
+            directions = self._ties_rng.standard_normal((self.horizon, self.dim))
         self.versions += 1
         self._policy = fit(
             self._gram,
             self._history,
-            beta=self.beta,
+            beta=self.optimism.beta,
+            offsets=self.optimism.offsets(self._perturbation_rng, self._gram.whitener),
             clip=self.clip,
             directions=directions,
             version=self.versions,
         )
+        self._deployed = self.episodes + 1
         self._logdet_deployed = self._gram.logdet.copy()
+        self._trace_deployed = self._gram.trace.copy()
+
+    @property
+    def _generators(self) -> tuple[np.random.Generator, ...]:
+        return self._ties_rng, self._perturbation_rng
 
     def _padded(self, episode: Episode) -> Floats:
         """Return the episode's features (H, d), zero after its end, once it is known to fit."""

@@ -43,16 +43,21 @@ def fit(
     history: History,
     *,
     beta: float,
+    offsets: Floats | None = None,
     clip: bool = True,
     directions: Floats | None = None,
     version: int = 1,
 ) -> Policy:
-    """Return the optimistic policy of everything in the history (Alg. 1, lines 5–10)."""
+    """Return the optimistic policy of everything in the history (Alg. 1, lines 5–10).
+
+    `offsets` (H, M, d) perturb the estimates instead of, or beside, the bonus.
+    """
     horizon = gram.whitener.shape[0]
 
     def next_value_sums(h: int, weights: Floats) -> Floats:
         def q_values(rows: Floats) -> Floats:
-            values = optimistic_values(rows, weights, gram.whitener[h + 1], beta)
+            offset = None if offsets is None else offsets[h + 1]
+            values = optimistic_values(rows, weights, gram.whitener[h + 1], beta, offset)
             return clipped(values, float(horizon - h - 1)) if clip else values
 
         return history.next_value_sums(h, q_values)
@@ -62,6 +67,7 @@ def fit(
         whitener=gram.whitener,
         beta=beta,
         directions=directions,
+        offsets=offsets,
         clip=clip,
         version=version,
     )
@@ -72,6 +78,7 @@ def fit_finite(
     tally: Tally,
     *,
     beta: float,
+    offsets: Floats | None = None,
     clip: bool = True,
     directions: Floats | None = None,
 ) -> tuple[Floats, Floats, Ints]:
@@ -79,7 +86,7 @@ def fit_finite(
 
     The same pass as `fit` on sufficient statistics: weights (R, H, d), the optimistic value
     (R, H, S) of every state and the catalogue row (R, H, S) of its greedy action. `gram` watches
-    the catalogue of the tally's space; `directions` is (R, H, d).
+    the catalogue of the tally's space; `offsets` is (R, H, M, d) and `directions` (R, H, d).
     """
     space = tally.space
     runs, horizon, dim = tally.reward_sums.shape
@@ -89,6 +96,8 @@ def fit_finite(
 
     def plan(h: int, weights: Floats) -> None:
         q_values[:, h] += np.vecmat(weights, space.columns)
+        if offsets is not None:
+            q_values[:, h] += (offsets[:, h] @ space.columns).max(axis=1)
         np.maximum.reduceat(q_values[:, h], space.starts, axis=1, out=values[:, h])
         if caps is not None:
             clipped(values[:, h], caps[h])

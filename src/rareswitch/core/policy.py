@@ -1,7 +1,8 @@
 """The frozen policy of one fit: Q_h(φ) = min{φᵀw_h + β‖W_hφ‖, H−h}⁺ and its greedy action.
 
 Letters: w_h `weights`, W_h `whitener` (WᵀW = Λ_h⁻¹), β `beta`, z_h `directions`. Stages are
-counted from 0, so the cap at stage h is H−h.
+counted from 0, so the cap at stage h is H−h. A perturbed fit has β = 0 and adds the largest φᵀo_m
+of its `offsets` instead.
 """
 
 import hashlib
@@ -31,10 +32,17 @@ def clipped(values: Floats, cap: float | Floats) -> Floats:
     return np.maximum(values, 0.0, out=values)
 
 
-def optimistic_values(rows: Floats, weights: Floats, whitener: Floats, beta: float) -> Floats:
-    """Return φᵀw + Γ(φ) of each feature row, before the clip."""
-    whitened = rows @ whitener.T
-    return rows @ weights + bonuses(np.vecdot(whitened, whitened), beta)
+def optimistic_values(
+    rows: Floats, weights: Floats, whitener: Floats, beta: float, offsets: Floats | None
+) -> Floats:
+    """Return φᵀw + Γ(φ) + max_m φᵀo_m of each feature row, before the clip."""
+    values = rows @ weights
+    if beta:
+        whitened = rows @ whitener.T
+        values += bonuses(np.vecdot(whitened, whitened), beta)
+    if offsets is not None:
+        values += (rows @ offsets.T).max(axis=1)
+    return values
 
 
 def best_rows(
@@ -71,7 +79,8 @@ class Policy:
     """One deployed policy. Nothing that a learner does later changes it.
 
     `version` counts the fits of its learner from 1 (0: recommended, not deployed). `directions`
-    (H, d) breaks ties; None stands for the lowest index. `clip=False` leaves Q unclipped.
+    (H, d) breaks ties; None stands for the lowest index. `offsets` (H, M, d) are those of a
+    `Perturbation`. `clip=False` leaves Q unclipped.
 
     >>> rows = np.eye(2)
     >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
@@ -85,6 +94,7 @@ class Policy:
     whitener: Floats
     beta: float
     directions: Floats | None = None
+    offsets: Floats | None = None
     clip: bool = True
     version: int = 1
 
@@ -96,6 +106,9 @@ class Policy:
         object.__setattr__(self, "whitener", whitener)
         if self.directions is not None:
             object.__setattr__(self, "directions", floats("directions", self.directions, shape))
+        if self.offsets is not None:
+            offsets = floats("offsets", self.offsets, (shape[0], "M", shape[1]))
+            object.__setattr__(self, "offsets", offsets)
         object.__setattr__(self, "beta", real("beta", self.beta, least=0.0))
         object.__setattr__(self, "version", whole("version", self.version, least=0))
 
@@ -133,6 +146,8 @@ class Policy:
         arrays = {"weights": self.weights, "whitener": self.whitener}
         if self.directions is not None:
             arrays["directions"] = self.directions
+        if self.offsets is not None:
+            arrays["offsets"] = self.offsets
         meta = {"beta": self.beta, "clip": self.clip, "version": self.version}
         return codec.pack("policy", meta, arrays)
 
@@ -143,7 +158,8 @@ class Policy:
         return cls(**meta | arrays)
 
     def _q_values(self, h: int, rows: Floats) -> Floats:
-        values = optimistic_values(rows, self.weights[h], self.whitener[h], self.beta)
+        offsets = None if self.offsets is None else self.offsets[h]
+        values = optimistic_values(rows, self.weights[h], self.whitener[h], self.beta, offsets)
         return clipped(values, float(self.horizon - h)) if self.clip else values
 
     def _feasible(self, h: int, features: Floats) -> Floats:

@@ -9,6 +9,7 @@ optional attributes let a simulation jump ahead instead of asking before every e
 - `persistent = True`: once due, the rule stays due until the policy is switched.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
@@ -27,12 +28,17 @@ class Clock:
     """All that a schedule may see before an episode.
 
     `episode` is the paper's k, counted from 1; `logdet` is log det Λ_h^k and `logdet_deployed`
-    is log det Λ_h at the last fit, both (H,).
+    is log det Λ_h at the last fit, both (H,). `deployed` is b_k, the episode before which the last
+    fit was made, `updates` the number of fits so far (the first, on no data, included) and
+    `trace_deployed` tr Λ_h at the last fit (None: not known).
     """
 
     episode: int
     logdet: Floats
     logdet_deployed: Floats
+    deployed: int = 1
+    updates: int = 1
+    trace_deployed: Floats | None = None
 
 
 class Schedule(Protocol):
@@ -58,8 +64,21 @@ class EveryEpisode:
         return episode + 1
 
 
+class Dated:
+    """A rule whose dates are fixed in advance: switch before each of the episodes `starts`."""
+
+    starts: tuple[int, ...]
+
+    def due(self, clock: Clock) -> bool:
+        return self.upcoming(clock.episode - 1) == clock.episode  # Alg. 1, line 4
+
+    def upcoming(self, episode: int) -> int | None:
+        position = bisect_right(self.starts, episode)
+        return self.starts[position] if position < len(self.starts) else None
+
+
 @dataclass(frozen=True, kw_only=True)
-class UniformGrid:
+class UniformGrid(Dated):
     """Switch at the start of each of B equal batches of K episodes: LSVI-UCB-Batch (Alg. 1).
 
     Where B does not divide K, `spread="last"` is the grid as printed, t_i = (i−1)⌊K/B⌋ + 1, whose
@@ -81,19 +100,12 @@ class UniformGrid:
         one_of("spread", self.spread, ("last", "balanced"))
 
     @cached_property
-    def starts(self) -> tuple[int, ...]:
+    def starts(self) -> tuple[int, ...]:  # type: ignore[override]
         """The first episode t_i of each batch."""
         if self.spread == "last":
             length = self.episodes // self.batches
             return tuple(i * length + 1 for i in range(self.batches))
         return tuple(i * self.episodes // self.batches + 1 for i in range(self.batches))
-
-    def due(self, clock: Clock) -> bool:
-        return self.upcoming(clock.episode - 1) == clock.episode  # Alg. 1, line 4
-
-    def upcoming(self, episode: int) -> int | None:
-        position = int(np.searchsorted(self.starts, episode, side="right"))
-        return self.starts[position] if position < len(self.starts) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ class Stream(IntEnum):
     BOOTSTRAP = 3
     INITIAL = 4
     CORRUPTION = 5
+    PERTURBATION = 6
 
 
 def generator(seed: Seed, stream: Stream) -> np.random.Generator:

@@ -54,10 +54,4 @@ def adversary_bound(runs: Runs, arm: Arm, *, uniform: bool) -> float:
 
 def _sizes(runs: Runs, arm: Arm) -> dict[str, Any]:
     world = arm.world.build(runs.experiment.seed)
-    return {
-        "dim": world.dim,
-        "horizon": world.horizon,
-        "episodes": runs.experiment.episodes,
-        "feature_norm": world.feature_norm,
-        "ridge": arm.ridge,
-    }
+    return world.sizes(episodes=runs.experiment.episodes, ridge=arm.ridge)

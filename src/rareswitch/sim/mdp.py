@@ -5,6 +5,7 @@ world is one whose transitions are not). Arrays are indexed (stage, state, actio
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +81,16 @@ class FiniteMDP:
     def space(self) -> FiniteSpace:
         """The catalogue of distinct feature rows."""
         return FiniteSpace(self.features, self.feasible)
+
+    def sizes(self, *, episodes: int, ridge: float = 1.0) -> dict[str, Any]:
+        """Return what budgets and bounds need of the world: d, H, K, L and λ, by name."""
+        return {
+            "dim": self.dim,
+            "horizon": self.horizon,
+            "episodes": episodes,
+            "feature_norm": self.feature_norm,
+            "ridge": ridge,
+        }
 
     def optimal_values(self) -> Floats:
         """Return V*_h(s), (H+1, S), the last row 0."""

@@ -14,6 +14,7 @@ from rareswitch.core.arguments import Bools, Floats, Ints, floats, one_of, real,
 from rareswitch.core.gram import Gram
 from rareswitch.core.learner import TIES
 from rareswitch.core.lsvi import fit_finite
+from rareswitch.core.optimism import Bonus, Optimism, Perturbation
 from rareswitch.core.policy import Policy
 from rareswitch.core.schedule import Clock, Schedule
 from rareswitch.core.streams import Seed, Stream, generator
@@ -71,6 +72,7 @@ class Simulation:
         ridge: float = 1.0,
         ties: str = "direction",
         clip: bool = True,
+        optimism: Optimism | None = None,
         initial_state: int | str | Ints = 0,
         noise: Floats | None = None,
     ) -> None:
@@ -84,7 +86,7 @@ class Simulation:
                 raise ValueError("worlds stepped together must share features and horizon")
         self.schedule = schedule
         self.episodes = whole("episodes", episodes, least=1)
-        self.beta = real("beta", beta, least=0.0)
+        self.optimism: Optimism = Bonus(beta) if optimism is None else optimism
         one_of("ties", ties, TIES)
         self.clip = clip
         runs, horizon, states = len(worlds), first.horizon, first.states
@@ -97,6 +99,8 @@ class Simulation:
         )
         self._noise = np.stack([noise_of(noise, self.episodes, horizon, seed) for seed in seeds])
         self._ties = [generator(s, Stream.TIES) for s in seeds] if ties == "direction" else None
+        self._perturbations = [generator(seed, Stream.PERTURBATION) for seed in seeds]
+        self._offsets: Floats | None = None
         ridge = real("ridge", ridge, above=0.0)
         self.gram = Gram((runs, horizon), first.dim, ridge, watch=self._space.columns)
         self._tally = Tally(self._space, runs, horizon)
@@ -139,10 +143,13 @@ class Simulation:
         if self._ties is not None:
             for r in live:
                 self._directions[r] = self._ties[r].standard_normal(self._directions.shape[1:])
+        if isinstance(self.optimism, Perturbation):
+            self._draw_offsets(self.optimism, live)
         weights, self.values, choices = fit_finite(
             self.gram,
             self._tally,
-            beta=self.beta,
+            beta=self.optimism.beta,
+            offsets=self._offsets,
             clip=self.clip,
             directions=None if self._ties is None else self._directions,
         )
@@ -166,6 +173,15 @@ class Simulation:
         for h in reversed(range(actions.shape[1])):
             value = self._policy_rewards[:, h] + np.matvec(self._policy_transitions[:, h], value)
         self._gap = self._optimal - value  # V*₁ − V₁^π at every state (R, S)
+        self._trace_deployed = self.gram.trace.copy()
+
+    def _draw_offsets(self, perturbation: Perturbation, live: Ints) -> None:
+        if self._offsets is None:
+            runs, horizon, dim = self.weights.shape
+            self._offsets = np.zeros((runs, horizon, perturbation.draws, dim))
+        for r in live:
+            drawn = perturbation.offsets(self._perturbations[r], self.gram.whitener[r])
+            self._offsets[r] = drawn
 
     def play(self) -> None:
         """Play every run until its next switch is due, and absorb what it saw."""
@@ -220,7 +236,14 @@ class Simulation:
 
         def clock_at(k: int) -> Clock:
             logdet = deployed + logdet_growth(whitened, visits[k - start])
-            return Clock(episode=k, logdet=logdet, logdet_deployed=deployed)
+            return Clock(
+                episode=k,
+                logdet=logdet,
+                logdet_deployed=deployed,
+                deployed=start - 1,
+                updates=len(self._updates[r]),
+                trace_deployed=self._trace_deployed[r],
+            )
 
         k = first_due(self.schedule, clock_at, start, start + len(states))
         return k - start + 1 if k < start + len(states) else None
@@ -251,8 +274,9 @@ class Simulation:
             policy = Policy(
                 weights=self.weights[r],
                 whitener=self.whitener[r],
-                beta=self.beta,
+                beta=self.optimism.beta,
                 directions=None if self._ties is None else self._directions[r],
+                offsets=None if self._offsets is None else self._offsets[r],
                 clip=self.clip,
                 version=len(self._updates[r]),
             )
@@ -277,6 +301,7 @@ def simulate(
     ridge: float = 1.0,
     ties: str = "direction",
     clip: bool = True,
+    optimism: Optimism | None = None,
     seed: Seed = 0,
     initial_state: int | str | Ints = 0,
     noise: Floats | None = None,
@@ -303,6 +328,7 @@ def simulate(
         ridge=ridge,
         ties=ties,
         clip=clip,
+        optimism=optimism,
         initial_state=initial_state,
         noise=noise,
     )
