@@ -14,6 +14,8 @@ from rareswitch.core.schedule import (
     Schedule,
     UniformGrid,
 )
+from rareswitch.planning.plan import plan
+from rareswitch.planning.simulator import Outcome, world_simulator
 from rareswitch.sim import instances
 from rareswitch.sim.adversary import Duel, play_adversary
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
@@ -35,6 +37,7 @@ __all__ = [
     "FiniteLinearMDP",
     "FiniteMDP",
     "Learner",
+    "Outcome",
     "Perturbation",
     "Policy",
     "Run",
@@ -43,8 +46,10 @@ __all__ = [
     "TotalGrowth",
     "UniformGrid",
     "instances",
+    "plan",
     "play_adversary",
     "simulate",
     "simulate_random",
     "theory",
+    "world_simulator",
 ]

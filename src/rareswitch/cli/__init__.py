@@ -5,6 +5,7 @@ import click
 from rareswitch import __version__
 from rareswitch.cli.experiments import plot, reproduce, run
 from rareswitch.cli.learn import learn
+from rareswitch.cli.plan import plan
 
 
 @click.group(
@@ -23,8 +24,9 @@ def main() -> None:
       rareswitch learn                one learner on the paper's instance
       rareswitch reproduce --quick    every figure and claim of the paper, small
       rareswitch reproduce            the same at the paper's scale
+      rareswitch plan --help          from a budget of switches to a schedule
     """
 
 
-for command in (learn, reproduce, run, plot):
+for command in (learn, plan, reproduce, run, plot):
     main.add_command(command)

@@ -8,26 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.worlds import build_world, world_options
+
 if TYPE_CHECKING:
     from rareswitch import FiniteMDP, Run, Schedule
 
-INSTANCES = ("hard", "misspecified", "lower-bound", "random-linear", "tabular")
 SCHEDULES = ("rareswitch", "batch", "lsvi-ucb", "random")
 
 
 @click.command()
-@click.option(
-    "--instance", type=click.Choice(INSTANCES), default="hard", help="The world to learn."
-)
-@click.option("--d", default=13, help="Feature dimension (lower-bound: rewarding states).")
-@click.option("--horizon", default=10, help="Stages H in an episode.")
-@click.option("--delta", default=0.35, help="hard, misspecified: δ, between 0 and 0.5.")
-@click.option(
-    "--reading", default="completed", help="hard, misspecified: completed, padded or compact."
-)
-@click.option("--zeta", default=0.1, help="misspecified: most that a transition is corrupted.")
-@click.option("--states", default=10, help="random-linear, tabular: number of states.")
-@click.option("--actions", default=4, help="random-linear, tabular: number of actions.")
+@world_options(default="hard")
 @click.option(
     "--schedule",
     type=click.Choice(SCHEDULES),
@@ -73,7 +63,7 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     check_writable(out, settings)
     episodes, seed = settings["episodes"], settings["seed"]
     try:
-        world = build_world(settings)
+        world = build_world(settings, seed)
         if settings["schedule"] == "random":
             start = first_state(settings)
             run = simulate_random(world, episodes=episodes, seed=seed, initial_state=start)
@@ -107,29 +97,6 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     if summary["episodes"] < episodes:
         click.echo("interrupted: the result holds the episodes played so far", err=True)
         raise SystemExit(130)
-
-
-def build_world(settings: dict[str, Any]) -> FiniteMDP:
-    from rareswitch import instances
-
-    s = settings
-    if s["instance"] in ("hard", "misspecified"):
-        world = instances.hard_to_learn(
-            d=s["d"],
-            horizon=s["horizon"],
-            delta=s["delta"],
-            reading=s["reading"],
-            seed=s["seed"],
-        )
-        if s["instance"] == "hard":
-            return world
-        return instances.misspecified(world, zeta=s["zeta"], seed=s["seed"])
-    if s["instance"] == "lower-bound":
-        return instances.lower_bound(states=s["d"], horizon=s["horizon"], seed=s["seed"])
-    sizes = {name: s[name] for name in ("states", "actions", "horizon", "seed")}
-    if s["instance"] == "tabular":
-        return instances.tabular(**sizes)
-    return instances.random_linear(d=s["d"], **sizes)
 
 
 def build_schedule(world: FiniteMDP, settings: dict[str, Any]) -> Schedule:

@@ -8,16 +8,16 @@ from typing import Protocol
 
 
 class Report(Protocol):
-    """Called with the steps done so far, and what was done last."""
+    """Called with the steps done so far, what was done last, and their number if it changed."""
 
-    def __call__(self, done: int, last: str = "") -> None: ...
+    def __call__(self, done: int, last: str = "", total: int | None = None) -> None: ...
 
 
 @contextmanager
 def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]:
     """Yield a function that reports progress on standard error."""
     if quiet:
-        yield lambda done, last="": None
+        yield lambda done, last="", total=None: None
     elif sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -31,11 +31,13 @@ def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("", total=total)
-            yield lambda done, last="": bar.update(task, completed=done, description=last)
+            yield lambda done, last="", total=None: bar.update(
+                task, completed=done, description=last, total=total
+            )
     else:
         began = said = time.monotonic()
 
-        def report(done: int, last: str = "") -> None:
+        def report(done: int, last: str = "", total: int | None = total) -> None:
             nonlocal said
             now = time.monotonic()
             if now - said >= 1.0:

@@ -72,7 +72,7 @@ class AdaptiveBudget:
 
     >>> rule = AdaptiveBudget(switches=5, episodes=100, dim=2)
     >>> start = Clock(episode=1, logdet=np.zeros(3), logdet_deployed=np.zeros(3))
-    >>> round(rule.threshold(start), 3), round(3 * 2 * np.log(1 + 100 / 2) / 6, 3)
+    >>> round(rule.threshold(start), 3), round(3 * 2 * math.log(1 + 100 / 2) / 6, 3)
     (3.932, 3.932)
     """
 

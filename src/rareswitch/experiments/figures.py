@@ -26,6 +26,7 @@ from rareswitch.experiments.bounds import (
 from rareswitch.experiments.results import Runs
 from rareswitch.experiments.spec import (
     Arm,
+    BudgetSpec,
     DeterminantGrowthSpec,
     EveryEpisodeSpec,
     RandomPolicySpec,
@@ -277,6 +278,38 @@ def bounds(runs: Runs) -> Figure:
     return figure
 
 
+def budget(runs: Runs) -> Figure:
+    """Final regret and switches made against the guaranteed budget, one line for each rule."""
+    figure = Figure(figsize=(9.2, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    arms = runs.arms_of(BudgetSpec)
+    for n, rule in enumerate(dict.fromkeys(spec.rule for _, _, spec in arms)):
+        rows = [(i, spec.switches) for i, _, spec in arms if spec.rule == rule]
+        x = [switches for _, switches in rows]
+        style: dict[str, Any] = {
+            "color": mpl.colormaps["viridis"](0.2 * n), "marker": MARKERS[n],
+            "linestyle": DASHES[n], "markersize": 4, "label": rule,
+        }  # fmt: skip
+        means = [runs.final[i].mean() for i, _ in rows]
+        low, high = np.array([stats.mean_interval(runs.final[i], runs.weights) for i, _ in rows]).T
+        left.plot(x, means, **style)
+        left.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        right.plot(x, [max(runs.switches[i].mean(), 0.5) for i, _ in rows], **style)
+    limits = [min(x), max(x)]
+    right.plot(limits, limits, color="0.5", linewidth=0.8, linestyle=":", label="the budget")
+    left.set(
+        xscale="log", xlabel="guaranteed budget of switches", ylim=(0, None),
+        ylabel=f"average regret after {runs.experiment.episodes} episodes",
+    )  # fmt: skip
+    right.set(
+        xscale="log", yscale="log", xlabel="guaranteed budget of switches",
+        ylabel="switches made",
+    )  # fmt: skip
+    for axis in (left, right):
+        _legend_below(axis, columns=2)
+    return figure
+
+
 KINDS: dict[str, Callable[[Runs], Figure]] = {
     "regret": regret,
     "regret-log": regret_log,
@@ -286,6 +319,7 @@ KINDS: dict[str, Callable[[Runs], Figure]] = {
     "beta": beta,
     "lower-bound": lower_bound,
     "bounds": bounds,
+    "budget": budget,
 }
 
 

@@ -68,6 +68,7 @@ def final_rows(runs: Runs) -> list[dict[str, Any]]:
                 "difference": difference,
                 "updates": runs.updates[i].mean(),
                 "switches": runs.switches[i].mean(),
+                "local": runs.local_switches[i].mean(),
                 "cpu": runs.cpu_seconds[i],
             }
         )

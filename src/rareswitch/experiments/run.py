@@ -28,13 +28,16 @@ from rareswitch import Learner, Run, Simulation, play_adversary, simulate_random
 from rareswitch.experiments.archive import load_archive, save_archive, write_bytes
 from rareswitch.experiments.spec import (
     Adversary,
+    AnchorSpec,
     Arm,
+    BudgetSpec,
     DeterminantGrowthSpec,
     EveryEpisodeSpec,
     Experiment,
     RandomPolicySpec,
     UniformGridSpec,
 )
+from rareswitch.sim.anchors import mvp, ucb2_hoeffding
 from rareswitch.sim.concentration import empirical_radius
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 
@@ -84,8 +87,8 @@ def compute(piece: Piece) -> tuple[Arrays, float]:
     arm = piece.arm
     if isinstance(arm.world, Adversary):
         rows = [_duel(arm, arm.world, piece.episodes, seed) for seed in seeds]
-    elif isinstance(arm.schedule, RandomPolicySpec):
-        rows = [_random(arm, piece.episodes, seed) for seed in seeds]
+    elif isinstance(arm.schedule, RandomPolicySpec | AnchorSpec):
+        rows = [_without_features(arm, piece.episodes, seed) for seed in seeds]
     else:
         rows = _learn(arm, piece.episodes, seeds)
     arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -93,7 +96,7 @@ def compute(piece: Piece) -> tuple[Arrays, float]:
 
 
 def _learn(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arrays]:
-    assert not isinstance(arm.schedule, RandomPolicySpec)
+    assert not isinstance(arm.schedule, RandomPolicySpec | AnchorSpec)
     worlds = [arm.world.build(seed) for seed in seeds]
     shared = all(np.array_equal(world.features, worlds[0].features) for world in worlds)
     rows = []
@@ -102,12 +105,13 @@ def _learn(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Ar
         together = [worlds[r] for r in group]
         simulation = Simulation(
             together,
-            arm.schedule.build(episodes),
+            arm.schedule.build(episodes, together[0]),
             episodes=episodes,
             seeds=[seeds[r] for r in group],
             beta=arm.beta,
             ridge=arm.ridge,
             ties=arm.ties,
+            optimism=arm.perturbation.build() if arm.perturbation else None,
             initial_state=arm.initial_state,
         )
         before = simulation.gram.logdet.copy()
@@ -131,15 +135,22 @@ def _learn(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Ar
     return rows
 
 
-def _random(arm: Arm, episodes: int, seed: tuple[int, int]) -> Arrays:
+def _without_features(arm: Arm, episodes: int, seed: tuple[int, int]) -> Arrays:
+    """Play an arm that does not learn from features: at random, or a tabular anchor."""
     world = arm.world.build(seed)
-    run = simulate_random(world, episodes=episodes, seed=seed, initial_state=arm.initial_state)
+    start = arm.initial_state
+    if isinstance(arm.schedule, AnchorSpec):
+        play = mvp if arm.schedule.kind == "mvp" else ucb2_hoeffding
+        scale = arm.schedule.scale
+        run = play(world, episodes=episodes, scale=scale, seed=seed, initial_state=start)
+    else:
+        run = simulate_random(world, episodes=episodes, seed=seed, initial_state=start)
     return _row(run) | _unmeasured(world.horizon)
 
 
 def _duel(arm: Arm, world: Adversary, episodes: int, seed: tuple[int, int]) -> Arrays:
     assert isinstance(arm.schedule, UniformGridSpec)
-    schedule = arm.schedule.build(episodes)
+    schedule = arm.schedule.build(episodes, world.build(seed))
     learner = Learner(
         dim=2 * world.states + 1,
         horizon=world.horizon,
@@ -276,4 +287,6 @@ def _expected_updates(piece: Piece) -> float:
         return piece.episodes
     if isinstance(schedule, UniformGridSpec):
         return schedule.batches
+    if isinstance(schedule, BudgetSpec):
+        return schedule.switches
     return 150 if isinstance(schedule, DeterminantGrowthSpec) else 0

@@ -15,17 +15,36 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rareswitch import DeterminantGrowth, EveryEpisode, FiniteMDP, Schedule, UniformGrid, instances
+from rareswitch import (
+    AdaptiveBudget,
+    DeterminantGrowth,
+    EpisodeGrid,
+    EveryEpisode,
+    FiniteMDP,
+    Perturbation,
+    Schedule,
+    TotalGrowth,
+    UniformGrid,
+    instances,
+)
 from rareswitch.core.streams import Seed
 
 PAPER = (
     "figure1", "figure2", "figure3", "lower-bound", "pareto", "switches", "beta", "readings",
-    "bounds",
+    "bounds", "budget", "optimism", "tabular",
 )  # fmt: skip
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 Figure = Literal[
-    "regret", "regret-log", "final", "pareto", "switches", "beta", "lower-bound", "bounds"
+    "regret",
+    "regret-log",
+    "final",
+    "pareto",
+    "switches",
+    "beta",
+    "lower-bound",
+    "bounds",
+    "budget",
 ]
 
 
@@ -105,7 +124,7 @@ World = Annotated[HardToLearn | RandomLinear | Tabular | Adversary, Field(discri
 class EveryEpisodeSpec(_Model):
     kind: Literal["every-episode"]
 
-    def build(self, episodes: int) -> Schedule:
+    def build(self, episodes: int, world: FiniteMDP) -> Schedule:
         return EveryEpisode()
 
 
@@ -114,7 +133,7 @@ class UniformGridSpec(_Model):
     batches: int
     spread: Literal["last", "balanced"] = "last"
 
-    def build(self, episodes: int) -> UniformGrid:
+    def build(self, episodes: int, world: FiniteMDP) -> UniformGrid:
         return UniformGrid(episodes=episodes, batches=self.batches, spread=self.spread)
 
 
@@ -122,8 +141,37 @@ class DeterminantGrowthSpec(_Model):
     kind: Literal["determinant-growth"]
     eta: float
 
-    def build(self, episodes: int) -> Schedule:
+    def build(self, episodes: int, world: FiniteMDP) -> Schedule:
         return DeterminantGrowth(eta=self.eta)
+
+
+class BudgetSpec(_Model):
+    """The rule of that name that guarantees at most so many switches on the arm's world."""
+
+    kind: Literal["budget"]
+    rule: Literal["adaptive", "total-growth", "any-stage", "uniform-grid", "geometric-grid"]
+    switches: Annotated[int, Field(ge=0)]
+
+    def build(self, episodes: int, world: FiniteMDP) -> Schedule:
+        sizes = world.sizes(episodes=episodes)
+        if self.rule == "adaptive":
+            del sizes["horizon"]
+            return AdaptiveBudget(switches=self.switches, **sizes)
+        if self.rule == "total-growth":
+            return TotalGrowth.for_budget(switches=self.switches, **sizes)
+        if self.rule == "any-stage":
+            return DeterminantGrowth.for_budget(switches=self.switches, **sizes)
+        batches = self.switches + 1
+        if self.rule == "uniform-grid":
+            return UniformGrid(episodes=episodes, batches=batches)
+        return EpisodeGrid.geometric(episodes=episodes, batches=batches)
+
+
+class AnchorSpec(_Model):
+    """A tabular algorithm of its own, not a schedule for LSVI-UCB; for tabular worlds."""
+
+    kind: Literal["ucb2-hoeffding", "mvp"]
+    scale: Annotated[float, Field(ge=0.0)] = 0.1
 
 
 class RandomPolicySpec(_Model):
@@ -133,16 +181,29 @@ class RandomPolicySpec(_Model):
 
 
 ScheduleSpec = Annotated[
-    EveryEpisodeSpec | UniformGridSpec | DeterminantGrowthSpec | RandomPolicySpec,
+    EveryEpisodeSpec
+    | UniformGridSpec
+    | DeterminantGrowthSpec
+    | BudgetSpec
+    | AnchorSpec
+    | RandomPolicySpec,
     Field(discriminator="kind"),
 ]
+
+
+class PerturbationSpec(_Model):
+    sigma: Annotated[float, Field(ge=0.0)]
+    draws: Annotated[int, Field(ge=1)] = 10
+
+    def build(self) -> Perturbation:
+        return Perturbation(self.sigma, self.draws)
 
 
 class Arm(_Model):
     """One algorithm with its parameters on one world.
 
-    `measure_radius` also measures, at every fit, the smallest β for which the concentration lemma
-    would have held.
+    `perturbation` takes the place of the bonus with radius β. `measure_radius` also measures, at
+    every fit, the smallest β for which the concentration lemma would have held.
     """
 
     name: Identifier
@@ -153,6 +214,7 @@ class Arm(_Model):
     ridge: Annotated[float, Field(gt=0.0)] = 1.0
     ties: Literal["direction", "lowest"] = "direction"
     initial_state: int | Literal["uniform"] = 0
+    perturbation: PerturbationSpec | None = None
     measure_radius: bool = False
 
     def setting(self) -> str:
@@ -180,9 +242,12 @@ class Experiment(_Model):
             raise ValueError(f"arms must have different names; {', '.join(twice)} comes twice")
         for arm in self.arms:
             try:
-                if not isinstance(arm.schedule, RandomPolicySpec):
-                    arm.schedule.build(self.episodes)
-                states = arm.world.build(self.seed).states
+                world = arm.world.build(self.seed)
+                if not isinstance(arm.schedule, RandomPolicySpec | AnchorSpec):
+                    arm.schedule.build(self.episodes, world)
+                states = world.states
+                if isinstance(arm.schedule, AnchorSpec) and not isinstance(arm.world, Tabular):
+                    raise ValueError(f"schedule kind {arm.schedule.kind} needs a tabular world")
                 if isinstance(arm.initial_state, int) and not 0 <= arm.initial_state < states:
                     raise ValueError(f"initial_state must be from 0 to {states - 1}")
                 if isinstance(arm.world, Adversary):

@@ -1,0 +1,366 @@
+"""`plan`: I may change the policy at most B times in K episodes; which rule should I use?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, real, whole
+from rareswitch.core.optimism import Bonus
+from rareswitch.core.schedule import Schedule
+from rareswitch.core.streams import Stream, generator
+from rareswitch.experiments import stats
+from rareswitch.planning.candidates import Candidate, Sizes, candidates_for, replay
+from rareswitch.planning.simulator import Outcome, Simulator
+
+DEFAULT_BETA = 1.0
+BETA_EXPONENTS = range(-3, 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over rounds with its 95% bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A candidate with what was simulated or replayed of it.
+
+    `regret` is the average an episode; `replayed` the switches on a given log; `prices` the range
+    of prices for a switch, in units of reward, at which this is the cheapest option (None: never).
+    """
+
+    candidate: Candidate
+    regret: Estimate | None = None
+    switches: Estimate | None = None
+    optimistic: float | None = None
+    replayed: int | None = None
+    prices: tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.candidate.name}, at most {self.candidate.guaranteed_switches}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaSweep:
+    """Average regret and optimistic plans against β, and what a wrong β costs.
+
+    `loss_low` and `loss_high` are the ratios of regret at a third and at three times the chosen β
+    to the regret at it.
+    """
+
+    betas: tuple[float, ...]
+    regret: tuple[Estimate, ...]
+    optimistic: tuple[float | None, ...]
+    chosen: float
+    loss_low: float
+    loss_high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The options, the one to take, why, and the code to paste."""
+
+    sizes: Sizes
+    beta: float
+    beta_source: str
+    options: tuple[Option, ...]
+    recommended: Option
+    reason: str
+    sweep: BetaSweep | None = None
+
+    @property
+    def code(self) -> str:
+        s = self.sizes
+        return (
+            "import rareswitch as rs\n\n"
+            f"learner = rs.Learner(\n    dim={s.dim},\n    horizon={s.horizon},\n"
+            f"    schedule={self.recommended.candidate.code},\n"
+            f"    beta={self.beta!r},\n    ridge={s.ridge!r},\n)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values, for JSON."""
+        return {
+            "sizes": vars(self.sizes),
+            "beta": self.beta,
+            "beta_source": self.beta_source,
+            "recommended": self.recommended.name,
+            "reason": self.reason,
+            "code": self.code,
+            "options": [_option_dict(option) for option in self.options],
+            "beta_sweep": _sweep_dict(self.sweep) if self.sweep else None,
+        }
+
+
+def plan(
+    *,
+    episodes: int,
+    horizon: int,
+    dim: int,
+    feature_norm: float = 1.0,
+    ridge: float = 1.0,
+    switches: int | None = None,
+    target: float | None = None,
+    price: float | None = None,
+    beta: float | None = None,
+    simulator: Simulator | None = None,
+    log: Floats | None = None,
+    rounds: int = 20,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Plan:
+    """Plan from exactly one of a budget of switches, a target for regret, or a price of a switch.
+
+    `target` is an average regret an episode, `price` is in units of reward. With a simulator every
+    option is played for `rounds` rounds on common random numbers, and where `beta` is not given it
+    is chosen by a sweep; without one, the choice rests on what is guaranteed. `log` (n, H, d) are
+    logged features on which each rule's switches are counted.
+
+    >>> choice = plan(episodes=2500, horizon=10, dim=13, switches=200)
+    >>> choice.recommended.name
+    'adaptive budget, at most 200'
+    """
+    sizes = Sizes(
+        episodes=episodes, horizon=horizon, dim=dim, feature_norm=feature_norm, ridge=ridge
+    )
+    whole("rounds", rounds, least=2)
+    if [switches, target, price].count(None) != 2:
+        raise ValueError("exactly one of switches, target and price must be given")
+    if target is not None:
+        real("target", target, least=0.0)
+    if price is not None:
+        real("price", price, least=0.0)
+    if target is not None and simulator is None:
+        raise ValueError(
+            "target needs a simulator: no bound of the paper is below what acting at random "
+            "loses at practical sizes. Give a simulator, or a budget of switches instead"
+        )
+    budgets = ladder(sizes.episodes) if switches is None else [switches]
+    options = [Option(candidate=c) for b in budgets for c in candidates_for(b, sizes)]
+    if log is not None:
+        options = [
+            replace(o, replayed=len(replay(o.candidate.schedule, log, ridge=ridge)))
+            for o in options
+        ]
+
+    seeds = [(seed, round_) for round_ in range(rounds)]
+    weights = stats.resamples(rounds, generator(seed, Stream.BOOTSTRAP))
+    sweep, source = None, "given"
+    sweeping = beta is None and simulator is not None
+    total = len(options) + (len(BETA_EXPONENTS) if sweeping else 0)
+    done = 0
+
+    def play(schedule: Schedule, radius: float) -> Sequence[Outcome]:
+        nonlocal done
+        assert simulator is not None
+        outcomes = simulator(schedule, Bonus(radius), seeds)
+        if len(outcomes) != rounds:
+            raise ValueError(
+                f"simulator must return one outcome for each of {rounds} seeds; got {len(outcomes)}"
+            )
+        done += 1
+        progress(done, max(done, total))
+        return outcomes
+
+    if sweeping:
+        reference = candidates_for(budgets[len(budgets) // 2], sizes)[0].schedule
+        sweep = sweep_beta(lambda radius: play(reference, radius), sizes.episodes, weights)
+        beta, source = sweep.chosen, "swept on the simulator"
+    elif beta is None:
+        beta, source = DEFAULT_BETA, "the default; no simulator to choose it with"
+    real("beta", beta, least=0.0)
+    if simulator is not None:
+        options = [
+            _simulated(o, play(o.candidate.schedule, beta), sizes.episodes, weights)
+            for o in options
+        ]
+    if price is not None:
+        options = _priced(options, sizes.episodes)
+    recommended, reason = _choose(options, sizes, target=target, price=price)
+    return Plan(
+        sizes=sizes,
+        beta=beta,
+        beta_source=source,
+        options=tuple(options),
+        recommended=recommended,
+        reason=reason,
+        sweep=sweep,
+    )
+
+
+def ladder(episodes: int) -> list[int]:
+    """Return the budgets tried when none is given: 0, then about three a decade, up to K−1."""
+    steps = [m * 10**e for e in range(len(str(episodes))) for m in (1, 2, 5)]
+    return [0, *(b for b in steps if b < episodes - 1), episodes - 1] if episodes > 1 else [0]
+
+
+def sweep_beta(
+    play: Callable[[float], Sequence[Outcome]], episodes: int, weights: Floats
+) -> BetaSweep:
+    """Try β = 3^e, choose one, and measure the loss when it is off by 3× either way.
+
+    Of the values whose regret is not measurably above the least, the one with the most optimistic
+    plans is chosen: optimism is what the guarantees rest on.
+    """
+    tried = {e: play(3.0**e) for e in BETA_EXPONENTS}
+    least = min(tried, key=lambda e: _mean_regret(tried[e]))
+
+    def measurably_worse(e: int) -> bool:
+        base = _regrets(tried[least])
+        return stats.difference_interval(_regrets(tried[e]), base, weights)[1] > 0.0
+
+    level = [e for e in tried if e == least or not measurably_worse(e)]
+    chosen = max(level, key=lambda e: (_optimistic(tried[e]) or 0.0, -_mean_regret(tried[e])))
+    for e in (chosen - 1, chosen + 1):
+        if e not in tried:
+            tried[e] = play(3.0**e)
+    at_chosen = _mean_regret(tried[chosen])
+    ordered = sorted(tried)
+    return BetaSweep(
+        betas=tuple(3.0**e for e in ordered),
+        regret=tuple(_estimate(_regrets(tried[e]) / episodes, weights) for e in ordered),
+        optimistic=tuple(_optimistic(tried[e]) for e in ordered),
+        chosen=3.0**chosen,
+        loss_low=_mean_regret(tried[chosen - 1]) / at_chosen,
+        loss_high=_mean_regret(tried[chosen + 1]) / at_chosen,
+    )
+
+
+def _simulated(
+    option: Option, outcomes: Sequence[Outcome], episodes: int, weights: Floats
+) -> Option:
+    return replace(
+        option,
+        regret=_estimate(_regrets(outcomes) / episodes, weights),
+        switches=_estimate(np.array([float(o.switches) for o in outcomes]), weights),
+        optimistic=_optimistic(outcomes),
+    )
+
+
+def _choose(
+    options: Sequence[Option], sizes: Sizes, *, target: float | None, price: float | None
+) -> tuple[Option, str]:
+    if price is not None:
+        costs = [_cost(option, sizes.episodes, price) for option in options]
+        best = options[int(np.argmin(costs))]
+        basis = "simulated regret" if best.regret else "the regret bound (vacuous here)"
+        low, high = best.prices or (price, price)
+        return best, (
+            f"{basis} plus {price:g} for each switch is least, and stays least for prices from "
+            f"{low:.3g} to {high:.3g}."
+        )
+    if target is not None:
+        reached = [o for o in options if o.regret and o.switches and o.regret.high <= target]
+        if not reached:
+            least = min(options, key=lambda o: o.regret.mean if o.regret else np.inf)
+            raise ValueError(
+                f"target must be at least {least.regret.high if least.regret else np.nan:.4g}, the "
+                f"least that is reached for certain here (by {least.name}); got {target:g}"
+            )
+        best = min(reached, key=lambda o: o.switches.mean if o.switches else np.inf)
+        return best, f"it reaches the target with the fewest switches: {best.switches}."
+    if options[0].regret is not None:
+        best = min(options, key=lambda o: o.regret.mean if o.regret else np.inf)
+        level = [
+            o.candidate.name
+            for o in options
+            if o is not best and o.regret and best.regret and o.regret.low <= best.regret.high
+        ]
+        rest = f"; within the noise of it: {', '.join(level)}" if level else ""
+        return best, f"it has the least simulated regret, {best.regret} an episode{rest}."
+    budget = options[0].candidate.guaranteed_switches
+    if len(options) == 1:
+        return options[0], "it is the only rule with that budget."
+    if budget >= sizes.dim * sizes.horizon:
+        return options[0], (
+            f"the budget is at least dH = {sizes.dim * sizes.horizon}, so a rule that follows the "
+            "data keeps Theorem 2's bound, and this one also uses what earlier growth left over."
+        )
+    grid = next(o for o in options if o.candidate.name == "uniform grid")
+    return grid, (
+        f"the budget is below dH = {sizes.dim * sizes.horizon}: a rule that follows the data may "
+        "leave much of it unspent, while a grid spends all of it."
+    )
+
+
+def _priced(options: Sequence[Option], episodes: int) -> list[Option]:
+    """Fill in, for each option, the prices at which none other is cheaper."""
+    points = [(_expected_switches(o), _expected_regret(o, episodes)) for o in options]
+    priced = []
+    for (n, regret), option in zip(points, options, strict=True):
+        low, high = 0.0, np.inf
+        for m, other in points:
+            if m > n:
+                low = max(low, (regret - other) / (m - n))
+            elif m < n:
+                high = min(high, (other - regret) / (n - m))
+            elif other < regret:
+                high = -1.0
+        prices = (float(low), float(high)) if low <= high else None
+        priced.append(replace(option, prices=prices))
+    return priced
+
+
+def _cost(option: Option, episodes: int, price: float) -> float:
+    return _expected_regret(option, episodes) + price * _expected_switches(option)
+
+
+def _expected_switches(option: Option) -> float:
+    if option.switches is not None:
+        return option.switches.mean
+    return float(option.candidate.guaranteed_switches)
+
+
+def _expected_regret(option: Option, episodes: int) -> float:
+    if option.regret is not None:
+        return option.regret.mean * episodes
+    return option.candidate.bound.total if option.candidate.bound else np.inf
+
+
+def _regrets(outcomes: Sequence[Outcome]) -> Floats:
+    return np.array([outcome.regret for outcome in outcomes])
+
+
+def _mean_regret(outcomes: Sequence[Outcome]) -> float:
+    return float(_regrets(outcomes).mean())
+
+
+def _optimistic(outcomes: Sequence[Outcome]) -> float | None:
+    known = [o.optimistic for o in outcomes if o.optimistic is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _estimate(values: Floats, weights: Floats) -> Estimate:
+    low, high = stats.mean_interval(values, weights)
+    return Estimate(mean=float(values.mean()), low=float(low), high=float(high))
+
+
+def _option_dict(option: Option) -> dict[str, Any]:
+    bound = option.candidate.bound
+    return {
+        "name": option.name,
+        "code": option.candidate.code,
+        "guaranteed_switches": option.candidate.guaranteed_switches,
+        "regret_bound": bound.total if bound else None,
+        "regret_bound_vacuous": bound.vacuous if bound else None,
+        "regret": vars(option.regret) if option.regret else None,
+        "switches": vars(option.switches) if option.switches else None,
+        "optimistic": option.optimistic,
+        "replayed_switches": option.replayed,
+        "cheapest_for_prices": option.prices
+        and [p if np.isfinite(p) else None for p in option.prices],
+    }
+
+
+def _sweep_dict(sweep: BetaSweep) -> dict[str, Any]:
+    return vars(sweep) | {"regret": [vars(estimate) for estimate in sweep.regret]}

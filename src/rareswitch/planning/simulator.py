@@ -1,0 +1,74 @@
+"""What a plan needs to know of a world: the regret and switches of a rule, round by round."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rareswitch.core.optimism import Optimism
+from rareswitch.core.schedule import Schedule
+from rareswitch.core.streams import Seed
+from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.simulate import Simulation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One simulated campaign: total regret, switches, and the fraction of optimistic plans.
+
+    A simulator of your own that cannot know regret may give minus the total reward.
+    """
+
+    regret: float
+    switches: int
+    optimistic: float | None = None
+
+
+class Simulator(Protocol):
+    """Plays a schedule once for each seed. The same seed should mean the same world and noise."""
+
+    def __call__(
+        self, schedule: Schedule, optimism: Optimism, seeds: Sequence[Seed]
+    ) -> Sequence[Outcome]: ...
+
+
+def world_simulator(
+    make_world: Callable[[Seed], FiniteMDP], *, episodes: int, ridge: float = 1.0
+) -> Simulator:
+    """Return the simulator of known worlds, one for each seed.
+
+    >>> from rareswitch import Bonus, UniformGrid, instances
+    >>> play = world_simulator(lambda seed: instances.hard_to_learn(d=5, seed=seed), episodes=50)
+    >>> [one.switches for one in play(UniformGrid(episodes=50, batches=4), Bonus(1.0), [0, 1])]
+    [3, 3]
+    """
+
+    def play(schedule: Schedule, optimism: Optimism, seeds: Sequence[Seed]) -> Sequence[Outcome]:
+        worlds = [make_world(seed) for seed in seeds]
+        shared = all(np.array_equal(w.features, worlds[0].features) for w in worlds)
+        groups = [list(range(len(seeds)))] if shared else [[r] for r in range(len(seeds))]
+        outcomes = []
+        for group in groups:
+            simulation = Simulation(
+                [worlds[r] for r in group],
+                schedule,
+                episodes=episodes,
+                seeds=[seeds[r] for r in group],
+                ridge=ridge,
+                optimism=optimism,
+            )
+            while not simulation.done:
+                simulation.step()
+            for r, run in zip(group, simulation.runs(), strict=True):
+                best = worlds[r].optimal_values()[0][run.states[run.update_episodes - 1, 0]]
+                outcomes.append(
+                    Outcome(
+                        regret=float(run.regret.sum()),
+                        switches=run.switches,
+                        optimistic=float(np.mean(run.plan_values >= best - 1e-9)),
+                    )
+                )
+        return outcomes
+
+    return play
