@@ -5,6 +5,7 @@ from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
 from rareswitch.core.grids import EpisodeGrid
 from rareswitch.core.history import Episode
 from rareswitch.core.learner import Learner
+from rareswitch.core.log import LocalPartitions, LogPartition, fit_log
 from rareswitch.core.optimism import Bonus, Perturbation
 from rareswitch.core.policy import Policy
 from rareswitch.core.schedule import (
@@ -37,6 +38,8 @@ __all__ = [
     "FiniteLinearMDP",
     "FiniteMDP",
     "Learner",
+    "LocalPartitions",
+    "LogPartition",
     "Outcome",
     "Perturbation",
     "Policy",
@@ -45,6 +48,7 @@ __all__ = [
     "Simulation",
     "TotalGrowth",
     "UniformGrid",
+    "fit_log",
     "instances",
     "plan",
     "play_adversary",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,10 @@ def scale_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--seed", type=click.IntRange(0), help="Root seed instead of the spec's."),
         click.option(
             "--workers", type=click.IntRange(1), help="Worker processes.  [default: all cores]"
+        ),
+        click.option(
+            "--cluster",
+            help="Run on Dask instead: tcp://scheduler:8786, or local:4 for four workers here.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress."),
     )
@@ -52,6 +58,7 @@ def reproduce(
     episodes: int | None,
     seed: int | None,
     workers: int | None,
+    cluster: str | None,
     as_json: bool,
 ) -> None:
     """Run the paper's experiments, draw the figures, check the claims, write report.html.
@@ -93,7 +100,7 @@ def reproduce(
     def work(pool: Any, report: Any) -> tuple[dict[str, Runs], list[Claim]]:
         return run_all(specs, out, pool, report, command=command)
 
-    results, claims = execute(work, specs, out, workers, as_json)
+    results, claims = execute(work, specs, out, pool_of(workers, cluster), as_json)
     if as_json:
         verdicts = [{"name": c.name, "verdict": c.verdict, "evidence": c.evidence} for c in claims]
         click.echo(json.dumps(summary(results, out) | {"claims": verdicts}, indent=2))
@@ -114,6 +121,7 @@ def run(
     episodes: int | None,
     seed: int | None,
     workers: int | None,
+    cluster: str | None,
     as_json: bool,
 ) -> None:
     """Run an experiment of your own from a TOML file, and draw its figure.
@@ -139,7 +147,7 @@ def run(
     def work(pool: Any, report: Any) -> dict[str, Runs]:
         return run_all(specs, out, pool, report)
 
-    results = execute(work, specs, out, workers, as_json)
+    results = execute(work, specs, out, pool_of(workers, cluster), as_json)
     if as_json:
         click.echo(json.dumps(summary(results, out), indent=2))
         return
@@ -168,33 +176,50 @@ def plot(folder: Path) -> None:
     click.echo(f"figure         {folder / 'figure.png'}, .pdf, .svg")
 
 
-def require_extra() -> None:
-    """Explain what to install where the libraries of the experiments are missing."""
+EXTRAS = {"experiments": ("pydantic", "matplotlib", "jinja2"), "cluster": ("distributed",)}
+
+
+def require_extra(extra: str = "experiments") -> None:
+    """Explain what to install where the libraries of an extra are missing."""
     from importlib.util import find_spec
 
-    missing = [name for name in ("pydantic", "matplotlib", "jinja2") if find_spec(name) is None]
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
     if missing:
         raise click.ClickException(
-            f"this command needs {', '.join(missing)}: pip install 'rareswitch[experiments]'"
+            f"this command needs {', '.join(missing)}: pip install 'rareswitch[{extra}]'"
         )
+
+
+def pool_of(workers: int | None, cluster: str | None) -> AbstractContextManager[Executor]:
+    """Return the processes to run on: local ones, or those of a cluster."""
+    from rareswitch.experiments.run import local_pool
+
+    if cluster is None:
+        return local_pool(workers or os.cpu_count() or 1)
+    if workers is not None:
+        raise click.UsageError("--workers is for this machine; a --cluster has its own")
+    require_extra("cluster")
+    from rareswitch.experiments.cluster import cluster_pool
+
+    return cluster_pool(cluster, lambda line: click.echo(line, err=True))
 
 
 def execute(
     work: Callable[[Any, Any], Any],
     specs: Sequence[Experiment],
     out: Path,
-    workers: int | None,
+    pool: AbstractContextManager[Executor],
     quiet: bool,
 ) -> Any:
     """Do the work with a pool of processes and progress; on Ctrl-C say what is kept."""
     from rareswitch.cli.progress import progress
-    from rareswitch.experiments.run import local_pool, pieces_of
+    from rareswitch.experiments.run import pieces_of
 
     pieces = {piece.key for spec in specs for piece in pieces_of(spec)}
     done_so_far = 0
     try:
         with (
-            local_pool(workers or os.cpu_count() or 1) as pool,
+            pool as executor,
             progress("pieces", len(pieces), quiet=quiet) as report,
         ):
 
@@ -204,7 +229,7 @@ def execute(
                 last = f"{piece.arm.name}, rounds {piece.first}–{piece.last - 1}" if piece else ""
                 report(done, last)
 
-            return work(pool, show)
+            return work(executor, show)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:

@@ -7,14 +7,14 @@ costs the same after any number of episodes, and on an infinite one F is simply 
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.arguments import Floats, floats
+from rareswitch.core.arguments import Floats, Ints, floats
 from rareswitch.core.codec import Arrays
 
 # Rows evaluated at a time: a block and its whitened copy stay in the processor's cache.
@@ -128,12 +128,7 @@ class _NextStates:
             self._sums.array[position] += feature
 
     def value_sums(self, q_values: Callable[[Floats], Floats]) -> Floats:
-        sums, lengths, rows = self.to_arrays().values()
-        if not len(lengths):
-            return np.zeros(sums.shape[1])
-        values = np.concatenate([q_values(block) for block in _blocks(rows)])
-        starts = np.cumsum(lengths) - lengths
-        return np.maximum.reduceat(values, starts) @ sums
+        return value_sums(self._sums.array, self._lengths.array, self._rows.array, q_values)
 
     def to_arrays(self) -> Arrays:
         return {
@@ -143,8 +138,17 @@ class _NextStates:
         }
 
 
-def _blocks(rows: Floats) -> Iterator[Floats]:
-    return (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
+def value_sums(
+    sums: Floats, lengths: Ints, rows: Floats, q_values: Callable[[Floats], Floats]
+) -> Floats:
+    """Return Σ_j F_j·max Q(s_j) of sums (J, d) and the rows (M, d) of the states, end to end."""
+    if not len(lengths):
+        return np.zeros(sums.shape[1])
+    values = np.empty(len(rows))
+    for start in range(0, len(rows), BLOCK_ROWS):
+        values[start : start + BLOCK_ROWS] = q_values(rows[start : start + BLOCK_ROWS])
+    starts = np.cumsum(lengths) - lengths
+    return np.maximum.reduceat(values, starts) @ sums
 
 
 class _Growing:

@@ -4,6 +4,7 @@ w_h `weights`, Λ_h `gram`, β `beta`, Γ_h the bonus β·‖φ‖_{Λ⁻¹}.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -21,8 +22,14 @@ from rareswitch.core.policy import (
 from rareswitch.core.tally import Tally
 
 
+class Solves(Protocol):
+    """What the pass needs of the Gram matrices."""
+
+    def solve(self, h: int, target: Floats) -> Floats: ...
+
+
 def backward(
-    gram: Gram, reward_sums: Floats, next_value_sums: Callable[[int, Floats], Floats]
+    gram: Solves, reward_sums: Floats, next_value_sums: Callable[[int, Floats], Floats]
 ) -> Floats:
     """Return w (..., H, d) by ridge regression from the last stage to the first (lines 6–8).
 
