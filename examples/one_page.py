@@ -17,8 +17,9 @@ def hard_instance(d, H, delta, signs):
     phi[0] = np.column_stack([-actions, np.tile([1 - delta, delta], (len(actions), 1))])
     phi[1, :, -2:] = delta, 1 - delta
     mu = np.zeros((H, 2, d))
-    mu[:, 0], mu[:, 1] = (np.column_stack([s * gamma, np.tile(e, (H, 1))])
-                          for s, e in ((1, [1, 0]), (-1, [0, 1])))
+    mu[:, 0], mu[:, 1] = (
+        np.column_stack([s * gamma, np.tile(e, (H, 1))]) for s, e in ((1, [1, 0]), (-1, [0, 1]))
+    )
     P = np.einsum("sad,htd->hsat", phi, mu)
     r = np.array([np.zeros(len(actions)), np.ones(len(actions))])
     return phi, P, r
@@ -35,7 +36,7 @@ def optimal_value(P, r):
 def policy_value(P, r, policy):
     """V^π_1(s), so that regret is exact rather than sampled."""
     V, s = np.zeros(P.shape[1]), np.arange(P.shape[1])
-    for P_h, a in zip(P[::-1], policy[::-1]):
+    for P_h, a in zip(P[::-1], policy[::-1], strict=True):
         V = r[s, a] + P_h[s, a] @ V
     return V
 
@@ -46,15 +47,16 @@ def plan(phi, H, seen, beta, lam):
     Q = np.zeros((S, A))  # Q_{H+1} = 0
     policy, logdet = np.zeros((H, S), int), np.zeros(H)
     for h in range(H - 1, -1, -1):
-        f, reward, s_next = (np.array(column) for column in zip(*seen[h])) if seen[h] else (
-            np.zeros((0, d)), np.zeros(0), np.zeros(0, int))
+        f = np.array([step[0] for step in seen[h]]).reshape(-1, d)
+        reward = np.array([step[1] for step in seen[h]])
+        s_next = np.array([step[2] for step in seen[h]], int)
         Lambda = lam * np.eye(d) + f.T @ f
         inverse = np.linalg.inv(Lambda)
         w = inverse @ (f.T @ (reward + Q.max(axis=1)[s_next]))
         bonus = beta * np.sqrt(np.einsum("sad,de,sae->sa", phi, inverse, phi))
         Q = np.clip(phi @ w + bonus, 0, H - h)
-        tied = Q >= Q.max(axis=1, keepdims=True) - 1e-9
-        policy[h] = tied.argmax(axis=1)  # the lowest index among equals
+        best = Q.max(axis=1, keepdims=True)
+        policy[h] = (best - 1e-9 <= Q).argmax(axis=1)  # the lowest index among equals
         logdet[h] = np.linalg.slogdet(Lambda)[1]
     return policy, logdet
 
@@ -64,7 +66,7 @@ def rare_switch(phi, P, r, *, K, eta, beta=1.0, lam=1.0, noise):
     H, d = len(P), phi.shape[2]
     seen = [[] for _ in range(H)]
     inverse = np.tile(np.eye(d) / lam, (H, 1, 1))
-    logdet = np.full(H, d * np.log(lam))
+    logdet = deployed = np.full(H, d * np.log(lam))
     best, regret, updates, played = optimal_value(P, r), np.zeros(K), [], np.zeros((K, H), int)
     for k in range(K):
         if k == 0 or (logdet > deployed + np.log(eta) + 1e-10).any():  # line 7

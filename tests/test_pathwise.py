@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.linalg import eigh
 
 import rareswitch as rs
-from helpers import episode_of, masked_world, ragged_episode, ragged_learning, unit_rows
 from literal import lowest
+from oracles import episode_of, masked_world, ragged_episode, ragged_learning, unit_rows
 from rareswitch.core.gram import Gram
 
 seeds = st.integers(0, 10**6)

@@ -57,9 +57,13 @@ def check_schedule(
                 f"switch, no longer before episode {k + 1}"
             )
         if hasattr(schedule, "upcoming"):
-            date = schedule.upcoming(k - 1)
+            date = schedule.upcoming(since)
+            assert date is None or date > since, (
+                f"{name}.upcoming({since}) must be a later episode or None; got {date}"
+            )
             assert due == (date == k), (
-                f"{name}.upcoming({k - 1}) = {date} must be {k} exactly when due before episode {k}"
+                f"{name}.upcoming({since}) = {date}, but before episode {k} the rule is "
+                f"{'due' if due else 'not due'}"
             )
         if due:
             deployed = logdet

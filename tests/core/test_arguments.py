@@ -96,9 +96,17 @@ def test_an_array_is_copied_once_and_read_only():
 
 
 @pytest.mark.parametrize(
-    "view", [lambda a: a[::2], lambda a: a.T, lambda a: np.broadcast_to(a[0], a.shape)]
+    "view",
+    [
+        lambda a: a[:2],
+        lambda a: a[::2],
+        lambda a: a.T,
+        lambda a: np.broadcast_to(a[0], a.shape),
+        lambda a: np.frombuffer(memoryview(a).cast("B")),
+    ],
+    ids=["contiguous", "strided", "transposed", "broadcast", "buffer"],
 )
-def test_a_view_is_copied(view):
+def test_a_read_only_view_of_what_others_can_write_is_copied(view):
     given = np.arange(9.0).reshape(3, 3)
     seen = view(given)
     seen.flags.writeable = False

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from helpers import unit_rows
-from rareswitch.core.gram import RECOMPUTE_EVERY, Gram
+from oracles import unit_rows
+from rareswitch.core.gram import Gram
 
 DIM = 8
 UPDATES = 100_000
@@ -84,16 +84,18 @@ def test_norms_stay_accurate_over_a_hundred_thousand_updates(ridge, tolerance):
         assert (np.abs(solved - truth) / truth).max() < tolerance, FAMILIES[i].__name__
 
 
-def test_logdet_starts_at_the_ridge_and_equals_slogdet():
+def test_logdet_and_trace_start_at_the_ridge_and_are_those_of_the_matrix():
     rng = np.random.default_rng(3)
     features = rng.standard_normal((50, 2, 4))
     gram = Gram((2,), 4, 0.3)
     np.testing.assert_allclose(gram.logdet, 4 * math.log(0.3), rtol=1e-14)
+    np.testing.assert_allclose(gram.trace, 4 * 0.3, rtol=1e-14)
     for row in features:
         gram.absorb(row)
     for h in range(2):
         matrix = 0.3 * np.eye(4) + features[:, h].T @ features[:, h]
         assert gram.logdet[h] == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-12)
+        assert gram.trace[h] == pytest.approx(np.trace(matrix), rel=1e-12)
         whitener = gram.whitener[h]
         np.testing.assert_allclose(whitener.T @ whitener, np.linalg.inv(matrix), rtol=1e-9)
 
@@ -115,9 +117,11 @@ def test_watched_norms_equal_squared_norms_at_every_update():
     watch = rng.standard_normal((4, 30))
     gram = Gram((2, 3), 4, 0.5, watch=watch)
     np.testing.assert_allclose(gram.watched, np.tile((watch**2).sum(axis=0) / 0.5, (2, 3, 1)))
-    for _ in range(2 * RECOMPUTE_EVERY + 3):
+    for _ in range(100):
         gram.absorb(rng.standard_normal((2, 3, 4)), rng.integers(0, 3, (2, 3)))
         np.testing.assert_allclose(gram.watched, gram.squared_norms(watch), rtol=1e-9)
+    gram.recompute_watched()
+    np.testing.assert_array_equal(gram.watched, gram.squared_norms(watch))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 37])
@@ -130,6 +134,7 @@ def test_a_count_is_that_many_single_updates(count):
     for _ in range(count - 1):
         one_by_one.absorb(feature * [[1], [0]])
     np.testing.assert_allclose(at_once.logdet, one_by_one.logdet, rtol=1e-12)
+    np.testing.assert_allclose(at_once.trace, one_by_one.trace, rtol=1e-12)
     norms = at_once.squared_norms(watch)
     np.testing.assert_allclose(norms, one_by_one.squared_norms(watch), rtol=1e-9)
     np.testing.assert_allclose(at_once.watched, norms, rtol=1e-9)

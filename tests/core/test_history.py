@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from helpers import episode_of, ragged_episode, reference_q, unit_rows
+from oracles import episode_of, ragged_episode, reference_q, unit_rows
 from rareswitch.core.history import History
 
 TWO = np.eye(2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from helpers import Asked, Starts, ragged_episode, ragged_learning, reference_q, unit_rows
+from oracles import Asked, Starts, ragged_episode, ragged_learning, reference_q, unit_rows
 
 RULES = {
     "every": rs.EveryEpisode(),
@@ -36,7 +36,7 @@ def test_versions_episodes_and_clock_follow_the_rule(rule):
     learner = make(rule)
     rng = np.random.default_rng(0)
     gram = np.stack([0.5 * np.eye(3)] * 3)
-    deployed = np.linalg.slogdet(gram)[1]
+    deployed, trace, since = np.linalg.slogdet(gram)[1], np.full(3, 1.5), 1
     for k in range(1, 26):
         episode = ragged_episode(rng, horizon=3, dim=3)
         before = learner.policy
@@ -47,13 +47,15 @@ def test_versions_episodes_and_clock_follow_the_rule(rule):
         shown = rs.Clock(episode=k + 1, logdet=logdet, logdet_deployed=deployed)
         assert switched is rule.due(shown)
         if switched:
-            deployed = logdet
+            deployed, trace, since = logdet, np.trace(gram, axis1=1, axis2=2), k + 1
         assert (learner.policy is not before) == switched
         assert learner.policy.version == learner.versions == before.version + switched
         assert learner.episodes == k
         assert learner.clock.episode == k + 1
         np.testing.assert_allclose(learner.clock.logdet, logdet, atol=1e-9)
         np.testing.assert_allclose(learner.clock.logdet_deployed, deployed, atol=1e-9)
+        np.testing.assert_allclose(learner.clock.trace_deployed, trace, rtol=1e-12)
+        assert (learner.clock.deployed, learner.clock.updates) == (since, learner.versions)
 
 
 def test_a_new_policy_is_fitted_on_everything_seen():
@@ -124,7 +126,7 @@ CHILD = """
 import json, sys
 from pathlib import Path
 import rareswitch as rs
-from helpers import ragged_learning
+from oracles import ragged_learning
 folder, stop, out = Path(sys.argv[1]), int(sys.argv[2]), {}
 for path in sorted(folder.iterdir()):
     learner = rs.Learner.restore(path.read_bytes())
@@ -162,7 +164,7 @@ def test_a_restored_learner_has_everything(changes):
     learner = make(**changes)
     ragged_learning(learner, seed=9, start=0, stop=10)
     copy = rs.Learner.restore(learner.snapshot())
-    for name in ("dim", "horizon", "beta", "ridge", "ties", "clip", "schedule", "versions"):
+    for name in ("dim", "horizon", "optimism", "ridge", "ties", "clip", "schedule", "versions"):
         assert getattr(copy, name) == getattr(learner, name)
     assert copy.episodes == learner.episodes == 10
     assert copy.snapshot() == learner.snapshot()
@@ -245,3 +247,15 @@ def test_a_bad_episode_is_refused_and_leaves_the_learner_as_it_was(episode, erro
 def test_a_bad_argument_is_refused(changes, error, message):
     with pytest.raises(error, match=message):
         make(**changes)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rs.UniformGrid(episodes=np.int64(10), batches=np.int64(2)),
+        rs.DeterminantGrowth(eta=np.float32(2.0)),
+    ],
+)
+def test_a_rule_made_of_numpy_numbers_can_be_stored(rule):
+    learner = rs.Learner(dim=2, horizon=1, schedule=rule)
+    assert rs.Learner.restore(learner.snapshot()).snapshot() == learner.snapshot()

@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from helpers import episode_of, masked_world, ragged_episode, reference_q, unit_rows
+from oracles import episode_of, masked_world, ragged_episode, reference_q, unit_rows
 from rareswitch.core.gram import Gram
 from rareswitch.core.history import History
 from rareswitch.core.lsvi import backward, fit, fit_finite
 from rareswitch.core.policy import Policy
-from rareswitch.core.tally import Tally
+from rareswitch.core.tally import FiniteSpace, Tally
 
 
 def random_paths(world, rng, episodes):
@@ -147,3 +147,16 @@ def test_without_data_weights_are_zero_and_bonuses_are_those_of_the_ridge():
     assert isinstance(policy, Policy)
     assert not policy.weights.any()
     np.testing.assert_allclose(policy.q_values(0, np.eye(3)), 0.5 / np.sqrt(4.0))
+
+
+@pytest.mark.parametrize("with_directions", [True, False])
+def test_where_every_value_is_clipped_to_zero_all_rows_tie(with_directions):
+    features = np.array([[[-1.0, 0.0], [-0.9, 0.5], [-0.8, 0.9], [0.0, 0.3]]])
+    space = FiniteSpace(features, np.array([[True, True, True, False]]))
+    directions = np.array([[[0.0, 1.0]]]) if with_directions else None
+    gram, tally = Gram((1, 1), 2, 1.0, watch=space.columns), Tally(space, 1, 1)
+    tally.absorb(np.array([[[1.0, 0.0]]]), np.ones((1, 1)), np.zeros((1, 1), int))
+    weights, values, choices = fit_finite(gram, tally, beta=0.0, directions=directions)
+    assert (features[0, :3] @ weights[0, 0]).max() < 0.0
+    assert values.item() == 0.0
+    assert choices.item() == (2 if with_directions else 0)

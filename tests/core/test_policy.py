@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from helpers import ragged_learning
+from oracles import ragged_learning
 from rareswitch.core import codec
 from rareswitch.core.policy import TIE_TOLERANCE
 
@@ -80,6 +80,14 @@ def test_among_tied_actions_the_one_furthest_along_the_direction_wins_then_the_l
     assert policy.act(0, rows[::-1]) == 0
     opposite = dataclasses.replace(policy, directions=[[0.0, -1.0]])
     assert opposite.act(0, rows) == 0
+
+
+def test_projections_closer_than_the_tolerance_leave_it_to_the_lowest_index():
+    policy, rows = plain([0.5, 0.5], directions=[[0.0, 1.0]])
+    rows[:, 1] = 1.0 - 0.9 * TIE_TOLERANCE, 1.0
+    assert policy.act(0, rows) == 0
+    rows[0, 1] = 1.0 - 1.1 * TIE_TOLERANCE
+    assert policy.act(0, rows) == 1
 
 
 def test_values_above_the_cap_and_below_zero_are_tied():

@@ -36,6 +36,7 @@ def test_stream_numbers_never_change():
         "BOOTSTRAP": 3,
         "INITIAL": 4,
         "CORRUPTION": 5,
+        "PERTURBATION": 6,
     }
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from helpers import Starts
+from oracles import Starts
 from rareswitch.sim.adversary import _targets
 
 
@@ -30,6 +30,7 @@ UNIFORM = [
     (3, 5, 60, 15),
     (1, 7, 70, 7),
     (3, 2, 60, 60),
+    (2, 3, 67, 7),
 ]
 
 

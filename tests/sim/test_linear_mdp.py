@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from helpers import masked_world
+from oracles import masked_world
 
 WORLDS = {
     "hard": rs.instances.hard_to_learn(d=6, horizon=4, seed=1),
@@ -95,3 +95,11 @@ def test_probabilities_that_miss_zero_or_one_by_rounding_are_set_to_it():
     world = rs.FiniteLinearMDP(**arguments)
     assert world.transitions[0, 0, 0].tolist() == [1.0, 0.0]
     assert world.rewards[0, 0, 0] == 0.0
+
+
+def test_a_feasible_mask_of_the_wrong_shape_is_named():
+    features = np.eye(2).reshape(1, 2, 2)
+    with pytest.raises(ValueError, match="feasible must have shape"):
+        rs.FiniteLinearMDP(
+            features, np.ones((3, 1, 2)), np.full((3, 2), 0.5), feasible=np.ones((2, 2), bool)
+        )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from helpers import masked_world
+from oracles import masked_world
 
 
 def tiny(seed=0, *, horizon=2, states=2, actions=3):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from helpers import Asked, Starts, unit_rows
+from oracles import Asked, Starts, unit_rows
 from rareswitch.sim.rollout import first_due, logdet_growth, rollout
 
 

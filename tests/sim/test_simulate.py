@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from helpers import Asked, Starts, count_switches, episode_of, masked_world, walk
+from oracles import Asked, Starts, episode_of, masked_world, switches_of, walk
 from rareswitch.core.streams import Stream, generator
 
 EPISODES = 80
@@ -32,11 +32,15 @@ def run_of(world, rule, ties="direction", seed=(6, 1)):
 
 
 def same(one, other):
-    for name in ("regret", "states", "actions", "update_episodes"):
+    for name in ("regret", "states", "actions", "update_episodes", "switch_episodes"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-    assert (one.switches, one.local_switches) == (other.switches, other.local_switches)
+    assert one.local_switches == other.local_switches
     np.testing.assert_allclose(one.plan_values, other.plan_values, atol=1e-9)
     np.testing.assert_allclose(one.policy.weights, other.policy.weights, atol=1e-9)
+    inverses = (run.policy.whitener.mT @ run.policy.whitener for run in (one, other))
+    np.testing.assert_allclose(*inverses, rtol=1e-9, atol=1e-12)
+    assert (one.policy.directions == other.policy.directions).all()
+    assert one.policy.version == other.policy.version
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -65,7 +69,9 @@ def test_a_run_is_a_learner_stepped_by_hand(world, rule, ties):
     np.testing.assert_array_equal(run.actions, actions)
     assert run.update_episodes.tolist() == list(tables)
     assert run.updates == len(tables)
-    assert (run.switches, run.local_switches) == count_switches(tables.values())
+    switched, local = switches_of(tables)
+    assert run.switch_episodes.tolist() == switched
+    assert (run.switches, run.local_switches) == (len(switched), local)
     optimal = mdp.optimal_values()[0, 0]
     regret = {k: optimal - mdp.policy_values(table)[0, 0] for k, table in tables.items()}
     in_force = np.searchsorted(list(tables), np.arange(1, EPISODES + 1), side="right") - 1
@@ -110,15 +116,20 @@ def test_the_books_of_a_run_balance(world, rule):
     np.testing.assert_allclose(run.average_regret, expected)
 
 
-@pytest.mark.parametrize("rule", ["every", "grid", "growth 1.5", "growth 6"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("beta", [0.5, 3.0])
-def test_runs_stepped_together_play_exactly_as_each_alone(rule, beta):
-    seeds = [(7, i) for i in range(len(HARD))]
+@pytest.mark.parametrize(
+    "worlds",
+    [HARD, [WORLDS["larger S than d"]] * 4, [WORLDS["masked"]] * 4],
+    ids=["hard", "larger S than d", "masked"],
+)
+def test_runs_stepped_together_play_exactly_as_each_alone(worlds, rule, beta):
+    seeds = [(7, i) for i in range(len(worlds))]
     arguments = {"episodes": EPISODES, "beta": beta}
-    together = rs.Simulation(HARD, RULES[rule], seeds=seeds, **arguments)
+    together = rs.Simulation(worlds, RULES[rule], seeds=seeds, **arguments)
     while not together.done:
         together.step()
-    for world, seed, run in zip(HARD, seeds, together.runs(), strict=True):
+    for world, seed, run in zip(worlds, seeds, together.runs(), strict=True):
         same(run, rs.simulate(world, RULES[rule], seed=seed, **arguments))
 
 

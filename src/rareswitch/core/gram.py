@@ -11,15 +11,13 @@ import numpy as np
 
 from rareswitch.core.arguments import Floats
 
-# Watched norms are updated by subtraction; recomputing them this often bounds the cancellation.
-RECOMPUTE_EVERY = 64
-
 
 class Gram:
     """Gram matrices (..., H, d, d) in square-root form, growing by one feature each at a time.
 
     `watch` is a fixed catalogue of features, in columns (d, N), whose squared norms φᵀΛ⁻¹φ are kept
-    current in `watched` (..., H, N) at O(N·d) per update instead of O(N·d²).
+    current in `watched` (..., H, N) at O(N·d) per update instead of O(N·d²). They are updated by
+    subtraction; `recompute_watched` now and then bounds the cancellation.
     """
 
     def __init__(
@@ -29,9 +27,8 @@ class Gram:
         self.logdet: Floats = np.full(leading, dim * np.log(ridge))
         self.trace: Floats = np.full(leading, dim * ridge)
         self._watch = watch
-        self._absorbed = 0
         if watch is not None:
-            self.watched: Floats = self.squared_norms(watch)
+            self.recompute_watched()
 
     def absorb(self, features: Floats, counts: Floats | None = None) -> None:
         """Add one φφᵀ (or count·φφᵀ) to every matrix; features (..., H, d), counts (..., H).
@@ -49,13 +46,14 @@ class Gram:
         self.logdet += np.log1p(squared_norm)  # the matrix determinant lemma
         self.trace += np.vecdot(features, features)
         if self._watch is not None:
-            self._absorbed += 1
-            if self._absorbed % RECOMPUTE_EVERY:
-                change = (np.sqrt(shrink)[..., None] * direction) @ self._watch
-                change *= change
-                self.watched -= change
-            else:
-                self.watched = self.squared_norms(self._watch)
+            change = (np.sqrt(shrink)[..., None] * direction) @ self._watch
+            change *= change
+            self.watched -= change
+
+    def recompute_watched(self) -> None:
+        """Compute the watched norms anew from W."""
+        assert self._watch is not None
+        self.watched: Floats = self.squared_norms(self._watch)
 
     def squared_norms(self, columns: Floats) -> Floats:
         """Return φᵀΛ⁻¹φ of each column (d, N) under every matrix: (..., H, N)."""

@@ -3,6 +3,8 @@
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
 from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
 from rareswitch.core.grids import EpisodeGrid
 from rareswitch.core.optimism import Bonus, Perturbation
@@ -35,7 +37,7 @@ def to_plain(value: Any) -> dict[str, Any] | None:
             part = to_plain(part)
             if part is None:
                 return None
-        plain[field.name] = part
+        plain[field.name] = part.item() if isinstance(part, np.generic) else part
     return plain
 
 

@@ -28,6 +28,8 @@ class Stream(IntEnum):
 
 def generator(seed: Seed, stream: Stream) -> np.random.Generator:
     """Return the generator of one stream of one round."""
+    if isinstance(seed, tuple) and len(seed) != 2:
+        raise ValueError(f"seed must be a whole number or (root, round); got {seed}")
     root, round_ = seed if isinstance(seed, tuple) else (seed, 0)
     key = (int(stream), whole("round", round_, least=0))
     root = whole("seed", root, least=0)

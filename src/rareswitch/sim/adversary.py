@@ -49,7 +49,8 @@ def play_adversary(
     """Play K episodes against a learner that changes its policy only at the grid `starts`.
 
     `states` is the number d of rewarding states; the learner needs dim = 2d+1. Needs at least dH
-    batches. The regret is at least dHT/(4B) for any grid, and d(H−1)T/(2B) on one of equal batches.
+    batches. With H > 1 the regret is at least dHT/(4B) for any grid, and d(H−1)T/(2B) on one of
+    equal batches.
     """
     d = whole("states", states, least=1)
     H = whole("horizon", horizon, least=1)

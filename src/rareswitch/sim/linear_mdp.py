@@ -34,9 +34,8 @@ class FiniteLinearMDP(FiniteMDP):
         self.theta = floats("theta", theta, (len(self.mu), dim))
         transitions = np.einsum("sad,htd->hsat", features, self.mu)
         rewards = np.einsum("sad,hd->hsa", features, self.theta)
-        if feasible is not None:
-            # A pair that can never be played need not be a valid one.
-            barred = ~np.asarray(feasible, bool)
+        barred = ~np.asarray(feasible, bool) if feasible is not None else np.zeros(0)
+        if barred.shape == features.shape[:2]:  # a pair that can never be played need not be valid
             transitions[:, barred] = np.eye(states)[0]
             rewards[:, barred] = 0.0
         super().__init__(

@@ -22,6 +22,9 @@ from rareswitch.core.tally import Tally
 from rareswitch.sim.mdp import FiniteMDP
 from rareswitch.sim.rollout import first_due, logdet_growth, rollout
 
+# Deployments after which the norms that a simulation watches are computed anew.
+RECOMPUTE_EVERY = 32
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
@@ -84,6 +87,12 @@ class Simulation:
                 and np.array_equal(world.feasible, first.feasible)
             ):
                 raise ValueError("worlds stepped together must share features and horizon")
+        if len(seeds) != len(worlds):
+            raise ValueError(
+                f"seeds must be one for each of {len(worlds)} worlds; got {len(seeds)}"
+            )
+        if not callable(getattr(schedule, "due", None)):
+            raise TypeError(f"schedule must have a method due(clock) -> bool; got {schedule!r}")
         self.schedule = schedule
         self.episodes = whole("episodes", episodes, least=1)
         self.optimism: Optimism = Bonus(beta) if optimism is None else optimism
@@ -106,6 +115,7 @@ class Simulation:
         self._tally = Tally(self._space, runs, horizon)
         self._pairs = np.ogrid[:runs, :horizon, :states]
         self.episode = np.ones(runs, np.int64)  # the next to be played
+        self._deployments = 0
         self._segments = np.ones(runs, np.int64)  # lengths of the last ones
         self._policy_actions = np.zeros((runs, horizon, states), np.int64)
         self.weights = np.zeros((runs, horizon, first.dim))
@@ -140,6 +150,9 @@ class Simulation:
     def deploy(self) -> None:
         """Fit a policy for every run on what it has seen."""
         live = np.flatnonzero(self.live)
+        self._deployments += 1
+        if self._deployments % RECOMPUTE_EVERY == 0:
+            self.gram.recompute_watched()
         if self._ties is not None:
             for r in live:
                 self._directions[r] = self._ties[r].standard_normal(self._directions.shape[1:])
@@ -231,7 +244,7 @@ class Simulation:
     def _first_due(self, r: int, states: Ints, whitened: Floats) -> int | None:
         """Return how many of run r's episodes come before its next switch (None: all of them)."""
         visits = np.cumsum(states[:, :-1, None] == np.arange(whitened.shape[1]), axis=0)
-        deployed = self.gram.logdet[r]
+        deployed = self.gram.logdet[r].copy()
         start = int(self.episode[r]) + 1  # the first episode before which the rule is asked
 
         def clock_at(k: int) -> Clock:
@@ -242,18 +255,22 @@ class Simulation:
                 logdet_deployed=deployed,
                 deployed=start - 1,
                 updates=len(self._updates[r]),
-                trace_deployed=self._trace_deployed[r],
+                trace_deployed=self._trace_deployed[r].copy(),
             )
 
         k = first_due(self.schedule, clock_at, start, start + len(states))
         return k - start + 1 if k < start + len(states) else None
 
     def _absorb(self, states: Ints, lengths: Ints, run: Ints, played: Ints) -> None:
-        """Absorb the episodes one by one, or all visits of a state in one go: the fewer steps."""
+        """Absorb the episodes one by one, or all visits of a state in one go: the fewer steps.
+
+        Segments of rules without dates differ between runs; for them it is always the states, so
+        that a run's numbers do not depend on its companions.
+        """
         every_run, every_stage, _ = self._pairs
         runs, horizon, count = self._policy_actions.shape
         longest = int(lengths.max())
-        if longest < count:
+        if longest < count and hasattr(self.schedule, "upcoming"):
             for j in range(longest):
                 here = (every_run[..., 0], every_stage[..., 0], states[:, j, :-1])
                 played_yet = (j < lengths)[:, None] * np.ones(horizon)

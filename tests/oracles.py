@@ -86,10 +86,10 @@ def walk(world, learner, *, noise, initial):
     return states, actions, tables
 
 
-def count_switches(tables):
-    """Return (switches, local switches) of a sequence of action tables."""
-    changes = [int((a != b).sum()) for a, b in pairwise(tables)]
-    return sum(c > 0 for c in changes), sum(changes)
+def switches_of(tables):
+    """Return the episodes of all switches, and their local number, of tables by episode."""
+    changes = {k: int((tables[j] != tables[k]).sum()) for j, k in pairwise(tables)}
+    return [k for k, change in changes.items() if change], sum(changes.values())
 
 
 def reference_q(episodes, *, horizon, dim, beta, ridge, clip=True):

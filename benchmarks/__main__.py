@@ -1,0 +1,60 @@
+"""Measure everything: `python benchmarks`. Prints a table and writes benchmarks.json.
+
+CPU time on one BLAS thread; ratios are of times measured in this run. `--only rounds machine` runs
+some parts; `--rlberry FOLDER` names where rlberry's own environment is, or will be made.
+"""
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"  # before NumPy is imported
+
+import argparse
+import json
+import platform
+import sys
+from datetime import date
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import against_rlberry
+import end_to_end
+import machine
+import numpy as np
+import rounds
+import scaling
+
+PARTS = ("rounds", "rlberry", "scaling", "machine", "end_to_end")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--rlberry", type=Path, default=Path(".venv-rlberry"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks.json"))
+    arguments = parser.parse_args()
+    runs = {
+        "rounds": rounds.run,
+        "rlberry": lambda: against_rlberry.run(arguments.rlberry),
+        "scaling": scaling.run,
+        "machine": machine.run,
+        "end_to_end": end_to_end.run,
+    }
+    results = {}
+    for part in arguments.only:
+        print(f"## {part}", flush=True)
+        results[part] = runs[part]()
+        for name, value in results[part].items():
+            print(f"| {name} | {value} |", flush=True)
+    about = {
+        "date": date.today().isoformat(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+    }
+    arguments.out.write_text(json.dumps({"about": about, "results": results}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

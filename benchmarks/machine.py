@@ -1,0 +1,59 @@
+"""What share of the machine's limit is used: flops of the algorithm over the speed of dgemm."""
+
+from typing import Any
+
+import numpy as np
+from measure import cpu_time, dgemm_speed
+
+import rareswitch as rs
+from rareswitch.core.log import StageLog
+
+K, H, N, D = 2500, 10, 1025, 13
+
+
+def inner_loop_flops() -> float:
+    """Flops of one round of LSVI-UCB: Φw and Φu (2Nd each), squares, roots, sums; W (6d²)."""
+    return K * H * (4.0 * N * D + 8.0 * N + 10.0 * D**2)
+
+
+def ragged_log(steps: int, actions: int, dim: int, horizon: int) -> rs.LogPartition:
+    """A log of random features with that many steps in all."""
+    rng = np.random.default_rng(0)
+    count = steps // horizon
+    stages = []
+    for h in range(horizon):
+        rows = count * actions if h + 1 < horizon else 0
+        stages.append(
+            StageLog(
+                features=rng.standard_normal((count, dim)) / np.sqrt(dim),
+                rewards=rng.random(count),
+                lengths=np.full(count, actions if rows else 0),
+                next_features=rng.standard_normal((rows, dim)) / np.sqrt(dim),
+            )
+        )
+    return rs.LogPartition(tuple(stages))
+
+
+def run() -> dict[str, Any]:
+    speed = dgemm_speed()
+    seeds = [(0, r) for r in range(25)]
+    worlds = [rs.instances.hard_to_learn(seed=seed) for seed in seeds]
+
+    def rounds() -> None:
+        simulation = rs.Simulation(worlds, rs.EveryEpisode(), episodes=K, seeds=seeds)
+        while not simulation.done:
+            simulation.step()
+
+    per_round = cpu_time(rounds, repeats=1).median / len(seeds)
+    steps, actions, dim, horizon = 100_000, 20, 50, 10
+    log = rs.LocalPartitions([ragged_log(steps, actions, dim, horizon)])
+    fit = cpu_time(lambda: rs.fit_log(log))
+    rows = steps * (horizon - 1) / horizon * actions
+    flops = rows * (2.0 * dim**2 + 4.0 * dim) + steps * 2.0 * dim**2
+    return {
+        "dgemm, one core": f"{speed / 1e9:.1f} Gflop/s",
+        "LSVI-UCB inner loop": f"{inner_loop_flops() / per_round / 1e9:.1f} Gflop/s",
+        "LSVI-UCB inner loop, share of dgemm": f"{inner_loop_flops() / per_round / speed:.0%}",
+        f"general fit, {steps:,} steps × {actions} actions, d={dim}": f"{fit}",
+        "general fit, share of dgemm": f"{flops / fit.median / speed:.0%}",
+    }

@@ -1,0 +1,287 @@
+import importlib.util
+import json
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from cli.terminal import call, refused
+from experiments.miniature import ALL, EVERY, GRID, RANDOM, SMALLER, Inline, experiment, toml
+from rareswitch.experiments import figures, run, spec
+from rareswitch.experiments import reproduce as whole
+from rareswitch.experiments.results import load_runs
+
+VERDICTS = {"holds", "does not hold", "undecided"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder and compute in this process; the pools used are returned."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(figures, "FORMATS", ("svg",))
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def pools(monkeypatch):
+    used = []
+
+    @contextmanager
+    def pool(workers):
+        used.append((workers, executor := Inline()))
+        yield executor
+
+    monkeypatch.setattr(run, "local_pool", pool)
+    return used
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Make the paper's experiments small."""
+    texts = spec.paper_specs()
+    for large, little in SMALLER.items():
+        texts = {name: text.replace(large, little) for name, text in texts.items()}
+    monkeypatch.setattr(spec, "paper_specs", lambda: texts)
+
+
+@pytest.fixture
+def mine(here):
+    path = here / "my.toml"
+    path.write_text(toml(), encoding="utf-8")
+    return path
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_run_prints_every_arm_and_writes_the_results(here, mine):
+    result = call("run", mine)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    runs = load_runs(here / "results" / "mini")
+    assert runs.experiment == experiment()
+    for line, arm, final in zip(lines, runs.experiment.arms, runs.final, strict=False):
+        assert line.startswith(arm.label)
+        assert f"regret {final.mean():.4f}" in line
+    assert lines[-1].split() == ["results", "results/mini"]
+
+
+def test_run_as_json_holds_the_figures_of_every_arm(here, mine):
+    result = call("run", mine, "--json", "--out", "out")
+    data = json.loads(result.stdout)
+    assert result.stderr == ""
+    runs = load_runs(here / "out" / "mini")
+    assert data == {
+        "out": "out",
+        "experiments": {
+            "mini": {
+                "digest": experiment().digest,
+                "arms": {
+                    arm.name: {
+                        "final_average_regret": pytest.approx(runs.final[i].mean()),
+                        "switches": pytest.approx(runs.switches[i].mean()),
+                    }
+                    for i, arm in enumerate(runs.experiment.arms)
+                },
+            }
+        },
+    }
+
+
+def test_scale_options_replace_those_of_the_spec(here, mine, pools):
+    options = ("--rounds", 2, "--episodes", 9, "--seed", 5, "--workers", 3)
+    assert call("run", mine, *options).exit_code == 0
+    assert load_runs(here / "results" / "mini").experiment == experiment(
+        rounds=2, episodes=9, seed=5
+    )
+    assert pools[0][0] == 3
+
+
+def test_the_same_command_again_computes_nothing_and_changes_nothing(here, mine, pools):
+    call("run", mine)
+    before = contents(here / "results" / "mini")
+    call("run", mine)
+    assert len(pools[0][1].submitted) == 6
+    assert pools[1][1].submitted == []
+    assert contents(here / "results" / "mini") == before
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--rounds", 0), ("--episodes", 0), ("--seed", -1), ("--workers", 0), ("--rounds", "x")],
+)
+@pytest.mark.parametrize("command", ["run", "reproduce"])
+def test_a_bad_scale_is_refused_by_name(here, mine, command, option, value):
+    target = mine if command == "run" else "figure1"
+    assert option in refused(command, target, option, value)
+    assert not (here / "results").exists()
+
+
+def test_a_bad_spec_is_refused_with_file_and_key_before_anything_is_written(here, mine):
+    mine.write_text(toml(rounds=0), encoding="utf-8")
+    message = refused("run", mine)
+    assert f"{mine}: rounds:" in message
+    mine.write_text(toml(), encoding="utf-8")
+    assert "batches must be from 1 to 5" in refused("run", mine, "--episodes", 5)
+    assert [path.name for path in here.iterdir()] == ["my.toml"]
+
+
+def test_a_spec_that_cannot_be_read_is_named(here):
+    assert "absent.toml cannot be read" in refused("run", "absent.toml")
+    (here / "picture.toml").write_bytes(b"\xff\xd8")
+    assert "picture.toml cannot be read" in refused("run", "picture.toml")
+    assert "cannot be read" in refused("run", here)
+
+
+@pytest.mark.parametrize("command", ["run", "reproduce"])
+def test_a_folder_of_something_else_is_refused_and_left_alone(here, mine, small, command):
+    foreign = here / "thesis"
+    foreign.mkdir()
+    (foreign / "chapter1.txt").write_text("words")
+    target = mine if command == "run" else "switches"
+    message = refused(command, target, "--episodes", 60, "--rounds", 1, "--out", foreign)
+    assert "thesis exists and is not a results folder of rareswitch" in message
+    assert contents(foreign) == {"chapter1.txt": b"words"}
+
+
+def test_a_folder_that_cannot_be_made_is_refused(here, mine):
+    message = refused("run", mine, "--out", mine / "below")
+    assert "cannot be written to" in message
+    assert str(mine / "below") in message
+
+
+def test_a_damaged_piece_is_refused_by_name(here, mine):
+    call("run", mine)
+    piece = next((here / "results" / "pieces").glob("*.npz"))
+    piece.write_bytes(b"damaged")
+    message = "".join(refused("run", mine).split())
+    assert f"{piece.name}isnotareadableresultfile" in message
+
+
+def test_reproduce_runs_the_named_experiments_and_checks_their_claims(here, small):
+    options = ("--quick", "--episodes", 50)
+    result = call("reproduce", "switches", "figure3", *options)
+    assert result.exit_code == 0, result.output
+    out = here / "results-quick"
+    folders = {path.name for path in out.iterdir() if path.is_dir()}
+    assert folders == {"pieces", "switches", "figure3"}
+    assert load_runs(out / "switches").experiment.rounds == 3
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3
+    for line, name in zip(lines, ["graceful-under", "switches-within-bound"], strict=False):
+        assert name in line
+        assert line[:14].strip() in VERDICTS
+    assert lines[-1].split() == ["report", "results-quick/report.html"]
+    page = (out / "report.html").read_text()
+    assert "rareswitch reproduce switches figure3 --quick --episodes 50" in page
+
+
+def test_reproduce_as_json_gives_claims_with_verdicts(here, small):
+    result = call("reproduce", "lower-bound", "--rounds", 1, "--episodes", 36, "--json")
+    assert result.stderr == ""
+    data = json.loads(result.stdout)
+    assert set(data) == {"out", "experiments", "claims"}
+    assert data["out"] == "results"
+    assert list(data["experiments"]) == ["lower-bound"]
+    (claim,) = data["claims"]
+    assert set(claim) == {"name", "verdict", "evidence"}
+    assert (claim["name"], claim["verdict"]) == ("lower-bound-forced", "holds")
+
+
+def test_reproduce_at_the_paper_s_size_of_the_world(here):
+    options = ("--rounds", 1, "--episodes", 50, "--out", "out", "--json")
+    data = json.loads(call("reproduce", "switches", *options).stdout)
+    assert len(data["experiments"]["switches"]["arms"]) == 11
+    arms = load_runs(here / "out" / "switches").experiment.arms
+    assert {(arm.world.d, arm.world.horizon) for arm in arms} == {(13, 10)}
+
+
+def test_reproduce_runs_everything_by_default(monkeypatch):
+    asked = []
+
+    def record(specs, *rest, **named):
+        asked.extend(each.name for each in specs)
+        return {}, []
+
+    monkeypatch.setattr(whole, "reproduce", record)
+    assert call("reproduce", "--json").exit_code == 0
+    assert asked == list(spec.PAPER)
+
+
+def test_reproduce_refuses_unknown_names_and_too_few_episodes(here):
+    assert "got figure9" in refused("reproduce", "figure1", "figure9")
+    message = refused("reproduce", "figure1", "--episodes", 20)
+    assert "figure1.toml" in message
+    assert "batches must be from 1 to 20" in message
+    assert list(here.iterdir()) == []
+
+
+def test_plot_draws_again_without_running_anything(here, mine, monkeypatch):
+    mine.write_text(toml(arms=EVERY + RANDOM), encoding="utf-8")
+    call("run", mine)
+    picture = here / "results" / "mini" / "figure.svg"
+    before = picture.read_bytes()
+    picture.unlink()
+
+    def refuse(*_):
+        raise AssertionError("nothing may be computed")
+
+    monkeypatch.setattr(run, "compute", refuse)
+    result = call("plot", "results/mini")
+    assert result.exit_code == 0
+    assert "results/mini/figure.png" in result.stdout
+    assert picture.read_bytes() == before
+
+
+def test_plot_refuses_a_folder_without_results(here):
+    assert "holds no results" in refused("plot", here)
+    assert "holds no results" in refused("plot", "absent")
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["reproduce", "run", "plot"])
+@pytest.mark.parametrize("library", ["pydantic", "matplotlib", "jinja2"])
+def test_a_missing_library_is_named_with_what_to_install(mine, monkeypatch, command, library):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == library else find(name, *rest),
+    )
+    result = call(command, *([] if command == "reproduce" else [mine]))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert f"needs {library}: pip install 'rareswitch[experiments]'" in result.stderr
+
+
+def test_a_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(here, mine, pools, monkeypatch):
+    mine.write_text(toml(arms=ALL, rounds=12), encoding="utf-8")
+
+    class Interrupted(Inline):
+        def submit(self, fn, /, *args, **kwargs):
+            if len(self.submitted) == 2:
+                raise KeyboardInterrupt
+            return super().submit(fn, *args, **kwargs)
+
+    @contextmanager
+    def pool(workers):
+        yield Interrupted()
+
+    inline = run.local_pool
+    monkeypatch.setattr(run, "local_pool", pool)
+    result = call("run", mine)
+    assert result.exit_code == 130
+    assert "interrupted: 0 of 12 pieces are kept in results" in result.stderr
+    monkeypatch.setattr(run, "local_pool", inline)
+    assert call("run", mine).exit_code == 0
+    assert np.isfinite(load_runs(here / "results" / "mini").regret).all()
+
+
+def test_results_of_different_specs_share_a_folder(here, mine):
+    call("run", mine)
+    other = here / "other.toml"
+    other.write_text(toml(name="other", arms=GRID), encoding="utf-8")
+    call("run", other)
+    one, two = (load_runs(here / "results" / name) for name in ("mini", "other"))
+    np.testing.assert_array_equal(one.regret[1:3], two.regret)

@@ -1,0 +1,90 @@
+"""`rareswitch run` as a process of its own that is killed, interrupted and started again."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from cli.terminal import output_of_all, started, wait_until
+from experiments.miniature import EVERY, GROWTH, WORLD, Inline, toml
+from rareswitch.experiments import reproduce
+from rareswitch.experiments.spec import parse_spec
+
+TEXT = toml(
+    world=WORLD.replace("d = 5", "d = 6").replace("horizon = 3", "horizon = 4"),
+    arms=EVERY + GROWTH.replace("[2, 8]", "2"),
+    rounds=80,
+    episodes=400,
+)
+FILES = ("runs.npz", "summary.csv", "figure.png", "figure.pdf", "figure.svg")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the files of a run that nothing interrupted, in this process."""
+    out = tmp_path_factory.mktemp("whole")
+    reproduce.run([parse_spec(TEXT, source="my.toml")], out, Inline())
+    return {name: (out / "mini" / name).read_bytes() for name in FILES}
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "my.toml").write_text(TEXT, encoding="utf-8")
+    return tmp_path
+
+
+def pieces(folder):
+    return {
+        path.name: path.stat().st_mtime_ns for path in (folder / "out" / "pieces").glob("*.npz")
+    }
+
+
+def running(here, workers):
+    return started("run", "my.toml", "--out", "out", "--workers", workers, cwd=here)
+
+
+def completed(here):
+    """Run the same command to its end and return the files it wrote."""
+    with started("run", "my.toml", "--out", "out", "--workers", 2, cwd=here) as process:
+        out, err = output_of_all(process)
+    assert process.returncode == 0, err
+    assert "results" in out
+    return {name: (here / "out" / "mini" / name).read_bytes() for name in FILES}
+
+
+def test_after_kill_9_the_same_command_gives_the_same_bytes_as_if_nothing_had_happened(here, whole):
+    with running(here, 1) as process:
+        wait_until(lambda: pieces(here), process)
+        os.killpg(process.pid, signal.SIGKILL)
+        output_of_all(process)
+    kept = pieces(here)
+    assert process.returncode == -signal.SIGKILL
+    assert 1 <= len(kept) < 16
+    assert not (here / "out" / "mini").exists()
+    assert completed(here) == whole
+    after = pieces(here)
+    assert len(after) == 16
+    assert {name: after[name] for name in kept} == kept
+
+
+def test_ctrl_c_says_what_is_kept_leaves_no_process_behind_and_can_be_resumed(here, whole):
+    with running(here, 2) as process:
+        wait_until(lambda: pieces(here), process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = output_of_all(process)
+    assert process.returncode == 130
+    kept = pieces(here)
+    assert 1 <= len(kept) < 16
+    told = re.search(r"interrupted: (\d+) of 16 pieces are kept in out", err)
+    assert len(kept) - 1 <= int(told[1]) <= len(kept)  # one may have been saved but not yet counted
+    assert "the same command goes on from there" in " ".join(err.split())
+    assert completed(here) == whole
+
+
+def test_workers_do_not_outlive_a_parent_that_was_killed(here):
+    with running(here, 2) as process:
+        wait_until(lambda: pieces(here), process)
+        process.kill()
+        output_of_all(process)
+    assert len(pieces(here)) < 16

@@ -1,0 +1,53 @@
+import io
+import sys
+import time
+
+import pytest
+
+from rareswitch.cli.progress import progress
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a list whose last entry is the time."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[-1])
+    return now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_quiet_progress_says_nothing(capsys, clock):
+    with progress("pieces", 3, quiet=True) as report:
+        clock.append(200.0)
+        report(1)
+        report(3, "all")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_there_is_at_most_one_line_a_second(capsys, clock):
+    with progress("pieces", 9) as report:
+        for now in (100.5, 101.0, 101.9, 103.0):
+            clock.append(now)
+            report(int(now) - 99, "lsvi-ucb, rounds 0–9" if now == 103.0 else "")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "pieces: 2 of 9, 1 s",
+        "pieces: 4 of 9, 3 s lsvi-ucb, rounds 0–9",
+    ]
+
+
+def test_a_terminal_shows_a_live_line_that_is_wiped_at_the_end(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress("pieces", 9) as report:
+        report(4, "lsvi-ucb")
+    shown = terminal.getvalue()
+    assert "pieces" in shown
+    assert "/9" in shown
+    assert shown.rstrip().endswith("\x1b[2K")

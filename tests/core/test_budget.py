@@ -1,0 +1,447 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rareswitch as rs
+from oracles import Asked, masked_world, switches_of, walk
+from rareswitch import theory
+from rareswitch.core.schedule import GROWTH_TOLERANCE
+from rareswitch.planning.candidates import replay
+from rareswitch.sim.simulate import noise_of
+from rareswitch.testing import check_schedule
+
+
+def isotropic(rng, count, dim):
+    """Every direction in turn: the determinant grows as much as it can."""
+    return np.eye(dim)[np.arange(count) % dim]
+
+
+def same(rng, count, dim):
+    return np.tile(np.eye(dim)[0], (count, 1))
+
+
+def one_new_at_a_time(rng, count, dim):
+    return np.eye(dim)[np.minimum(np.arange(count) * dim // count, dim - 1)]
+
+
+def tiny_then_full(rng, count, dim):
+    size = np.where(np.arange(count) < count // 2, 1e-6, 1.0)
+    return size[:, None] * isotropic(rng, count, dim)
+
+
+def full_then_nothing(rng, count, dim):
+    return isotropic(rng, count, dim) * (np.arange(count) < count // 2)[:, None]
+
+
+def nothing(rng, count, dim):
+    return np.zeros((count, dim))
+
+
+def random_lengths(rng, count, dim):
+    rows = rng.standard_normal((count, dim))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * rng.random((count, 1))
+
+
+def rotated(rng, count, dim):
+    """As isotropic, in a basis of its own: rounding enters everywhere."""
+    basis = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+    return basis[np.arange(count) % dim]
+
+
+PATHS = [
+    isotropic,
+    same,
+    one_new_at_a_time,
+    tiny_then_full,
+    full_then_nothing,
+    nothing,
+    random_lengths,
+    rotated,
+]
+
+
+@st.composite
+def logs(draw, *, most_episodes=14, ridges=(1e-9, 1e-4, 0.5, 1.0, 50.0)):
+    """Draw (sizes, features): features (K+1, H, d) of norm at most L, the last row never seen."""
+    sizes = {
+        "dim": draw(st.integers(1, 4)),
+        "horizon": draw(st.integers(1, 3)),
+        "episodes": draw(st.integers(1, most_episodes)),
+        "feature_norm": draw(st.sampled_from([0.05, 1.0, 3.4])),
+        "ridge": draw(st.sampled_from(ridges)),
+    }
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    stages = [
+        draw(st.sampled_from(PATHS))(rng, sizes["episodes"], sizes["dim"])
+        for _ in range(sizes["horizon"])
+    ]
+    features = sizes["feature_norm"] * np.stack(stages, axis=1)
+    return sizes, np.concatenate([features, features[:1]])
+
+
+def adaptive(switches, sizes, **changes):
+    known = {name: value for name, value in sizes.items() if name != "horizon"} | changes
+    return rs.AdaptiveBudget(switches=switches, **known)
+
+
+def guaranteed(switches, sizes):
+    """Yield every rule that promises at most so many switches."""
+    K = sizes["episodes"]
+    total = rs.TotalGrowth.for_budget(switches=switches, **sizes)
+    rule = adaptive(switches, sizes)
+    yield total
+    yield rule
+    yield adaptive(switches, sizes, feature_norm=sizes["feature_norm"] / 100)  # told too small an L
+    yield rs.Capped(rs.EveryEpisode(), switches)
+    yield rs.Capped(rs.DeterminantGrowth(eta=1.0 + 1e-9), switches=switches)
+    yield rs.Capped(rs.Capped(rs.TotalGrowth(log_eta=1e-6), switches + 1), switches)
+    yield rs.Capped(rule, switches)
+    yield rs.UniformGrid(episodes=K, batches=switches + 1)
+    yield rs.UniformGrid(episodes=K, batches=switches + 1, spread="balanced")
+    yield rs.EpisodeGrid.geometric(episodes=K, batches=switches + 1)
+    yield rs.EpisodeGrid.minimax(episodes=K, batches=switches + 1)
+    if switches and sizes["horizon"] * theory.information_gain(
+        **{name: sizes[name] for name in ("dim", "episodes", "feature_norm", "ridge")}
+    ) < switches * math.log(1e300):
+        yield rs.DeterminantGrowth.for_budget(switches=switches, **sizes)
+
+
+@given(logs())
+def test_no_rule_exceeds_its_budget_on_any_path(log):
+    sizes, features = log
+    for budget in range(sizes["episodes"]):
+        for rule in guaranteed(budget, sizes):
+            made = replay(rule, features, ridge=sizes["ridge"])
+            assert len(made) <= budget, rule
+
+
+@given(logs(most_episodes=40))
+def test_the_adaptive_rule_is_never_behind_the_one_with_a_fixed_threshold(log):
+    sizes, features = log
+    for budget in {0, 1, sizes["episodes"] // 3, sizes["episodes"] - 1}:
+        fixed = rs.TotalGrowth.for_budget(switches=budget, **sizes)
+        early = replay(adaptive(budget, sizes), features, ridge=sizes["ridge"])
+        late = replay(fixed, features, ridge=sizes["ridge"])
+        assert len(early) >= len(late)
+        assert all(a <= b for a, b in zip(early, late, strict=False))
+
+
+class Watched:
+    """A rule, with the thresholds it had."""
+
+    def __init__(self, rule, *, trace=True):
+        self.rule, self.trace = rule, trace
+        self.thresholds = []
+
+    def due(self, clock):
+        if not self.trace:
+            clock = rs.Clock(**vars(clock) | {"trace_deployed": None})
+        self.thresholds.append(self.rule.threshold(clock))
+        return self.rule.due(clock)
+
+
+@given(logs(most_episodes=30), st.booleans())
+def test_the_adaptive_threshold_never_increases_and_starts_at_the_fixed_one(log, trace):
+    sizes, features = log
+    for budget in {0, 2, sizes["episodes"] // 2}:
+        watched = Watched(adaptive(budget, sizes), trace=trace)
+        made = replay(watched, features, ridge=sizes["ridge"])
+        assert len(made) <= budget
+        fixed = rs.TotalGrowth.for_budget(switches=budget, **sizes).log_eta
+        assert watched.thresholds[0] == pytest.approx(fixed, rel=1e-9, abs=1e-12)
+        assert (np.diff(watched.thresholds) <= 1e-9).all()
+
+
+@given(logs())
+def test_a_budget_of_none_is_never_spent(log):
+    sizes, features = log
+    for rule in guaranteed(0, sizes):
+        assert replay(rule, features, ridge=sizes["ridge"]) == []
+
+
+def test_the_budget_is_used_when_growth_is_what_the_bound_allows():
+    # d = H = 1: log det Λ before episode k is log(k), the bound with equality.
+    ones = np.ones((1025, 1, 1))
+    sizes = {"dim": 1, "horizon": 1, "episodes": 1023}
+    rule = rs.TotalGrowth.for_budget(switches=9, **sizes)
+    assert rule.log_eta == pytest.approx(math.log(2.0))
+    assert replay(rule, ones) == [2**i - 1 for i in range(2, 11)]
+    assert len(replay(adaptive(9, sizes), ones)) == 9
+
+
+@given(logs(ridges=(0.1, 1.0, 50.0)), st.sampled_from([0.05, math.log(2.0), 1.5]))
+def test_between_switches_no_bonus_shrinks_by_more_than_root_eta(log, log_eta):
+    sizes, features = log
+    H, d = sizes["horizon"], sizes["dim"]
+    rule = rs.TotalGrowth(log_eta=log_eta)
+    made = set(replay(rule, features, ridge=sizes["ridge"]))
+    current = np.tile(sizes["ridge"] * np.eye(d), (H, 1, 1))
+    deployed = current.copy()
+    for k in range(2, len(features) + 1):
+        current += features[k - 2, :, :, None] * features[k - 2, :, None, :]
+        if k in made:
+            deployed = current.copy()
+        inverse = np.linalg.inv(np.linalg.cholesky(deployed))
+        # The largest of (Γ^b/Γ^k)² over all φ is the largest eigenvalue of Λ_b⁻¹Λ_k.
+        ratio = np.linalg.eigvalsh(inverse @ current @ inverse.mT).max(axis=-1)
+        assert ratio.max() <= math.exp(log_eta) * (1 + 1e-8)
+        product = np.linalg.slogdet(current)[1] - np.linalg.slogdet(deployed)[1]
+        assert product.sum() <= log_eta + 1e-8
+
+
+def test_the_adaptive_threshold_is_the_share_of_what_growth_is_left():
+    rule = rs.AdaptiveBudget(switches=5, episodes=100, dim=3, feature_norm=2.0, ridge=0.5)
+    logdet, trace = np.array([1.5, 4.0]), np.array([7.0, 30.0])
+    clock = rs.Clock(
+        episode=70,
+        logdet=logdet + 1.0,
+        logdet_deployed=logdet,
+        deployed=41,
+        updates=3,
+        trace_deployed=trace,
+    )
+    # 60 episodes and 3 switches are left, so there are 4 shares.
+    largest = 3 * np.log((trace + 60 * 4.0) / 3)
+    assert rule.threshold(clock) == pytest.approx((largest - logdet).sum() / 4, rel=1e-12)
+    unknown = rs.Clock(**vars(clock) | {"trace_deployed": None})
+    largest = 3 * np.log((3 * 0.5 + 40 * 4.0 + 60 * 4.0) / 3)
+    assert rule.threshold(unknown) == pytest.approx((largest - logdet).sum() / 4, rel=1e-12)
+    assert rule.threshold(clock) < rule.threshold(unknown)
+
+
+def at(log_growth, *, updates=1, stages=2):
+    zero = np.zeros(stages)
+    share = np.full(stages, log_growth / stages)
+    return rs.Clock(episode=9, logdet=share, logdet_deployed=zero, updates=updates)
+
+
+def test_growth_adds_over_stages_and_exactly_eta_is_not_above_it():
+    rule = rs.TotalGrowth(2.0)
+    assert rule == rs.TotalGrowth(log_eta=math.log(2.0))
+    exact = math.log(2.0)
+    assert [rule.due(at(exact + extra)) for extra in (-1e-6, 0.0, 0.9e-10, 1.1e-10)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    mixed = rs.Clock(
+        episode=3, logdet=np.array([5.4, 2.0, 1.3]), logdet_deployed=np.array([5.0, 2.0, 1.0])
+    )
+    assert rule.due(mixed) is True
+    assert rs.TotalGrowth(2.1).due(mixed) is False
+
+
+def test_the_adaptive_rule_needs_more_than_its_threshold():
+    rule = rs.AdaptiveBudget(switches=3, episodes=50, dim=2)
+    threshold = rule.threshold(at(0.0))
+    assert rule.due(at(threshold)) is False
+    assert rule.due(at(threshold + 0.5 * GROWTH_TOLERANCE)) is False
+    assert rule.due(at(threshold + 2 * GROWTH_TOLERANCE)) is True
+    assert rule.due(at(threshold + 9.0, updates=3)) is True
+    assert rule.due(at(threshold + 9.0, updates=4)) is False
+
+
+def test_features_longer_than_said_still_keep_the_budget_and_spend_it():
+    features = np.tile(5.0 * np.eye(2)[:, None], (20, 1, 1))
+    rule = rs.AdaptiveBudget(switches=4, episodes=40, dim=2, feature_norm=0.1)
+    assert len(replay(rule, features)) == 4
+
+
+def test_eta_may_exceed_every_float():
+    sizes = {"dim": 13, "horizon": 100, "episodes": 2500}
+    rule = rs.TotalGrowth.for_budget(switches=2, **sizes)
+    assert rule.log_eta == pytest.approx(1300 * math.log(1 + 2500 / 13) / 3, rel=1e-12)
+    assert rule.log_eta > math.log(1e300)
+    assert rule.due(at(rule.log_eta)) is False
+    assert rule.due(at(rule.log_eta + 1e-6)) is True
+    with pytest.raises(ValueError, match="switches must be at least"):
+        rs.DeterminantGrowth.for_budget(switches=2, **sizes)
+
+
+NEW_RULES = {
+    "total": rs.TotalGrowth(1.5),
+    "total-budget": rs.TotalGrowth.for_budget(switches=7, dim=3, horizon=3, episodes=200),
+    "adaptive": rs.AdaptiveBudget(switches=7, episodes=200, dim=3),
+    "adaptive-none": rs.AdaptiveBudget(switches=0, episodes=200, dim=3),
+    "capped-every": rs.Capped(rs.EveryEpisode(), 5),
+    "capped-growth": rs.Capped(rs.DeterminantGrowth(eta=1.5), 5),
+    "capped-total": rs.Capped(rs.TotalGrowth(1.3), 5),
+    "capped-grid": rs.Capped(rs.UniformGrid(episodes=200, batches=20), 5),
+    "capped-twice": rs.Capped(rs.Capped(rs.EpisodeGrid(starts=(1, 5, 9, 50)), 9), 2),
+}
+
+
+@pytest.mark.parametrize("rule", NEW_RULES.values(), ids=NEW_RULES)
+def test_the_rules_keep_what_the_public_checks_demand(rule):
+    check_schedule(rule)
+
+
+def test_a_cap_is_as_persistent_as_what_it_caps():
+    assert rs.Capped(rs.TotalGrowth(2.0), 3).persistent is True
+    assert rs.Capped(rs.DeterminantGrowth(eta=2.0), 3).persistent is True
+    assert rs.Capped(rs.Capped(rs.AdaptiveBudget(switches=1, episodes=2, dim=1), 3), 3).persistent
+    assert rs.Capped(rs.EveryEpisode(), 3).persistent is False
+    assert rs.Capped(Asked(rs.TotalGrowth(2.0)), 3).persistent is False
+    assert rs.Capped(rs.Capped(rs.EveryEpisode(), 3), 3).persistent is False
+
+
+def test_a_cap_answers_with_a_bool():
+    class Numpy:
+        def due(self, clock):
+            return np.True_
+
+    assert rs.Capped(Numpy(), 3).due(at(1.0)) is True
+    assert rs.Capped(Numpy(), 3).due(at(1.0, updates=4)) is False
+
+
+@pytest.mark.parametrize("switches", [0, 1, 3, 7, 20])
+def test_a_capped_grid_is_the_grid_cut_short(switches):
+    world = masked_world(1)
+    grid = rs.UniformGrid(episodes=60, batches=8)
+    assert not hasattr(rs.Capped(grid, switches), "upcoming")
+    short = rs.EpisodeGrid(starts=grid.starts[: switches + 1])
+    capped = rs.simulate(world, rs.Capped(grid, switches), episodes=60)
+    cut = rs.simulate(world, short, episodes=60)
+    np.testing.assert_array_equal(capped.update_episodes, cut.update_episodes)
+    np.testing.assert_array_equal(capped.actions, cut.actions)
+    assert capped.policy.digest == cut.policy.digest
+
+
+WORLDS = {
+    "masked": masked_world(3),
+    "hard": rs.instances.hard_to_learn(d=5, horizon=4, seed=2),
+    "tabular": rs.instances.tabular(states=3, actions=2, horizon=2, seed=1),
+}
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0])
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_a_simulation_keeps_every_budget_and_is_the_learner_stepped_by_hand(world, ridge):
+    K, seed = 40, (3, 1)
+    sizes = world.sizes(episodes=K, ridge=ridge)
+    noise, initial = noise_of(None, K, world.horizon, seed), np.zeros(K, int)
+    spent = set()
+    for budget in (0, 1, 6, 15):
+        rules = [
+            rs.TotalGrowth.for_budget(switches=budget, **sizes),
+            adaptive(budget, sizes),
+            rs.Capped(rs.DeterminantGrowth(eta=1.3), budget),
+            rs.Capped(rs.EveryEpisode(), budget),
+        ]
+        for rule in rules:
+            run = rs.simulate(world, rule, episodes=K, ridge=ridge, seed=seed)
+            assert run.switches <= run.updates - 1 <= budget
+            learner = rs.Learner(
+                dim=world.dim, horizon=world.horizon, schedule=rule, ridge=ridge, seed=seed
+            )
+            states, actions, tables = walk(world, learner, noise=noise, initial=initial)
+            np.testing.assert_array_equal(run.states, states)
+            np.testing.assert_array_equal(run.actions, actions)
+            assert list(run.update_episodes) == list(tables)
+            dates, local = switches_of(tables)
+            assert (list(run.switch_episodes), run.local_switches) == (dates, local)
+            assert learner.versions - 1 <= budget  # also after the last episode
+            spent.add(run.updates - 1)
+    assert max(spent) == 15
+
+
+@pytest.mark.parametrize("rule", [NEW_RULES["total"], NEW_RULES["adaptive"]])
+def test_jumping_ahead_gives_what_asking_before_every_episode_gives(rule):
+    world = WORLDS["hard"]
+    quick = rs.simulate(world, rule, episodes=150, seed=4)
+    asked = rs.simulate(world, Asked(rule), episodes=150, seed=4)
+    assert quick.updates > 2
+    np.testing.assert_array_equal(quick.update_episodes, asked.update_episodes)
+    np.testing.assert_array_equal(quick.actions, asked.actions)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 39), st.integers(0, 1000), st.sampled_from(sorted(WORLDS)))
+def test_budgets_hold_on_worlds_for_any_seed(budget, seed, name):
+    world = WORLDS[name]
+    sizes = world.sizes(episodes=40)
+    for rule in (rs.TotalGrowth.for_budget(switches=budget, **sizes), adaptive(budget, sizes)):
+        run = rs.simulate(world, rule, episodes=40, seed=seed, beta=0.3)
+        assert run.updates - 1 <= budget
+
+
+def test_rules_for_a_budget_are_values():
+    rule = rs.AdaptiveBudget(switches=3, episodes=9, dim=2)
+    assert rule == rs.AdaptiveBudget(switches=3, episodes=9, dim=2, feature_norm=1.0, ridge=1.0)
+    assert rs.TotalGrowth(2.0) != rs.TotalGrowth(3.0)
+    assert rs.Capped(rule, 2) == rs.Capped(rule, switches=2) != rs.Capped(rule, 3)
+    for frozen, name in ((rule, "switches"), (rs.TotalGrowth(2.0), "log_eta")):
+        with pytest.raises(AttributeError):
+            setattr(frozen, name, 4)
+
+
+SIZES = {"dim": 2, "horizon": 2, "episodes": 10}
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: rs.TotalGrowth(), TypeError, "either eta or log_eta must be given"),
+        (lambda: rs.TotalGrowth(2.0, log_eta=1.0), TypeError, "either eta or log_eta"),
+        (lambda: rs.TotalGrowth(1.0), ValueError, "eta must be .*above 1; got 1.0"),
+        (lambda: rs.TotalGrowth(np.inf), ValueError, "eta must be a finite number"),
+        (lambda: rs.TotalGrowth(log_eta=0.0), ValueError, "log_eta must be .*above 0; got 0.0"),
+        (lambda: rs.TotalGrowth(log_eta=np.nan), ValueError, "log_eta must be a finite number"),
+        (
+            lambda: rs.TotalGrowth.for_budget(switches=-1, **SIZES),
+            ValueError,
+            "switches must be at least 0; got -1",
+        ),
+        (
+            lambda: rs.TotalGrowth.for_budget(switches=1, **SIZES | {"horizon": 0}),
+            ValueError,
+            "horizon must be at least 1; got 0",
+        ),
+        (
+            lambda: rs.TotalGrowth.for_budget(switches=1, **SIZES, ridge=0.0),
+            ValueError,
+            "ridge must be a finite number above 0",
+        ),
+        (
+            lambda: rs.AdaptiveBudget(switches=-1, episodes=5, dim=1),
+            ValueError,
+            "switches must be at least 0; got -1",
+        ),
+        (
+            lambda: rs.AdaptiveBudget(switches=1.0, episodes=5, dim=1),
+            TypeError,
+            "switches must be a whole number",
+        ),
+        (
+            lambda: rs.AdaptiveBudget(switches=1, episodes=0, dim=1),
+            ValueError,
+            "episodes must be at least 1; got 0",
+        ),
+        (
+            lambda: rs.AdaptiveBudget(switches=1, episodes=5, dim=0),
+            ValueError,
+            "dim must be at least 1; got 0",
+        ),
+        (
+            lambda: rs.AdaptiveBudget(switches=1, episodes=5, dim=1, feature_norm=0.0),
+            ValueError,
+            "feature_norm must be a finite number above 0",
+        ),
+        (
+            lambda: rs.AdaptiveBudget(switches=1, episodes=5, dim=1, ridge=-1.0),
+            ValueError,
+            "ridge must be a finite number above 0",
+        ),
+        (lambda: rs.Capped("every", 3), TypeError, "schedule must have a method due.*got 'every'"),
+        (lambda: rs.Capped(rs.EveryEpisode(), -1), ValueError, "switches must be at least 0"),
+        (lambda: rs.Capped(rs.EveryEpisode(), 2.5), TypeError, "switches must be a whole number"),
+    ],
+)
+def test_a_bad_budget_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

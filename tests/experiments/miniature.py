@@ -1,0 +1,124 @@
+"""Experiments small enough for tests, an executor that computes inline, and hand-made runs."""
+
+from concurrent.futures import Executor, Future
+
+import numpy as np
+
+from rareswitch.experiments.results import Runs, assemble
+from rareswitch.experiments.run import Store, pieces_of, run_pieces
+from rareswitch.experiments.spec import paper_specs, parse_spec
+
+WORLD = """
+[world]
+kind = "hard-to-learn"
+d = 5
+horizon = 3
+"""
+EVERY = """
+[[arms]]
+name = "lsvi-ucb"
+label = "LSVI-UCB"
+schedule = { kind = "every-episode" }
+"""
+GRID = """
+[[arms]]
+name = "batch-{batches}"
+label = "Batch B={batches}"
+schedule = { kind = "uniform-grid", batches = [4, 8] }
+"""
+GROWTH = """
+[[arms]]
+name = "rareswitch-{eta}"
+label = "RareSwitch η={eta}"
+schedule = { kind = "determinant-growth", eta = [2, 8] }
+"""
+RANDOM = """
+[[arms]]
+name = "random"
+label = "random"
+schedule = { kind = "random-policy" }
+"""
+ALL = EVERY + GRID + GROWTH + RANDOM
+SMALLER = {
+    "d = 13": "d = 6",
+    "horizon = 10": "horizon = 4",
+    "36, 72, 144, 360, 720]": "36]",
+    "50, 75, 100, 200, 500]": "50]",
+    "50, 75, 100, 200, 400]": "50]",
+    "[50, 200]": "[50]",
+    "[0.03, 0.1, 0.3, 0.5, 1, 2, 3, 10, 30, 527]": "[0.1, 1]",
+}
+
+
+class Inline(Executor):
+    """Compute at once, in this process, and remember what was asked for."""
+
+    def __init__(self):
+        self.submitted = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.submitted.extend(args)
+        future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def toml(*, arms=ALL, world=WORLD, **top):
+    """Return the TOML text of a small experiment."""
+    settings = {"name": "mini", "title": "Small", "rounds": 3, "episodes": 24} | top
+    lines = (
+        f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
+        for key, value in settings.items()
+    )
+    return "\n".join(lines) + world + arms
+
+
+def experiment(**changes):
+    return parse_spec(toml(**changes), source="mini.toml")
+
+
+def computed(spec, folder):
+    """Return the runs of an experiment, computed in this process."""
+    store = Store(folder)
+    run_pieces(pieces_of(spec), store, Inline())
+    return assemble(spec, store)
+
+
+def small_paper(*names, rounds=2):
+    """Return the paper's experiments of these names, on smaller worlds and without long grids."""
+    texts = paper_specs()
+    for large, small in SMALLER.items():
+        texts = {name: text.replace(large, small) for name, text in texts.items()}
+    return [
+        parse_spec(texts[name], source=name, overrides={"rounds": rounds, "episodes": 54})
+        for name in names or texts
+    ]
+
+
+def handmade(spec, regret, *, switches=(), updates=()):
+    """Return runs with this regret; an arm's number of switches is the same in every round.
+
+    `regret` holds for each arm what broadcasts to (rounds, episodes).
+    """
+    shape = (spec.rounds, spec.episodes)
+    arms = len(spec.arms)
+
+    def first(counts):
+        episode = np.arange(spec.episodes)
+        counts = np.array(counts) if len(counts) else np.zeros(arms, int)
+        return np.broadcast_to((episode < counts.reshape(arms, -1, 1)), (arms, *shape)).copy()
+
+    return Runs(
+        experiment=spec,
+        regret=np.stack([np.broadcast_to(np.asarray(arm, float), shape) for arm in regret]),
+        updated=first(updates),
+        switched=first(switches),
+        local_switches=np.zeros((arms, spec.rounds), int),
+        optimistic=np.ones((arms, spec.rounds)),
+        radius=np.zeros((arms, spec.rounds)),
+        logdet_growth={arm.name: np.ones((spec.rounds, 3)) for arm in spec.arms},
+        cpu_seconds=np.zeros(arms),
+    )

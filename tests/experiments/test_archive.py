@@ -1,0 +1,95 @@
+import os
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+from rareswitch.experiments.archive import load_archive, save_archive, write_bytes
+
+ARRAYS = {
+    "regret": np.linspace(0.0, 1.0, 12).reshape(3, 4),
+    "updated": np.eye(4, dtype=bool),
+    "count/of-arm": np.array(7),
+    "empty": np.zeros((0, 2)),
+}
+
+
+def test_arrays_come_back_as_they_were_saved(tmp_path):
+    path = tmp_path / "a.npz"
+    save_archive(path, ARRAYS)
+    loaded = load_archive(path)
+    assert list(loaded) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(loaded[name], array)
+        assert loaded[name].dtype == array.dtype
+    with np.load(path) as plain:
+        np.testing.assert_array_equal(plain["regret"], ARRAYS["regret"])
+
+
+def test_the_bytes_do_not_depend_on_the_time_of_day(tmp_path, monkeypatch):
+    written = []
+    for now in (1_000_000_000.0, 1_700_000_000.0):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        monkeypatch.setattr(time, "localtime", lambda *_, now=now: time.gmtime(now))
+        path = tmp_path / f"{now}.npz"
+        save_archive(path, ARRAYS)
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
+    with zipfile.ZipFile(path) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_other_arrays_give_other_bytes(tmp_path):
+    one, other = tmp_path / "1.npz", tmp_path / "2.npz"
+    save_archive(one, ARRAYS)
+    save_archive(other, ARRAYS | {"count/of-arm": np.array(8)})
+    assert one.read_bytes() != other.read_bytes()
+
+
+def test_nothing_but_the_file_is_left_in_the_folder(tmp_path):
+    save_archive(tmp_path / "a.npz", ARRAYS)
+    write_bytes(tmp_path / "b.txt", b"text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.txt"]
+    assert (tmp_path / "b.txt").read_bytes() == b"text"
+
+
+def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
+    archive, text = tmp_path / "a.npz", tmp_path / "b.txt"
+    save_archive(archive, ARRAYS)
+    write_bytes(text, b"old")
+    before = archive.read_bytes()
+
+    def crash(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        save_archive(archive, {"regret": np.zeros(3)})
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(text, b"new")
+    assert archive.read_bytes() == before
+    assert text.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("data", [b"", b"P", b"not an archive"])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path, data):
+    path = tmp_path / "a.npz"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="is not a readable result file") as caught:
+        load_archive(path)
+    assert str(path) in str(caught.value)
+    assert "move it away" in str(caught.value)
+
+
+def test_objects_are_neither_written_nor_read(tmp_path):
+    with pytest.raises(ValueError, match="pickle"):
+        save_archive(tmp_path / "a.npz", {"x": np.array([{}], dtype=object)})
+    np.savez(tmp_path / "b.npz", x=np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match=r"b\.npz is not a readable result file"):
+        load_archive(tmp_path / "b.npz")
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_archive(tmp_path / "absent.npz")

@@ -1,0 +1,184 @@
+import re
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from experiments.miniature import (
+    ALL,
+    EVERY,
+    GRID,
+    GROWTH,
+    RANDOM,
+    WORLD,
+    Inline,
+    computed,
+    experiment,
+    handmade,
+)
+from rareswitch.experiments import figures, reproduce, run
+from rareswitch.experiments.spec import Figure
+
+ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
+BETAS = (EVERY + GRID.replace("[4, 8]", "4") + GROWTH.replace("[2, 8]", "2")).replace(
+    '"\nlabel', '-b{beta}"\nbeta = [0.1, 1, 10]\nlabel'
+)
+BUDGETS = """
+[[arms]]
+name = "{rule}-{switches}"
+schedule = { kind = "budget", rule = ["adaptive", "uniform-grid"], switches = [4, 8] }
+"""
+SPECS = {
+    "regret": {},
+    "regret-log": {},
+    "final": {},
+    "pareto": {},
+    "switches": {"arms": EVERY + GRID + GROWTH},
+    "beta": {"arms": BETAS},
+    "lower-bound": {"world": ADVERSARY, "arms": GRID.replace("[4, 8]", "[6, 12]")},
+    "bounds": {"arms": GRID + GROWTH},
+    "budget": {"arms": BUDGETS},
+}
+FAMILIES = ["LSVI-UCB", "LSVI-UCB-Batch", "LSVI-UCB-RareSwitch"]
+
+
+def legends(figure):
+    return [
+        [text.get_text() for text in axis.get_legend().get_texts()]
+        for axis in figure.axes
+        if axis.get_legend()
+    ]
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    def draw(kind):
+        runs = computed(experiment(figure=kind, episodes=30, **SPECS[kind]), tmp_path)
+        figure = figures.draw(runs)
+        figure.draw_without_rendering()
+        return runs, figure
+
+    return draw
+
+
+def test_there_is_a_function_for_every_kind_of_figure():
+    assert set(figures.KINDS) == set(get_args(Figure)) == set(SPECS)
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_every_kind_carries_its_title_and_the_labels_of_its_axes(drawn, kind):
+    runs, figure = drawn(kind)
+    assert figure.get_suptitle() == runs.experiment.title
+    assert any(axis.get_xlabel() for axis in figure.axes)
+    assert any(axis.get_ylabel() or axis.get_yticklabels() for axis in figure.axes)
+
+
+def test_regret_has_a_panel_for_each_family_with_both_references(drawn):
+    runs, figure = drawn("regret")
+    assert legends(figure) == [
+        ["LSVI-UCB", "Batch B=4", "Batch B=8", "random"],
+        ["LSVI-UCB", "RareSwitch η=2", "RareSwitch η=8", "random"],
+    ]
+    line = figure.axes[1].get_lines()[2]
+    np.testing.assert_array_equal(line.get_xdata(), runs.points)
+    np.testing.assert_allclose(line.get_ydata(), runs.average[4].mean(axis=0))
+    band = figure.axes[1].collections[2].get_paths()[0].get_extents()
+    low, high = np.quantile(runs.average[4], (0.2, 0.8), axis=0)
+    np.testing.assert_allclose([band.ymin, band.ymax], [low.min(), high.max()])
+
+
+def test_regret_on_logarithmic_axes_tells_every_slope(drawn):
+    runs, figure = drawn("regret-log")
+    for axis, names in zip(figure.axes, legends(figure), strict=True):
+        assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
+        assert sum("slope −1/2" in name for name in names) == 1
+        assert sum(bool(re.search(r": slope -?\d\.\d\d \[.*\]$", name)) for name in names) == 3
+    value, low, high = runs.slope(0)
+    assert f"LSVI-UCB: slope {value:.2f} [{low:.2f}, {high:.2f}]" in legends(figure)[0]
+
+
+def test_final_has_a_row_for_each_arm(drawn):
+    runs, figure = drawn("final")
+    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert labels == [arm.label for arm in runs.experiment.arms]
+    points = [line.get_xdata()[0] for line in figure.axes[0].get_lines()[2::3]]
+    np.testing.assert_allclose(points, runs.final.mean(axis=1))
+
+
+def test_pareto_and_beta_name_the_families(drawn):
+    assert legends(drawn("pareto")[1]) == [["uniformly random", *FAMILIES]]
+    assert legends(drawn("beta")[1]) == [FAMILIES]
+
+
+def test_switches_show_every_arm_once_and_the_bound_of_rareswitch(drawn):
+    runs, figure = drawn("switches")
+    assert sorted(legends(figure)[0]) == sorted(arm.label for arm in runs.experiment.arms)
+    dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
+    assert len(dotted) == 2
+
+
+def test_the_lower_bound_shows_both_bounds_below_what_was_measured(drawn):
+    _, figure = drawn("lower-bound")
+    measured, uniform, any_grid = (line.get_ydata() for line in figure.axes[0].get_lines())
+    assert (np.array(measured) >= uniform).all()
+    assert (np.array(measured) >= any_grid).all()
+    assert legends(figure)[0][0] == "measured"
+
+
+def test_bounds_mark_where_a_bound_is_vacuous(drawn):
+    runs, figure = drawn("bounds")
+    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert labels == [arm.label for arm in runs.experiment.arms]
+    assert ["vacuous" in names[0] for names in legends(figure)] == [True, False]
+    assert [names[0].split(":")[0] for names in legends(figure)] == ["KH", "K−1"]
+
+
+def test_budget_shows_what_each_rule_made_of_its_budget(drawn):
+    runs, figure = drawn("budget")
+    names = ["adaptive", "uniform-grid"]
+    assert legends(figure) == [names, [*names, "the budget"]]
+    left, right = (axis.get_lines()[1] for axis in figure.axes)
+    assert list(left.get_xdata()) == list(right.get_xdata()) == [4, 8]
+    np.testing.assert_allclose(left.get_ydata(), runs.final[2:].mean(axis=1))
+    np.testing.assert_allclose(right.get_ydata(), runs.switches[2:].mean(axis=1))
+
+
+@pytest.mark.parametrize("kind", ["regret", "regret-log", "final", "pareto", "switches"])
+@pytest.mark.parametrize("arms", [EVERY, GRID, RANDOM], ids=["every", "grid", "random"])
+def test_a_single_family_is_enough(kind, arms):
+    spec = experiment(figure=kind, arms=arms, rounds=1)
+    regret = 1.0 / np.arange(1.0, 25.0)
+    runs = handmade(spec, [regret] * len(spec.arms), switches=[5] * len(spec.arms))
+    figures.draw(runs).draw_without_rendering()
+
+
+def test_the_same_runs_are_the_same_picture_byte_for_byte(tmp_path):
+    spec = experiment(arms=ALL, world=WORLD)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        runs = computed(spec, tmp_path / f"{name}-pieces")
+        figures.save_figure(figures.draw(runs), tmp_path / name)
+    for kind in ("png", "pdf", "svg"):
+        one, two = ((tmp_path / name / f"figure.{kind}").read_bytes() for name in ("one", "two"))
+        assert one == two
+        assert len(one) > 1000
+    assert len(list((tmp_path / "one").iterdir())) == 3
+    links = re.findall(rb'href="([^"]*)"', (tmp_path / "one" / "figure.svg").read_bytes())
+    assert links
+    assert all(link.startswith((b"#", b"data:")) for link in links)
+
+
+def test_plot_draws_the_same_figure_from_the_folder_alone(tmp_path, monkeypatch):
+    spec = experiment(arms=EVERY, figure="final")
+    reproduce.run([spec], tmp_path, Inline())
+    folder = (tmp_path / "mini").rename(tmp_path / "moved")
+    before = {kind: (folder / f"figure.{kind}").read_bytes() for kind in figures.FORMATS}
+    for kind in figures.FORMATS:
+        (folder / f"figure.{kind}").unlink()
+
+    def refuse(*_):
+        raise AssertionError("nothing may be computed")
+
+    monkeypatch.setattr(run, "compute", refuse)
+    reproduce.plot(folder)
+    assert {kind: (folder / f"figure.{kind}").read_bytes() for kind in figures.FORMATS} == before

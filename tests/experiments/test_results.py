@@ -1,0 +1,226 @@
+import csv
+import json
+import platform
+
+import numpy as np
+import pytest
+
+import rareswitch
+from experiments.miniature import EVERY, GRID, RANDOM, computed, experiment, handmade
+from rareswitch.core.streams import Stream, generator
+from rareswitch.experiments.archive import load_archive, save_archive
+from rareswitch.experiments.results import COLUMNS, load_runs, save_runs
+
+ARRAYS = ("regret", "updated", "switched", "local_switches", "optimistic", "radius")
+
+
+@pytest.fixture
+def saved(tmp_path):
+    runs = computed(experiment(seed=4), tmp_path / "pieces")
+    save_runs(runs, tmp_path / "out")
+    return runs, tmp_path / "out"
+
+
+def spread(spec, seed=0):
+    """Return runs with independent numbers everywhere."""
+    rng = np.random.default_rng(seed)
+    shape = (len(spec.arms), spec.rounds, spec.episodes)
+    runs = handmade(spec, rng.random(shape))
+    runs.updated[:] = rng.random(shape) < 0.5
+    runs.switched[:] = runs.updated & (rng.random(shape) < 0.5)
+    return runs
+
+
+def altered(folder, **changes):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_saved_runs_load_as_they_were(saved):
+    runs, folder = saved
+    loaded = load_runs(folder)
+    assert loaded.experiment == runs.experiment
+    for name in ARRAYS:
+        one, other = getattr(loaded, name), getattr(runs, name)
+        np.testing.assert_array_equal(one, other, err_msg=name)
+        assert one.dtype == other.dtype
+    assert loaded.logdet_growth.keys() == runs.logdet_growth.keys()
+    for name, growth in runs.logdet_growth.items():
+        np.testing.assert_array_equal(loaded.logdet_growth[name], growth)
+    np.testing.assert_allclose(loaded.cpu_seconds, runs.cpu_seconds, atol=1e-3)
+    assert loaded.summary() == runs.summary()
+
+
+def test_the_same_results_are_the_same_bytes(saved, tmp_path):
+    runs, folder = saved
+    save_runs(load_runs(folder), tmp_path / "again")
+    again = computed(runs.experiment, tmp_path / "other-pieces")
+    save_runs(again, tmp_path / "anew")
+    for name in ("runs.npz", "summary.csv"):
+        first = (folder / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == first
+        assert (tmp_path / "anew" / name).read_bytes() == first
+
+
+def test_arms_of_other_horizons_keep_their_own_growth(tmp_path):
+    arms = EVERY + RANDOM + "world = { horizon = 5 }"
+    save_runs(computed(experiment(arms=arms), tmp_path), tmp_path)
+    growth = load_runs(tmp_path).logdet_growth
+    assert {name: array.shape for name, array in growth.items()} == {
+        "lsvi-ucb": (3, 3),
+        "random": (3, 5),
+    }
+
+
+def test_average_final_switches_and_updates_are_sums_of_what_was_recorded():
+    runs = spread(experiment(rounds=5))
+    np.testing.assert_allclose(runs.final, runs.regret.mean(axis=-1))
+    np.testing.assert_allclose(runs.average[..., 9], runs.regret[..., :10].mean(axis=-1))
+    np.testing.assert_array_equal(runs.switches, runs.switched.sum(axis=-1))
+    np.testing.assert_array_equal(runs.updates, runs.updated.sum(axis=-1))
+
+
+@pytest.mark.parametrize("episodes", [24, 250, 999])
+def test_the_summary_is_what_numpy_computes(episodes):
+    spec = experiment(arms=GRID, rounds=6, episodes=episodes, seed=8)
+    runs = spread(spec)
+    rows = runs.summary()
+    assert list(rows[0]) == list(COLUMNS)
+    drawn = generator(8, Stream.BOOTSTRAP).integers(0, 6, (2000, 6))
+    step = max(1, episodes // 250)
+    points = sorted({*range(step, episodes + 1, step), episodes})
+    assert [(row["arm"], row["episode"]) for row in rows] == [
+        (arm.name, k) for arm in spec.arms for k in points
+    ]
+    for row in rows[:: len(points) // 7]:
+        i, k = spec.arms.index(next(a for a in spec.arms if a.name == row["arm"])), row["episode"]
+        values = runs.regret[i, :, :k].mean(axis=-1)
+        assert row["mean"] == pytest.approx(values.mean())
+        low, high = np.percentile(values, [20, 80])
+        assert (row["q20"], row["q80"]) == (pytest.approx(low), pytest.approx(high))
+        means = values[drawn].mean(axis=1)
+        low, high = np.percentile(means, [2.5, 97.5])
+        assert (row["ci_low"], row["ci_high"]) == (pytest.approx(low), pytest.approx(high))
+        assert row["q20"] < row["q80"]
+        assert row["ci_low"] < row["mean"] < row["ci_high"]
+        assert row["updates"] == pytest.approx(runs.updated[i, :, :k].sum() / 6)
+        assert row["switches"] == pytest.approx(runs.switched[i, :, :k].sum() / 6)
+
+
+def test_summary_csv_holds_the_summary_exactly(saved):
+    runs, folder = saved
+    with open(folder / "summary.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == [
+        "arm", "episode", "mean", "q20", "q80", "ci_low", "ci_high", "updates", "switches",
+    ]  # fmt: skip
+    read = [{k: v if k == "arm" else float(v) for k, v in row.items()} for row in rows]
+    assert read == runs.summary()
+    assert b"\r" not in (folder / "summary.csv").read_bytes()
+
+
+def test_the_summary_becomes_a_data_frame_of_pandas_or_polars(saved):
+    runs, _ = saved
+    rows = runs.summary()
+    pandas, polars = runs.to_pandas(), runs.to_polars()
+    assert tuple(pandas.columns) == tuple(polars.columns) == COLUMNS
+    assert pandas.to_dict("records") == rows
+    assert polars.to_dicts() == rows
+
+
+def test_the_manifest_tells_what_was_run_with_what(saved):
+    runs, folder = saved
+    manifest = json.loads((folder / "manifest.json").read_text())
+    spec = runs.experiment
+    assert manifest["experiment"] == "mini"
+    assert manifest["digest"] == spec.digest
+    assert manifest["spec"] == json.loads(spec.canonical())
+    assert manifest["versions"]["rareswitch"] == rareswitch.__version__
+    assert manifest["versions"]["numpy"] == np.__version__
+    assert manifest["versions"]["python"] == platform.python_version()
+    assert {"blas", "machine"} <= set(manifest["versions"])
+    assert manifest["seeds"] == {
+        "root": 4,
+        "rounds": 3,
+        "streams": {stream.name: int(stream) for stream in Stream},
+    }
+    seconds = manifest["timings"]["cpu_seconds"]
+    assert list(seconds) == [arm.name for arm in spec.arms]
+    assert all(value >= 0.0 for value in seconds.values())
+
+
+def test_the_slope_is_over_the_last_four_fifths_of_the_episodes():
+    spec = experiment(arms=EVERY, episodes=200)
+    k = np.arange(1, 201)
+    average = np.where(k < 40, 5.0, 5.0 * (k / 40.0) ** -0.5)
+    regret = np.diff(average * k, prepend=0.0)
+    np.testing.assert_allclose(handmade(spec, [regret]).slope(0), -0.5, atol=1e-9)
+
+
+def test_arms_are_found_by_name_and_by_schedule():
+    runs = spread(experiment())
+    assert runs.index("batch-8") == 2
+    assert runs.index("absent") is None
+    kind = type(runs.experiment.arms[3].schedule)
+    assert [(i, arm.name, rule.eta) for i, arm, rule in runs.arms_of(kind)] == [
+        (3, "rareswitch-2", 2.0),
+        (4, "rareswitch-8", 8.0),
+    ]
+
+
+def test_the_bootstrap_depends_on_the_seed_of_the_experiment_alone():
+    one, same, other = (spread(experiment(seed=s), seed=t) for s, t in ((1, 0), (1, 5), (2, 0)))
+    np.testing.assert_array_equal(one.weights, same.weights)
+    assert (one.weights != other.weights).any()
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(ValueError, match=r"holds no results: it has no manifest\.json") as it:
+            load_runs(folder)
+        assert str(folder) in str(it.value)
+
+
+def test_a_manifest_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "manifest.json"
+    for text in ("{}", "[]", "no json", '{"spec": {}}', '{"spec": 3, "digest": "x"}'):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="is not the manifest of an experiment") as caught:
+            load_runs(tmp_path)
+        assert str(path) in str(caught.value)
+
+
+def test_an_altered_spec_or_digest_is_refused(saved):
+    runs, folder = saved
+    spec = json.loads(runs.experiment.canonical())
+    altered(folder, spec=spec | {"seed": 5})
+    with pytest.raises(ValueError, match="digest does not match the spec"):
+        load_runs(folder)
+    altered(folder, spec=spec, digest="0" * 64)
+    with pytest.raises(ValueError, match=r"manifest\.json: digest does not match"):
+        load_runs(folder)
+
+
+def test_missing_or_damaged_numbers_are_refused(saved):
+    _, folder = saved
+    path = folder / "runs.npz"
+    path.write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="is not a readable result file") as caught:
+        load_runs(folder)
+    assert str(path) in str(caught.value)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"it has no runs\.npz"):
+        load_runs(folder)
+
+
+def test_numbers_of_another_shape_are_refused(saved):
+    _, folder = saved
+    path = folder / "runs.npz"
+    arrays = load_archive(path)
+    save_archive(path, arrays | {"regret": arrays["regret"][:, :2]})
+    with pytest.raises(ValueError, match=r"regret must have shape \(6, 3, 24\); got \(6, 2, 24\)"):
+        load_runs(folder)
+    del arrays["regret"]
+    save_archive(path, arrays)
+    with pytest.raises(ValueError, match="regret must have shape"):
+        load_runs(folder)

@@ -1,0 +1,450 @@
+import json
+import math
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rareswitch as rs
+from oracles import unit_rows
+from rareswitch.planning.candidates import replay
+from rareswitch.planning.plan import Estimate, ladder
+
+SIZES = {"episodes": 100, "horizon": 3, "dim": 2}
+
+
+def number(*parts):
+    """Return a number in [0, 1) that depends on the parts and nothing else."""
+    return crc32(repr(parts).encode()) / 2**32
+
+
+class Fake:
+    """Total regret and switches of a rule, by its repr; every call is kept.
+
+    `noise` is what rounds differ by, the same for all rules: an interval of width about noise.
+    """
+
+    def __init__(self, salt=0, *, episodes=100, noise=0.0):
+        self.salt, self.episodes, self.noise = salt, episodes, noise
+        self.calls = []
+
+    def regret(self, schedule):
+        """Four digits, so that messages show it whole."""
+        return self.episodes * (1 + round(999 * number(self.salt, schedule))) / 1000
+
+    def switches(self, schedule):
+        return int(1 + 20 * number(schedule, self.salt, "switches"))
+
+    def __call__(self, schedule, optimism, seeds):
+        self.calls.append((schedule, optimism, list(seeds)))
+        return [
+            rs.Outcome(
+                regret=self.regret(schedule) + self.noise * self.episodes * number(seed),
+                switches=self.switches(schedule),
+            )
+            for seed in seeds
+        ]
+
+
+class Betas:
+    """Regret and optimism that depend on β alone: by exponent of 3, one regret for each round."""
+
+    def __init__(self, regret, optimistic=None):
+        self.regret_of, self.optimistic_of = regret, optimistic or {}
+        self.played = []
+
+    def __call__(self, schedule, optimism, seeds):
+        beta = optimism.beta
+        self.played.append((schedule, beta))
+        exponent = min(range(-6, 7), key=lambda e: abs(3.0**e - beta))
+        assert beta == 3.0**exponent
+        regrets = self.regret_of.get(exponent, 500.0)
+        regrets = regrets if isinstance(regrets, list) else [regrets] * len(seeds)
+        share = self.optimistic_of.get(exponent)
+        return [rs.Outcome(regret=r, switches=3, optimistic=share) for r in regrets]
+
+
+def plan(**changes):
+    return rs.plan(**SIZES | changes)
+
+
+def strict(made):
+    return json.loads(json.dumps(made.to_dict(), allow_nan=False))
+
+
+# What to choose from.
+
+
+@pytest.mark.parametrize(
+    ("episodes", "budgets"),
+    [
+        (1, [0]),
+        (2, [0, 1]),
+        (3, [0, 1, 2]),
+        (4, [0, 1, 2, 3]),
+        (7, [0, 1, 2, 5, 6]),
+        (100, [0, 1, 2, 5, 10, 20, 50, 99]),
+        (2500, [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 2499]),
+    ],
+)
+def test_the_budgets_tried_when_none_is_given(episodes, budgets):
+    assert ladder(episodes) == budgets
+
+
+@given(st.integers(1, 10**6))
+def test_the_ladder_is_of_possible_budgets_in_order(episodes):
+    budgets = ladder(episodes)
+    assert budgets[0] == 0
+    assert budgets[-1] == episodes - 1
+    assert budgets == sorted(set(budgets))
+
+
+def test_a_budget_alone_is_answered_by_what_is_guaranteed():
+    few = plan(switches=5)
+    assert few.recommended.name == "uniform grid, at most 5"
+    assert "below dH = 6" in few.reason
+    enough = plan(switches=6)
+    assert enough.recommended.name == "adaptive budget, at most 6"
+    assert "at least dH = 6" in enough.reason
+    for made in (few, enough):
+        assert (made.beta, made.sweep) == (1.0, None)
+        assert made.beta_source == "the default; no simulator to choose it with"
+        assert all(o.regret is None and o.switches is None for o in made.options)
+
+
+@pytest.mark.parametrize(("switches", "rule"), [(0, "uniform grid"), (99, "every episode")])
+def test_the_ends_leave_one_rule(switches, rule):
+    made = plan(switches=switches)
+    assert made.recommended.name == f"{rule}, at most {switches}"
+    assert made.reason == "it is the only rule with that budget."
+
+
+@pytest.mark.parametrize("switches", [0, 3, 40, 99])
+@pytest.mark.parametrize("sizes", [{}, {"feature_norm": 2.5, "ridge": 0.01, "beta": 0.3}])
+def test_the_code_runs_and_makes_a_learner_with_the_schedule(switches, sizes):
+    made = plan(switches=switches, **sizes)
+    scope = {}
+    exec(made.code, scope)
+    learner = scope["learner"]
+    assert learner.schedule == made.recommended.candidate.schedule
+    assert (learner.dim, learner.horizon, learner.ridge) == (2, 3, made.sizes.ridge)
+    assert learner.optimism == rs.Bonus(made.beta)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        rows = unit_rows(rng, 3, 2)
+        learner.observe(rs.Episode(features=rows, rewards=[0, 0, 1], next_features=[rows, rows]))
+    assert learner.versions - 1 <= switches + (switches == 99)  # it is asked once more at the end
+
+
+def test_every_option_keeps_the_budget_in_its_own_code():
+    for option in plan(price=1.0).options:
+        assert eval(option.candidate.code, {"rs": rs}) == option.candidate.schedule
+
+
+# What cannot be done.
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"switches": -1}, ValueError, "switches must be from 0 to 99: .*; got -1"),
+        ({"switches": 100}, ValueError, r"switches must be from 0 to 99: .*EveryEpisode\(\)"),
+        ({"switches": 2.5}, TypeError, "switches must be a whole number"),
+        ({"switches": 5, "episodes": None}, ValueError, "episodes must be given"),
+        ({"switches": 5, "price": 1.0}, ValueError, "exactly one of switches, target and price"),
+        ({"switches": 0, "target": 0.0}, ValueError, "exactly one of switches, target and price"),
+        ({"target": 1.0, "price": 1.0}, ValueError, "exactly one of switches, target and price"),
+        (
+            {"switches": 5, "target": 1.0, "price": 1.0},
+            ValueError,
+            "exactly one of switches, target and price",
+        ),
+        ({}, ValueError, "exactly one of switches, target and price must be given"),
+        ({"target": 0.5}, ValueError, "target needs a simulator"),
+        ({"target": -0.5, "simulator": Fake()}, ValueError, "target must be .*at least 0"),
+        ({"price": -1.0}, ValueError, "price must be a finite number at least 0; got -1.0"),
+        ({"price": math.inf}, ValueError, "price must be a finite number"),
+        ({"switches": 5, "rounds": 1}, ValueError, "rounds must be at least 2; got 1"),
+        ({"switches": 5, "beta": -1.0}, ValueError, "beta must be a finite number at least 0"),
+        ({"switches": 5, "beta": -1.0, "simulator": Fake()}, ValueError, "beta must be"),
+        ({"switches": 5, "ridge": 0.0}, ValueError, "ridge must be a finite number above 0"),
+        ({"switches": 5, "log": np.ones((4, 3))}, ValueError, "features must have shape"),
+    ],
+)
+def test_what_cannot_be_done_is_answered_with_what_can(changes, error, message):
+    with pytest.raises(error, match=message):
+        plan(**changes)
+
+
+@pytest.mark.parametrize("returned", [0, 3, 5])
+@pytest.mark.parametrize("beta", [None, 1.0])
+def test_a_simulator_must_give_one_outcome_for_each_seed(returned, beta):
+    def simulator(schedule, optimism, seeds):
+        return [rs.Outcome(regret=1.0, switches=1)] * returned
+
+    with pytest.raises(ValueError, match=f"one outcome for each of 4 seeds; got {returned}"):
+        plan(switches=5, beta=beta, rounds=4, simulator=simulator)
+
+
+# What a simulator adds.
+
+
+def test_every_option_is_played_once_on_the_same_seeds_with_the_same_bonus():
+    fake = Fake()
+    made = plan(price=1.0, beta=0.4, rounds=3, seed=8, simulator=fake)
+    assert [schedule for schedule, _, _ in fake.calls] == [
+        option.candidate.schedule for option in made.options
+    ]
+    for _, optimism, seeds in fake.calls:
+        assert optimism == rs.Bonus(0.4)
+        assert seeds == [(8, 0), (8, 1), (8, 2)]
+    assert (made.beta, made.beta_source, made.sweep) == (0.4, "given", None)
+
+
+def test_what_was_simulated_is_the_mean_over_rounds_with_its_interval():
+    def simulator(schedule, optimism, seeds):
+        return [rs.Outcome(regret=100.0 * r, switches=r, optimistic=r / 10) for _, r in seeds]
+
+    made = plan(switches=5, beta=1.0, rounds=5, simulator=simulator)
+    for option in made.options:
+        assert option.regret.mean == pytest.approx(2.0)
+        assert option.switches.mean == pytest.approx(2.0)
+        assert option.optimistic == pytest.approx(0.2)
+        assert 0.4 <= option.regret.low < 1.3 < 2.7 < option.regret.high <= 3.6
+        assert option.regret.low == pytest.approx(option.switches.low)
+    assert "within the noise of it: total growth, uniform grid" in made.reason
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6))
+def test_by_budget_the_least_simulated_regret_is_taken(salt):
+    fake = Fake(salt)
+    made = plan(switches=20, beta=1.0, rounds=2, simulator=fake)
+    best = min(made.options, key=lambda o: fake.regret(o.candidate.schedule))
+    assert made.recommended is best
+    assert made.reason.startswith("it has the least simulated regret")
+    assert "within the noise" not in made.reason or len(
+        {fake.regret(o.candidate.schedule) for o in made.options}
+    ) < len(made.options)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3]))
+def test_price_ranges_and_choice_are_those_of_brute_force(salt, noise):
+    def priced(price):
+        return plan(price=price, beta=1.0, rounds=3, simulator=Fake(salt, noise=noise))
+
+    options = priced(0.0).options
+    regret = np.array([o.regret.mean * 100 for o in options])
+    switches = np.array([o.switches.mean for o in options])
+    for price in (0.0, *np.geomspace(1e-3, 1e4, 120)):
+        cost = regret + price * switches
+        cheapest = {i for i in range(len(options)) if cost[i] <= cost.min() + 1e-9}
+        named = {
+            i
+            for i, o in enumerate(options)
+            if o.prices and o.prices[0] - 1e-9 <= price <= o.prices[1] + 1e-9
+        }
+        assert named == cheapest
+    for price in (0.0, 0.7, 3.0, 5000.0):
+        made = priced(price)
+        assert made.options == options
+        best = options.index(made.recommended)
+        assert regret[best] + price * switches[best] == (regret + price * switches).min()
+        assert made.reason.startswith(f"simulated regret plus {price:g} for each switch is least")
+        low, high = made.recommended.prices
+        assert f"from {low:.3g} to {high:.3g}" in made.reason
+
+
+def test_without_a_simulator_prices_rest_on_the_bounds():
+    made = plan(price=2.0)
+    assert made.reason.startswith("the regret bound (vacuous here) plus 2 for each switch is least")
+    bound = [o.candidate.bound.total if o.candidate.bound else math.inf for o in made.options]
+    cost = [
+        b + 2.0 * o.candidate.guaranteed_switches for b, o in zip(bound, made.options, strict=True)
+    ]
+    assert made.recommended is made.options[int(np.argmin(cost))]
+    assert all(o.prices is None for o in made.options if o.candidate.bound is None)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.2]), st.floats(0.01, 1.2))
+def test_by_target_the_fewest_switches_that_reach_it_are_taken(salt, noise, target):
+    fake = Fake(salt, noise=noise)
+    arguments = {"beta": 1.0, "rounds": 4, "simulator": fake}
+    options = plan(price=0.0, **arguments).options
+    reached = [o for o in options if o.regret.high <= target]
+    if not reached:
+        with pytest.raises(ValueError, match="target must be at least"):
+            plan(target=target, **arguments)
+        return
+    made = plan(target=target, **arguments)
+    assert made.recommended.regret.high <= target
+    assert made.recommended.switches.mean == min(o.switches.mean for o in reached)
+    assert "fewest switches" in made.reason
+
+
+def test_a_target_out_of_reach_is_answered_with_one_within():
+    fake = Fake(4)
+    options = plan(price=0.0, beta=1.0, rounds=2, simulator=fake).options
+    least = min(options, key=lambda o: o.regret.mean)
+    with pytest.raises(ValueError, match="target must be at least") as caught:
+        plan(target=0.0, beta=1.0, rounds=2, simulator=fake)
+    assert f"target must be at least {least.regret.high:.4g}" in str(caught.value)
+    assert f"(by {least.name}); got 0" in str(caught.value)
+    within = plan(target=least.regret.high, beta=1.0, rounds=2, simulator=fake)
+    assert within.recommended.name == least.name
+
+
+def test_an_unlucky_round_is_not_a_target_reached():
+    def simulator(schedule, optimism, seeds):
+        return [rs.Outcome(regret=100.0 * (r % 2), switches=1) for _, r in seeds]
+
+    with pytest.raises(ValueError, match="target must be at least"):
+        plan(target=0.5, beta=1.0, rounds=8, simulator=simulator)
+    assert plan(target=1.0, beta=1.0, rounds=8, simulator=simulator).recommended.regret.mean == 0.5
+
+
+# The choice of β.
+
+
+def swept(regret, optimistic=None, **changes):
+    betas = Betas(regret, optimistic)
+    arguments = {"switches": 20, "rounds": 8, "simulator": betas} | changes
+    return plan(**arguments), betas
+
+
+def test_where_regrets_differ_clearly_the_least_is_chosen():
+    regret = {-3: 90.0, -2: 80.0, -1: 60.0, 0: 70.0, 1: 90.0, 2: 95.0}
+    made, betas = swept(regret, {2: 1.0, 1: 0.9})
+    assert made.beta == made.sweep.chosen == 3.0**-1
+    assert made.beta_source == "swept on the simulator"
+    assert made.sweep.betas == tuple(3.0**e for e in range(-3, 3))
+    assert [e.mean for e in made.sweep.regret] == pytest.approx([0.9, 0.8, 0.6, 0.7, 0.9, 0.95])
+    assert made.sweep.optimistic == (None, None, None, None, 0.9, 1.0)
+    assert made.sweep.loss_low == pytest.approx(80 / 60)
+    assert made.sweep.loss_high == pytest.approx(70 / 60)
+    reference = made.options[0].candidate.schedule
+    assert betas.played[:6] == [(reference, 3.0**e) for e in range(-3, 3)]
+    assert {beta for _, beta in betas.played[6:]} == {made.beta}
+
+
+def test_of_values_within_the_noise_the_most_optimistic_is_chosen():
+    level = [60.0, 62.0] * 4
+    swapped = [63.0, 59.5] * 4  # a little worse on average, measurably so on no account
+    worse = [61.0, 63.0] * 4  # worse in every round
+    regret = {-3: 90.0, -2: worse, -1: level, 0: swapped, 1: swapped, 2: worse}
+    made, _ = swept(regret, {-3: 0.1, -2: 1.0, -1: 0.2, 0: 0.9, 1: 0.7, 2: 1.0})
+    assert made.beta == 1.0
+    assert made.sweep.loss_low == pytest.approx(61.0 / 61.25)
+    assert made.sweep.loss_high == pytest.approx(1.0)
+
+
+def test_of_equally_optimistic_values_the_least_regret_is_chosen():
+    level, swapped = [60.0, 62.0] * 4, [63.0, 59.5] * 4
+    made, _ = swept({-1: level, 0: swapped, 1: swapped}, dict.fromkeys(range(-3, 3), 0.5))
+    assert made.beta == 3.0**-1
+    made, _ = swept({-1: level, 0: swapped, 1: swapped})  # optimism not known
+    assert made.beta == 3.0**-1
+
+
+@pytest.mark.parametrize(("edge", "beyond"), [(-3, -4), (2, 3)])
+def test_a_choice_at_the_edge_is_looked_at_from_both_sides(edge, beyond):
+    made, betas = swept({edge: 40.0, beyond: 120.0})
+    assert made.beta == 3.0**edge
+    assert 3.0**beyond in made.sweep.betas
+    assert made.sweep.betas == tuple(sorted(made.sweep.betas))
+    assert len(made.sweep.betas) == len(made.sweep.regret) == 7
+    losses = (made.sweep.loss_low, made.sweep.loss_high)
+    assert losses == pytest.approx((3.0, 12.5) if edge < 0 else (12.5, 3.0))
+    assert len(betas.played) == 7 + len(made.options)
+
+
+def test_a_sweep_without_a_budget_is_made_at_the_middle_of_the_ladder():
+    made, betas = swept({0: 40.0}, switches=None, price=1.0)
+    middle = ladder(100)[len(ladder(100)) // 2]
+    assert betas.played[0][0] == rs.AdaptiveBudget(switches=middle, episodes=100, dim=2)
+    assert made.beta == 1.0
+
+
+# What a log adds.
+
+
+def test_a_log_counts_switches():
+    log = np.random.default_rng(0).random((60, 3, 2))
+    made = plan(switches=20, ridge=0.3, log=log)
+    for option in made.options:
+        expected = len(replay(option.candidate.schedule, log, ridge=0.3))
+        assert option.replayed == expected <= 20
+    assert len({option.replayed for option in made.options}) > 2
+    assert all(option.replayed is None for option in plan(switches=20).options)
+
+
+# The plan as a value.
+
+
+def test_progress_is_told_of_every_simulation():
+    for beta, extra in ((1.0, 0), (None, 6)):
+        told = []
+        made = plan(
+            price=1.0,
+            beta=beta,
+            rounds=2,
+            simulator=Betas({0: 10.0}),
+            progress=lambda done, total, told=told: told.append((done, total)),
+        )
+        count = len(made.options) + extra
+        assert told == [(done, count) for done in range(1, count + 1)]
+    told = []
+    plan(
+        switches=5,
+        rounds=2,
+        simulator=Betas({2: 10.0}),
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert [done for done, _ in told] == list(range(1, 13))
+    assert all(done <= total for done, total in told)
+
+
+def test_the_same_seed_makes_the_same_plan():
+    def make(seed):
+        simulator = rs.world_simulator(
+            lambda each: rs.instances.hard_to_learn(d=5, horizon=3, seed=each), episodes=30
+        )
+        return plan(episodes=30, dim=5, switches=9, rounds=3, seed=seed, simulator=simulator)
+
+    first, same, other = make(1), make(1), make(2)
+    assert first == same
+    assert first.to_dict() != other.to_dict()
+
+
+def test_a_plan_is_strict_json():
+    plans = [
+        plan(switches=5),
+        plan(switches=0),
+        plan(switches=99, log=np.ones((9, 3, 2))),
+        plan(price=3.0),
+        plan(price=3.0, rounds=2, beta=1.0, simulator=Fake()),
+        plan(target=2.0, rounds=2, simulator=Betas({0: 10.0}, {0: 0.5})),
+        plan(switches=1, horizon=400, dim=30),
+    ]
+    for made in plans:
+        data = strict(made)
+        assert data["sizes"]["episodes"] == 100
+        assert data["recommended"] == made.recommended.name
+        assert data["code"] == made.code
+        assert len(data["options"]) == len(made.options)
+        for entry, option in zip(data["options"], made.options, strict=True):
+            assert entry["name"] == option.name
+            assert eval(entry["code"], {"rs": rs}) == option.candidate.schedule
+    priced = strict(plans[4])["options"]
+    ranges = [entry["cheapest_for_prices"] for entry in priced if entry["cheapest_for_prices"]]
+    assert [high for _, high in ranges].count(None) >= 1
+    assert strict(plans[5])["beta_sweep"]["chosen"] == 1.0
+    assert plans[0].to_dict()["options"][0]["regret_bound_vacuous"] is True
+
+
+def test_an_estimate_reads_as_mean_and_interval():
+    assert str(Estimate(mean=1.23456, low=1.0, high=2.0)) == "1.235 [1, 2]"
