@@ -50,10 +50,15 @@ def run() -> dict[str, Any]:
     fit = cpu_time(lambda: rs.fit_log(log))
     rows = steps * (horizon - 1) / horizon * actions
     flops = rows * (2.0 * dim**2 + 4.0 * dim) + steps * 2.0 * dim**2
+    workers, log_steps = 100, 10**9
+    seconds = fit.median / steps * log_steps / workers
+    numbers = horizon * dim**2 + (horizon - 1) * (dim**2 + 2 * dim)  # Σφφᵀ back; W, w out, Σφv back
     return {
         "dgemm, one core": f"{speed / 1e9:.1f} Gflop/s",
         "LSVI-UCB inner loop": f"{inner_loop_flops() / per_round / 1e9:.1f} Gflop/s",
         "LSVI-UCB inner loop, share of dgemm": f"{inner_loop_flops() / per_round / speed:.0%}",
         f"general fit, {steps:,} steps × {actions} actions, d={dim}": f"{fit}",
         "general fit, share of dgemm": f"{flops / fit.median / speed:.0%}",
+        f"projected: {log_steps:.0e} steps on {workers} cores, one fit": f"{seconds:.0f} s",
+        "projected: traffic of one fit": f"{8e-6 * numbers * workers:.0f} MB",
     }

@@ -78,9 +78,9 @@ def plan(
     try:
         play = load_simulator(simulator, settings, episodes, ridge)
         if settings["instance"]:
-            world = build_world(settings, seed)
-            dim = dim or world.dim
-            feature_norm = feature_norm or world.feature_norm
+            worlds = [build_world(settings, (seed, round_)) for round_ in range(rounds)]
+            dim = dim or worlds[0].dim
+            feature_norm = feature_norm or max(world.feature_norm for world in worlds)
         if dim is None:
             raise ValueError("--dim must be given where no --instance is named")
         features = load_features(log) if log else None

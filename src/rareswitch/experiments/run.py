@@ -105,7 +105,7 @@ def _learn(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Ar
         together = [worlds[r] for r in group]
         simulation = Simulation(
             together,
-            arm.schedule.build(episodes, together[0]),
+            arm.schedule.build(episodes, together[0], arm.ridge),
             episodes=episodes,
             seeds=[seeds[r] for r in group],
             beta=arm.beta,
@@ -150,7 +150,7 @@ def _without_features(arm: Arm, episodes: int, seed: tuple[int, int]) -> Arrays:
 
 def _duel(arm: Arm, world: Adversary, episodes: int, seed: tuple[int, int]) -> Arrays:
     assert isinstance(arm.schedule, UniformGridSpec)
-    schedule = arm.schedule.build(episodes, world.build(seed))
+    schedule = arm.schedule.build(episodes, world.build(seed), arm.ridge)
     learner = Learner(
         dim=2 * world.states + 1,
         horizon=world.horizon,

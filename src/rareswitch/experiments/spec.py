@@ -124,7 +124,7 @@ World = Annotated[HardToLearn | RandomLinear | Tabular | Adversary, Field(discri
 class EveryEpisodeSpec(_Model):
     kind: Literal["every-episode"]
 
-    def build(self, episodes: int, world: FiniteMDP) -> Schedule:
+    def build(self, episodes: int, world: FiniteMDP, ridge: float) -> Schedule:
         return EveryEpisode()
 
 
@@ -133,7 +133,7 @@ class UniformGridSpec(_Model):
     batches: int
     spread: Literal["last", "balanced"] = "last"
 
-    def build(self, episodes: int, world: FiniteMDP) -> UniformGrid:
+    def build(self, episodes: int, world: FiniteMDP, ridge: float) -> UniformGrid:
         return UniformGrid(episodes=episodes, batches=self.batches, spread=self.spread)
 
 
@@ -141,7 +141,7 @@ class DeterminantGrowthSpec(_Model):
     kind: Literal["determinant-growth"]
     eta: float
 
-    def build(self, episodes: int, world: FiniteMDP) -> Schedule:
+    def build(self, episodes: int, world: FiniteMDP, ridge: float) -> Schedule:
         return DeterminantGrowth(eta=self.eta)
 
 
@@ -152,8 +152,8 @@ class BudgetSpec(_Model):
     rule: Literal["adaptive", "total-growth", "any-stage", "uniform-grid", "geometric-grid"]
     switches: Annotated[int, Field(ge=0)]
 
-    def build(self, episodes: int, world: FiniteMDP) -> Schedule:
-        sizes = world.sizes(episodes=episodes)
+    def build(self, episodes: int, world: FiniteMDP, ridge: float) -> Schedule:
+        sizes = world.sizes(episodes=episodes, ridge=ridge)
         if self.rule == "adaptive":
             del sizes["horizon"]
             return AdaptiveBudget(switches=self.switches, **sizes)
@@ -244,7 +244,7 @@ class Experiment(_Model):
             try:
                 world = arm.world.build(self.seed)
                 if not isinstance(arm.schedule, RandomPolicySpec | AnchorSpec):
-                    arm.schedule.build(self.episodes, world)
+                    arm.schedule.build(self.episodes, world, arm.ridge)
                 states = world.states
                 if isinstance(arm.schedule, AnchorSpec) and not isinstance(arm.world, Tabular):
                     raise ValueError(f"schedule kind {arm.schedule.kind} needs a tabular world")

@@ -179,14 +179,19 @@ def plan(
     elif beta is None:
         beta, source = DEFAULT_BETA, "the default; no simulator to choose it with"
     real("beta", beta, least=0.0)
+    plays: list[Sequence[Outcome]] = []
     if simulator is not None:
+        plays = [play(o.candidate.schedule, beta) for o in options]
         options = [
-            _simulated(o, play(o.candidate.schedule, beta), sizes.episodes, weights)
-            for o in options
+            _simulated(option, outcomes, sizes.episodes, weights)
+            for option, outcomes in zip(options, plays, strict=True)
         ]
     if price is not None:
         options = _priced(options, sizes.episodes)
-    recommended, reason = _choose(options, sizes, target=target, price=price)
+    if switches is not None and plays:
+        recommended, reason = _least_regret(options, plays, weights)
+    else:
+        recommended, reason = _choose(options, sizes, target=target, price=price)
     return Plan(
         sizes=sizes,
         beta=beta,
@@ -247,6 +252,22 @@ def _simulated(
     )
 
 
+def _least_regret(
+    options: Sequence[Option], plays: Sequence[Sequence[Outcome]], weights: Floats
+) -> tuple[Option, str]:
+    """Choose the option with the least regret, and name those not measurably worse, paired."""
+    regrets = [_regrets(outcomes) for outcomes in plays]
+    best = int(np.argmin([values.mean() for values in regrets]))
+    level = [
+        option.candidate.name
+        for i, option in enumerate(options)
+        if i != best and stats.difference_interval(regrets[i], regrets[best], weights)[1] <= 0.0
+    ]
+    rest = f"; not measurably worse on the same rounds: {', '.join(level)}" if level else ""
+    reason = f"it has the least simulated regret, {options[best].regret} an episode{rest}."
+    return options[best], reason
+
+
 def _choose(
     options: Sequence[Option], sizes: Sizes, *, target: float | None, price: float | None
 ) -> tuple[Option, str]:
@@ -262,22 +283,13 @@ def _choose(
     if target is not None:
         reached = [o for o in options if o.regret and o.switches and o.regret.high <= target]
         if not reached:
-            least = min(options, key=lambda o: o.regret.mean if o.regret else np.inf)
+            least = min(options, key=lambda o: o.regret.high if o.regret else np.inf)
             raise ValueError(
                 f"target must be at least {least.regret.high if least.regret else np.nan:.4g}, the "
                 f"least that is reached for certain here (by {least.name}); got {target:g}"
             )
         best = min(reached, key=lambda o: o.switches.mean if o.switches else np.inf)
         return best, f"it reaches the target with the fewest switches: {best.switches}."
-    if options[0].regret is not None:
-        best = min(options, key=lambda o: o.regret.mean if o.regret else np.inf)
-        level = [
-            o.candidate.name
-            for o in options
-            if o is not best and o.regret and best.regret and o.regret.low <= best.regret.high
-        ]
-        rest = f"; within the noise of it: {', '.join(level)}" if level else ""
-        return best, f"it has the least simulated regret, {best.regret} an episode{rest}."
     budget = options[0].candidate.guaranteed_switches
     if len(options) == 1:
         return options[0], "it is the only rule with that budget."

@@ -17,7 +17,8 @@ from rareswitch.sim.simulate import Simulation
 class Outcome:
     """One simulated campaign: total regret, switches, and the fraction of optimistic plans.
 
-    A simulator of your own that cannot know regret may give minus the total reward.
+    A simulator of your own that cannot know regret may give what is missing to the largest reward
+    possible; it must not be negative.
     """
 
     regret: float
