@@ -1,6 +1,7 @@
 """The command line in tests: called in this process, or started as a process of its own."""
 
 import os
+import signal
 import subprocess
 import sysconfig
 import time
@@ -35,6 +36,8 @@ def refused(*arguments):
 def started(*arguments, cwd):
     """Start the installed command in a session of its own; nothing of it outlives the block."""
     program = Path(sysconfig.get_path("scripts")) / "rareswitch"
+    # Where the tests run in the background Ctrl-C is ignored, and a child would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [str(program), *(str(argument) for argument in arguments)],
         cwd=cwd,
@@ -43,11 +46,12 @@ def started(*arguments, cwd):
         text=True,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     try:
         yield process
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 

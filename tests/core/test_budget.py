@@ -252,6 +252,17 @@ def test_features_longer_than_said_still_keep_the_budget_and_spend_it():
     assert len(replay(rule, features)) == 4
 
 
+def test_a_stage_that_outgrew_its_bound_takes_nothing_from_the_others():
+    rule = rs.AdaptiveBudget(switches=3, episodes=9, dim=1)
+    far, near = np.array([50.0, 0.0]), np.array([50.0])
+    trace = np.array([1.0, 1.0])
+    clock = rs.Clock(episode=5, logdet=far, logdet_deployed=far, trace_deployed=trace)
+    assert rule.threshold(clock) == pytest.approx(math.log(10.0) / 4)
+    clock = rs.Clock(episode=5, logdet=near, logdet_deployed=near, trace_deployed=trace[:1])
+    assert rule.threshold(clock) == 0.0
+    assert rule.due(clock) is False
+
+
 def test_eta_may_exceed_every_float():
     sizes = {"dim": 13, "horizon": 100, "episodes": 2500}
     rule = rs.TotalGrowth.for_budget(switches=2, **sizes)

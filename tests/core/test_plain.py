@@ -8,6 +8,7 @@ import rareswitch as rs
 from oracles import Asked, Starts, ragged_learning
 from rareswitch.core.plain import KINDS, from_plain, to_plain
 
+NEVER = rs.TotalGrowth.for_budget(switches=1, dim=30, horizon=300, episodes=10**6)
 VALUES = [
     rs.EveryEpisode(),
     rs.UniformGrid(episodes=25, batches=4, spread="balanced"),
@@ -15,7 +16,7 @@ VALUES = [
     rs.EpisodeGrid.geometric(episodes=25, batches=6),
     rs.DeterminantGrowth(eta=2.5),
     rs.TotalGrowth(1.7),
-    rs.TotalGrowth.for_budget(switches=1, dim=30, horizon=300, episodes=10**6),
+    NEVER,
     rs.AdaptiveBudget(switches=6, episodes=25, dim=3, feature_norm=1.1, ridge=0.3),
     rs.Capped(rs.DeterminantGrowth(eta=2.5), 3),
     rs.Capped(rs.Capped(rs.EpisodeGrid(starts=(1, 3, 5, 8)), 9), 2),
@@ -70,19 +71,17 @@ def make(schedule, **changes):
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_a_restored_learner_goes_on_byte_for_byte(schedule, optimism):
     learner = make(schedule, optimism=optimism)
-    for k in (0, 7, 14, 21):
+    copies = []
+    for k in range(0, 28, 7):
+        for each in copies:
+            ragged_learning(each, seed=3, start=k, stop=k + 7)
         ragged_learning(learner, seed=3, start=k, stop=k + 7)
         stored = learner.snapshot()
-        copy = rs.Learner.restore(stored)
-        assert (copy.schedule, copy.optimism) == (schedule, optimism)
-        assert copy.snapshot() == stored
-        ahead = ragged_learning(copy, seed=3, start=k + 7, stop=k + 14)
-        again = rs.Learner.restore(stored)
-        assert ragged_learning(again, seed=3, start=k + 7, stop=k + 14) == ahead
-        assert again.snapshot() == copy.snapshot()
-    uninterrupted = make(schedule, optimism=optimism)
-    ragged_learning(uninterrupted, seed=3, start=0, stop=28)
-    assert uninterrupted.snapshot() == stored
+        assert [each.snapshot() == stored for each in copies] == [True] * len(copies)
+        copies.append(rs.Learner.restore(stored))
+        assert (copies[-1].schedule, copies[-1].optimism) == (schedule, optimism)
+        assert copies[-1].snapshot() == stored
+    assert learner.versions > 1 or schedule == NEVER
 
 
 def test_a_restored_learner_draws_the_perturbations_that_would_have_come_next():
@@ -109,3 +108,20 @@ def test_a_cap_around_a_schedule_of_ones_own_must_be_given_again():
     later = [ragged_learning(each, seed=2, start=6, stop=40) for each in (copy, named)]
     assert later[0] == later[1]
     assert copy.versions == named.versions == 5
+
+
+@pytest.mark.parametrize(
+    ("value", "same"),
+    [
+        (rs.Bonus(np.float32(0.5)), rs.Bonus(0.5)),
+        (rs.Perturbation(np.int64(1), np.int64(3)), rs.Perturbation(1.0, 3)),
+        (
+            rs.AdaptiveBudget(switches=np.int64(2), episodes=np.int32(9), dim=2),
+            rs.AdaptiveBudget(switches=2, episodes=9, dim=2),
+        ),
+        (rs.Capped(rs.EveryEpisode(), np.int64(2)), rs.Capped(rs.EveryEpisode(), 2)),
+    ],
+    ids=repr,
+)
+def test_numbers_of_numpy_are_stored_as_numbers(value, same):
+    assert from_plain(json.loads(json.dumps(to_plain(value)))) == same

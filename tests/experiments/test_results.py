@@ -9,7 +9,8 @@ import rareswitch
 from experiments.miniature import EVERY, GRID, RANDOM, computed, experiment, handmade
 from rareswitch.core.streams import Stream, generator
 from rareswitch.experiments.archive import load_archive, save_archive
-from rareswitch.experiments.results import COLUMNS, load_runs, save_runs
+from rareswitch.experiments.results import COLUMNS, assemble, load_runs, save_runs
+from rareswitch.experiments.run import Store, pieces_of
 
 ARRAYS = ("regret", "updated", "switched", "local_switches", "optimistic", "radius")
 
@@ -80,7 +81,7 @@ def test_average_final_switches_and_updates_are_sums_of_what_was_recorded():
     np.testing.assert_array_equal(runs.updates, runs.updated.sum(axis=-1))
 
 
-@pytest.mark.parametrize("episodes", [24, 250, 999])
+@pytest.mark.parametrize("episodes", [24, 250, 1001])
 def test_the_summary_is_what_numpy_computes(episodes):
     spec = experiment(arms=GRID, rounds=6, episodes=episodes, seed=8)
     runs = spread(spec)
@@ -147,6 +148,17 @@ def test_the_manifest_tells_what_was_run_with_what(saved):
     seconds = manifest["timings"]["cpu_seconds"]
     assert list(seconds) == [arm.name for arm in spec.arms]
     assert all(value >= 0.0 for value in seconds.values())
+
+
+def test_the_cpu_time_of_an_arm_is_that_of_its_pieces(tmp_path):
+    spec = experiment(arms=EVERY + RANDOM, rounds=12)
+    computed(spec, tmp_path)
+    for i, piece in enumerate(pieces_of(spec)):
+        (tmp_path / f"{piece.key}.json").write_text(json.dumps({"cpu_seconds": 10.0**i}))
+    runs = assemble(spec, Store(tmp_path))
+    assert runs.cpu_seconds.tolist() == [11.0, 1100.0]
+    save_runs(runs, tmp_path)
+    assert load_runs(tmp_path).cpu_seconds.tolist() == [11.0, 1100.0]
 
 
 def test_the_slope_is_over_the_last_four_fifths_of_the_episodes():

@@ -162,20 +162,54 @@ def test_a_piece_holds_what_simulate_gives_round_by_round(arms):
             assert arrays["local_switches"][round_] == run.local_switches
 
 
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("beta = 0.2", {"beta": 0.2}),
+        ("ridge = 3", {"ridge": 3.0}),
+        ('ties = "lowest"', {"ties": "lowest"}),
+        ("initial_state = 1", {"initial_state": 1}),
+        ('initial_state = "uniform"', {"initial_state": "uniform"}),
+        ("perturbation = { sigma = 0.5, draws = 3 }", {"optimism": rs.Perturbation(0.5, 3)}),
+    ],
+)
+def test_every_setting_of_an_arm_reaches_the_simulation(line, settings):
+    rows, _ = compute(pieces_of(experiment(arms=EVERY + line, rounds=2, episodes=60))[0])
+    plain, _ = compute(pieces_of(experiment(arms=EVERY, rounds=2, episodes=60))[0])
+    assert (rows["regret"] != plain["regret"]).any()
+    for round_ in range(2):
+        seed = (0, round_)
+        world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+        run = rs.simulate(world, rs.EveryEpisode(), episodes=60, seed=seed, **settings)
+        np.testing.assert_array_equal(rows["regret"][round_], run.regret)
+
+
+@pytest.mark.parametrize("reading", ["completed", "compact"])
+def test_every_round_corrupts_its_own_world_by_zeta(reading):
+    world = WORLD + f'zeta = 0.4\ndelta = 0.2\nreading = "{reading}"\n'
+    rows, _ = compute(pieces_of(experiment(world=world, arms=EVERY, rounds=3))[0])
+    for round_ in range(3):
+        seed = (0, round_)
+        exact = rs.instances.hard_to_learn(d=5, horizon=3, delta=0.2, reading=reading, seed=seed)
+        corrupted = rs.instances.misspecified(exact, zeta=0.4, seed=seed)
+        run = rs.simulate(corrupted, rs.EveryEpisode(), episodes=24, seed=seed)
+        np.testing.assert_array_equal(rows["regret"][round_], run.regret)
+
+
 def test_the_measurements_of_a_plan_agree_with_the_world():
-    text = EVERY + "measure_radius = true\nbeta = 0.3"
+    text = EVERY + "measure_radius = true\nbeta = 0.3\nridge = 2"
     arrays, _ = compute(pieces_of(experiment(arms=text, rounds=2))[0])
     for round_ in range(2):
-        world = rs.instances.hard_to_learn(d=5, horizon=3, seed=(0, round_))
-        run = rs.simulate(world, rs.EveryEpisode(), episodes=24, beta=0.3, seed=(0, round_))
+        seed = (0, round_)
+        world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+        run = rs.simulate(world, rs.EveryEpisode(), episodes=24, beta=0.3, ridge=2.0, seed=seed)
         best = world.optimal_values()[0, 0]
         optimistic = np.mean(run.plan_values >= best - 1e-9)
         assert arrays["optimistic"][round_] == pytest.approx(optimistic)
-        stage = np.arange(3)
         rows = world.features[run.states[:, :-1], run.actions]  # (K, H, d)
-        for h in stage:
-            gram = np.eye(world.dim) + rows[:, h].T @ rows[:, h]
-            growth = np.linalg.slogdet(gram)[1]
+        for h in range(3):
+            gram = 2.0 * np.eye(world.dim) + rows[:, h].T @ rows[:, h]
+            growth = np.linalg.slogdet(gram / 2.0)[1]
             assert arrays["logdet_growth"][round_, h] == pytest.approx(growth)
     assert (arrays["radius"] > 0.0).all()
 
@@ -189,12 +223,29 @@ def test_the_radius_is_zero_where_it_is_not_measured_and_nan_where_no_one_plans(
     assert not arrays["updated"].any()
 
 
-def test_an_adversary_piece_is_the_duel_itself():
-    spec = experiment(world=ADVERSARY, arms=GRID.replace("[4, 8]", "8"), rounds=1, seed=2)
+@pytest.mark.parametrize(
+    ("line", "learning", "normalized"),
+    [
+        ("", {}, False),
+        ('ties = "lowest"', {"ties": "lowest"}, False),
+        ("beta = 0", {"beta": 0.0}, False),
+        ("world = { normalized = true }\nridge = 5", {"ridge": 5.0}, True),
+    ],
+)
+def test_an_adversary_piece_is_the_duel_itself(line, learning, normalized):
+    arms = GRID.replace("[4, 8]", "8") + line
+    spec = experiment(world=ADVERSARY, arms=arms, rounds=1, seed=2)
     arrays, _ = compute(pieces_of(spec)[0])
     grid = rs.UniformGrid(episodes=24, batches=8)
-    learner = rs.Learner(dim=5, horizon=3, schedule=grid, seed=(2, 0))
-    duel = rs.play_adversary(learner, states=2, horizon=3, episodes=24, starts=grid.starts)
+    learner = rs.Learner(dim=5, horizon=3, schedule=grid, seed=(2, 0), **learning)
+    duel = rs.play_adversary(
+        learner,
+        states=2,
+        horizon=3,
+        episodes=24,
+        starts=grid.starts,
+        normalized=normalized,
+    )
     np.testing.assert_array_equal(arrays["regret"][0], duel.regret)
     assert tuple(np.flatnonzero(arrays["updated"][0]) + 1) == grid.starts
     assert arrays["switched"][0].sum() == 7

@@ -262,6 +262,7 @@ def test_scaled_changes_only_what_is_given():
 def test_overrides_replace_top_level_keys():
     spec = parse_spec(toml(), source="x", overrides={"rounds": 9, "episodes": None, "seed": 2})
     assert spec == experiment(rounds=9, seed=2)
+    assert parse_spec(toml(seed=5), source="x", overrides={"seed": 0}) == experiment(seed=0)
 
 
 @pytest.mark.parametrize(

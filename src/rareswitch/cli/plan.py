@@ -79,8 +79,11 @@ def plan(
         play = load_simulator(simulator, settings, episodes, ridge)
         if settings["instance"]:
             worlds = [build_world(settings, (seed, round_)) for round_ in range(rounds)]
-            dim = dim or worlds[0].dim
-            feature_norm = feature_norm or max(world.feature_norm for world in worlds)
+            if dim not in (None, worlds[0].dim):
+                raise ValueError(f"--dim must be the world's, {worlds[0].dim}; got {dim}")
+            dim = worlds[0].dim
+            if feature_norm is None:
+                feature_norm = max(world.feature_norm for world in worlds)
         if dim is None:
             raise ValueError("--dim must be given where no --instance is named")
         features = load_features(log) if log else None
@@ -89,7 +92,7 @@ def plan(
                 episodes=episodes,
                 horizon=settings["horizon"],
                 dim=dim,
-                feature_norm=feature_norm or 1.0,
+                feature_norm=1.0 if feature_norm is None else feature_norm,
                 ridge=ridge,
                 switches=switches,
                 target=target,
@@ -135,6 +138,8 @@ def load_simulator(
         found: Simulator = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"--simulator must be module:function; got {path!r} ({error})") from None
+    if not callable(found):
+        raise ValueError(f"--simulator must name a function; {path!r} is {found!r}")
     return found
 
 
@@ -142,9 +147,12 @@ def load_features(path: Path) -> Any:
     import numpy as np
 
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        features = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"--log {path} is not a .npy file ({error})") from None
+    if not isinstance(features, np.ndarray):
+        raise ValueError(f"--log {path} must be one array (.npy); it is an archive of several")
+    return features
 
 
 def save(made: Plan, out: Path) -> None:

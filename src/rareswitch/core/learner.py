@@ -7,7 +7,7 @@ from rareswitch.core.arguments import Floats, one_of, real, whole
 from rareswitch.core.gram import Gram
 from rareswitch.core.history import Episode, History
 from rareswitch.core.lsvi import fit
-from rareswitch.core.optimism import Bonus, Optimism
+from rareswitch.core.optimism import Bonus, Optimism, Perturbation
 from rareswitch.core.plain import from_plain, to_plain
 from rareswitch.core.policy import Policy
 from rareswitch.core.schedule import Clock, Schedule
@@ -53,6 +53,8 @@ class Learner:
         self.dim = whole("dim", dim, least=1)
         self.horizon = whole("horizon", horizon, least=1)
         self.optimism: Optimism = Bonus(beta) if optimism is None else optimism
+        if not isinstance(self.optimism, Bonus | Perturbation):
+            raise TypeError(f"optimism must be a Bonus or a Perturbation; got {optimism!r}")
         self.ridge = real("ridge", ridge, above=0.0)
         self.ties = one_of("ties", ties, TIES)
         self.clip = bool(clip)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from operator import index
 
 from rareswitch.core import theory
 from rareswitch.core.arguments import Floats, floats, real, whole
@@ -27,11 +28,10 @@ class Sizes:
                 "episodes must be given: no budget can be guaranteed without K. A rule that needs "
                 "no K is DeterminantGrowth(eta=2.0); its switches grow with log K"
             )
-        whole("episodes", self.episodes, least=1)
-        whole("horizon", self.horizon, least=1)
-        whole("dim", self.dim, least=1)
-        real("feature_norm", self.feature_norm, above=0.0)
-        real("ridge", self.ridge, above=0.0)
+        for name in ("episodes", "horizon", "dim"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), least=1))
+        for name in ("feature_norm", "ridge"):
+            object.__setattr__(self, name, real(name, getattr(self, name), above=0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,7 @@ class Candidate:
 def candidates_for(budget: int, sizes: Sizes) -> list[Candidate]:
     """Return the rules that make at most `budget` switches in K episodes, on every path."""
     K = sizes.episodes
+    budget = index(budget)
     if not 0 <= budget < K:
         raise ValueError(
             f"switches must be from 0 to {K - 1}: before the first of {K} episodes nothing has "

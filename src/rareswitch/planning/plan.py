@@ -1,12 +1,13 @@
 """`plan`: I may change the policy at most B times in K episodes; which rule should I use?"""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, real, whole
+from rareswitch.core.arguments import Floats, floats, real, whole
 from rareswitch.core.optimism import Bonus
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Stream, generator
@@ -133,13 +134,11 @@ def plan(
     sizes = Sizes(
         episodes=episodes, horizon=horizon, dim=dim, feature_norm=feature_norm, ridge=ridge
     )
-    whole("rounds", rounds, least=2)
+    rounds = whole("rounds", rounds, least=2)
     if [switches, target, price].count(None) != 2:
         raise ValueError("exactly one of switches, target and price must be given")
-    if target is not None:
-        real("target", target, least=0.0)
-    if price is not None:
-        real("price", price, least=0.0)
+    target = None if target is None else real("target", target, least=0.0)
+    price = None if price is None else real("price", price, least=0.0)
     if target is not None and simulator is None:
         raise ValueError(
             "target needs a simulator: no bound of the paper is below what acting at random "
@@ -148,6 +147,7 @@ def plan(
     budgets = ladder(sizes.episodes) if switches is None else [switches]
     options = [Option(candidate=c) for b in budgets for c in candidates_for(b, sizes)]
     if log is not None:
+        log = floats("log", log, ("n", sizes.horizon, sizes.dim))
         options = [
             replace(o, replayed=len(replay(o.candidate.schedule, log, ridge=ridge)))
             for o in options
@@ -168,6 +168,11 @@ def plan(
             raise ValueError(
                 f"simulator must return one outcome for each of {rounds} seeds; got {len(outcomes)}"
             )
+        if bad := [o for o in outcomes if not (0.0 <= o.regret < np.inf and o.switches >= 0)]:
+            raise ValueError(
+                f"simulator must return a finite regret of at least 0 and a number of switches; "
+                f"got {bad[0]}"
+            )
         done += 1
         progress(done, max(done, total))
         return outcomes
@@ -178,7 +183,7 @@ def plan(
         beta, source = sweep.chosen, "swept on the simulator"
     elif beta is None:
         beta, source = DEFAULT_BETA, "the default; no simulator to choose it with"
-    real("beta", beta, least=0.0)
+    beta = real("beta", beta, least=0.0)
     plays: list[Sequence[Outcome]] = []
     if simulator is not None:
         plays = [play(o.candidate.schedule, beta) for o in options]
@@ -229,15 +234,19 @@ def sweep_beta(
     for e in (chosen - 1, chosen + 1):
         if e not in tried:
             tried[e] = play(3.0**e)
-    at_chosen = _mean_regret(tried[chosen])
+
+    def loss(e: int) -> float:
+        regret, least = _mean_regret(tried[e]), _mean_regret(tried[chosen])
+        return regret / least if least else (1.0 if regret == 0.0 else np.inf)
+
     ordered = sorted(tried)
     return BetaSweep(
         betas=tuple(3.0**e for e in ordered),
         regret=tuple(_estimate(_regrets(tried[e]) / episodes, weights) for e in ordered),
         optimistic=tuple(_optimistic(tried[e]) for e in ordered),
         chosen=3.0**chosen,
-        loss_low=_mean_regret(tried[chosen - 1]) / at_chosen,
-        loss_high=_mean_regret(tried[chosen + 1]) / at_chosen,
+        loss_low=loss(chosen - 1),
+        loss_high=loss(chosen + 1),
     )
 
 
@@ -274,7 +283,9 @@ def _choose(
     if price is not None:
         costs = [_cost(option, sizes.episodes, price) for option in options]
         best = options[int(np.argmin(costs))]
-        basis = "simulated regret" if best.regret else "the regret bound (vacuous here)"
+        vacuous = best.candidate.bound is not None and best.candidate.bound.vacuous
+        basis = "the regret bound (vacuous here)" if vacuous else "the regret bound"
+        basis = "simulated regret" if best.regret else basis
         low, high = best.prices or (price, price)
         return best, (
             f"{basis} plus {price:g} for each switch is least, and stays least for prices from "
@@ -284,9 +295,10 @@ def _choose(
         reached = [o for o in options if o.regret and o.switches and o.regret.high <= target]
         if not reached:
             least = min(options, key=lambda o: o.regret.high if o.regret else np.inf)
+            reachable = math.ceil(1e4 * least.regret.high) / 1e4 if least.regret else np.nan
             raise ValueError(
-                f"target must be at least {least.regret.high if least.regret else np.nan:.4g}, the "
-                f"least that is reached for certain here (by {least.name}); got {target:g}"
+                f"target must be at least {reachable:g}, the least that is reached for certain "
+                f"here (by {least.name}); got {target:g}"
             )
         best = min(reached, key=lambda o: o.switches.mean if o.switches else np.inf)
         return best, f"it reaches the target with the fewest switches: {best.switches}."
@@ -369,10 +381,18 @@ def _option_dict(option: Option) -> dict[str, Any]:
         "switches": vars(option.switches) if option.switches else None,
         "optimistic": option.optimistic,
         "replayed_switches": option.replayed,
-        "cheapest_for_prices": option.prices
-        and [p if np.isfinite(p) else None for p in option.prices],
+        "cheapest_for_prices": option.prices and [_finite(p) for p in option.prices],
     }
 
 
 def _sweep_dict(sweep: BetaSweep) -> dict[str, Any]:
-    return vars(sweep) | {"regret": [vars(estimate) for estimate in sweep.regret]}
+    return vars(sweep) | {
+        "regret": [vars(estimate) for estimate in sweep.regret],
+        "loss_low": _finite(sweep.loss_low),
+        "loss_high": _finite(sweep.loss_high),
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if np.isfinite(value) else None
