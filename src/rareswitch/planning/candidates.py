@@ -51,7 +51,10 @@ class Candidate:
 def candidates_for(budget: int, sizes: Sizes) -> list[Candidate]:
     """Return the rules that make at most `budget` switches in K episodes, on every path."""
     K = sizes.episodes
-    budget = index(budget)
+    try:
+        budget = index(budget)
+    except TypeError:
+        raise TypeError(f"switches must be a whole number; got {budget!r}") from None
     if not 0 <= budget < K:
         raise ValueError(
             f"switches must be from 0 to {K - 1}: before the first of {K} episodes nothing has "
