@@ -255,6 +255,19 @@ def test_a_missing_library_is_named_with_what_to_install(mine, monkeypatch, comm
     assert f"needs {library}: pip install 'rareswitch[experiments]'" in result.stderr
 
 
+def test_a_cluster_has_its_own_workers_and_needs_its_own_library(mine, monkeypatch):
+    assert "--workers" in refused("run", mine, "--cluster", "local:2", "--workers", 2)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "distributed" else find(name, *rest),
+    )
+    result = call("run", mine, "--cluster", "local:2")
+    assert result.exit_code == 1
+    assert "needs distributed: pip install 'rareswitch[cluster]'" in result.stderr
+
+
 def test_a_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(here, mine, pools, monkeypatch):
     mine.write_text(toml(arms=ALL, rounds=12), encoding="utf-8")
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from cli.terminal import output_of_all, started, wait_until
-from experiments.miniature import EVERY, GROWTH, WORLD, Inline, toml
+from experiments.miniature import EVERY, GROWTH, RANDOM, WORLD, Inline, toml
 from rareswitch.experiments import reproduce
 from rareswitch.experiments.spec import parse_spec
 
@@ -82,9 +82,13 @@ def test_ctrl_c_says_what_is_kept_leaves_no_process_behind_and_can_be_resumed(he
     assert completed(here) == whole
 
 
-def test_workers_do_not_outlive_a_parent_that_was_killed(here):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_long_piece_ends_with_the_parent_however_that_ends(here, number, code):
+    long = toml(arms=EVERY + RANDOM, rounds=1, episodes=2_000_000)
+    (here / "my.toml").write_text(long, encoding="utf-8")
     with running(here, 2) as process:
         wait_until(lambda: pieces(here), process)
-        process.kill()
+        process.send_signal(number)
         output_of_all(process)
-    assert len(pieces(here)) < 16
+    assert process.returncode == code
+    assert len(pieces(here)) == 1

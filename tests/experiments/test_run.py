@@ -16,10 +16,15 @@ from rareswitch.experiments.run import (
     pieces_of,
     run_pieces,
 )
+from rareswitch.sim.anchors import mvp, ucb2_hoeffding
 
 ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
 LINEAR = '\n[world]\nkind = "random-linear"\nstates = 4\nactions = 3\nd = 3\nhorizon = 3\n'
 TABULAR = '\n[world]\nkind = "tabular"\nstates = 3\nactions = 2\nhorizon = 2\n'
+
+
+def without_horizon(sizes):
+    return {key: value for key, value in sizes.items() if key != "horizon"}
 
 
 def cuts(spec):
@@ -75,7 +80,7 @@ def test_the_key_of_a_piece_does_not_depend_on_names():
         (WORLD, GRID.replace("[4, 8]", "5") + 'initial_state = "uniform"'),
         (WORLD, RANDOM),
         (LINEAR, EVERY),
-        (TABULAR, EVERY),
+        (TABULAR, GROWTH.replace("[2, 8]", "2")),
         (ADVERSARY, GRID.replace("[4, 8]", "8")),
         (WORLD, EVERY + "perturbation = { sigma = 0.3, draws = 2 }"),
         (WORLD, EVERY.replace('every-episode"', 'budget", rule = "adaptive", switches = 6')),
@@ -104,18 +109,6 @@ def test_a_round_does_not_depend_on_its_companions(world, arms):
         assert set(alone) == set(together)
         for name, rows in alone.items():
             np.testing.assert_array_equal(rows[0], together[name][first], err_msg=name)
-
-
-def test_a_round_switches_when_it_would_alone_whatever_the_segments_of_its_companions():
-    arms = GROWTH.replace("[2, 8]", "2")
-    (piece,) = pieces_of(experiment(world=TABULAR, arms=arms, rounds=10, episodes=100))
-    together, _ = compute(piece)
-    for first in range(10):
-        alone, _ = compute(Piece(piece.arm, piece.episodes, piece.seed, first, first + 1))
-        for name in ("regret", "updated", "switched", "local_switches", "optimistic"):
-            np.testing.assert_array_equal(alone[name][0], together[name][first], err_msg=name)
-        growth = together["logdet_growth"][first]
-        np.testing.assert_allclose(alone["logdet_growth"][0], growth, rtol=1e-12)
 
 
 def test_rows_have_the_shapes_and_types_of_their_names():
@@ -184,6 +177,40 @@ def test_every_setting_of_an_arm_reaches_the_simulation(line, settings):
         np.testing.assert_array_equal(rows["regret"][round_], run.regret)
 
 
+@pytest.mark.parametrize(
+    ("rule", "build"),
+    [
+        ("adaptive", lambda **sizes: rs.AdaptiveBudget(switches=6, **without_horizon(sizes))),
+        ("total-growth", lambda **sizes: rs.TotalGrowth.for_budget(switches=6, **sizes)),
+        ("any-stage", lambda **sizes: rs.DeterminantGrowth.for_budget(switches=6, **sizes)),
+        ("uniform-grid", lambda **_: rs.UniformGrid(episodes=60, batches=7)),
+        ("geometric-grid", lambda **_: rs.EpisodeGrid.geometric(episodes=60, batches=7)),
+    ],
+)
+def test_a_budget_is_spent_by_the_rule_of_its_name_and_kept(rule, build):
+    text = EVERY.replace('every-episode"', f'budget", rule = "{rule}", switches = 6') + "ridge = 2"
+    rows, _ = compute(pieces_of(experiment(arms=text, rounds=2, episodes=60))[0])
+    assert rows["switched"].sum(axis=1).max() <= 6
+    for round_ in range(2):
+        seed = (0, round_)
+        world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+        schedule = build(dim=5, horizon=3, episodes=60, feature_norm=world.feature_norm, ridge=2.0)
+        run = rs.simulate(world, schedule, episodes=60, ridge=2.0, seed=seed)
+        np.testing.assert_array_equal(rows["regret"][round_], run.regret)
+
+
+@pytest.mark.parametrize(("kind", "play"), [("mvp", mvp), ("ucb2-hoeffding", ucb2_hoeffding)])
+def test_a_tabular_algorithm_plays_with_its_constant(kind, play):
+    text = EVERY.replace('every-episode"', f'{kind}", scale = 0.3') + "initial_state = 1"
+    rows, _ = compute(pieces_of(experiment(world=TABULAR, arms=text, rounds=2, episodes=60))[0])
+    for round_ in range(2):
+        seed = (0, round_)
+        world = rs.instances.tabular(states=3, actions=2, horizon=2, seed=seed)
+        run = play(world, episodes=60, scale=0.3, seed=seed, initial_state=1)
+        np.testing.assert_array_equal(rows["regret"][round_], run.regret)
+        assert rows["local_switches"][round_] == run.local_switches
+
+
 @pytest.mark.parametrize("reading", ["completed", "compact"])
 def test_every_round_corrupts_its_own_world_by_zeta(reading):
     world = WORLD + f'zeta = 0.4\ndelta = 0.2\nreading = "{reading}"\n'
@@ -227,9 +254,10 @@ def test_the_radius_is_zero_where_it_is_not_measured_and_nan_where_no_one_plans(
     ("line", "learning", "normalized"),
     [
         ("", {}, False),
-        ('ties = "lowest"', {"ties": "lowest"}, False),
+        ('ties = "lowest"\nbeta = 3', {"ties": "lowest", "beta": 3.0}, False),
         ("beta = 0", {"beta": 0.0}, False),
-        ("world = { normalized = true }\nridge = 5", {"ridge": 5.0}, True),
+        ("ridge = 5", {"ridge": 5.0}, False),
+        ("world = { normalized = true }", {}, True),
     ],
 )
 def test_an_adversary_piece_is_the_duel_itself(line, learning, normalized):

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-import rareswitch as rs
-from oracles import Asked, Starts, unit_rows
-from rareswitch.sim.rollout import first_due, logdet_growth, rollout
+from oracles import unit_rows
+from rareswitch.sim.rollout import logdet_growth, rollout
 
 
 def test_the_next_state_is_the_number_of_cdf_entries_at_most_the_noise():
@@ -43,22 +42,3 @@ def test_growth_is_that_of_the_gram_matrix(states, dim):
     expected = np.linalg.slogdet(gram + added)[1] - np.linalg.slogdet(gram)[1]
     found = logdet_growth(features @ whitener.mT, visits)
     np.testing.assert_allclose(found, expected, atol=1e-10)
-
-
-def growing(k):
-    return rs.Clock(episode=k, logdet=np.array([0.1 * k]), logdet_deployed=np.zeros(1))
-
-
-@pytest.mark.parametrize("eta", [1.01, 2.0, 5.0, 100.0])
-def test_a_persistent_rule_is_found_where_asking_every_time_finds_it(eta):
-    rule = rs.DeterminantGrowth(eta=eta)
-    asked = next((k for k in range(3, 30) if rule.due(growing(k))), 30)
-    assert first_due(rule, growing, 3, 30) == asked
-    assert first_due(Asked(rule), growing, 3, 30) == asked
-
-
-def test_a_rule_that_comes_and_goes_is_asked_before_every_episode():
-    assert first_due(Starts([7, 12]), growing, 3, 30) == 7
-    assert first_due(Starts([7, 12]), growing, 8, 12) == 12
-    assert first_due(Starts([]), growing, 3, 3) == 3
-    assert first_due(rs.UniformGrid(episodes=20, batches=4), growing, 7, 20) == 11

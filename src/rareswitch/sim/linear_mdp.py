@@ -32,8 +32,8 @@ class FiniteLinearMDP(FiniteMDP):
         states, _, dim = features.shape
         self.mu = floats("mu", mu, ("H", states, dim))
         self.theta = floats("theta", theta, (len(self.mu), dim))
-        transitions = np.einsum("sad,htd->hsat", features, self.mu)
-        rewards = np.einsum("sad,hd->hsa", features, self.theta)
+        transitions = features @ self.mu.mT[:, None]  # (H, S, A, S)
+        rewards = np.moveaxis(features @ self.theta.T, -1, 0).copy()  # (H, S, A)
         barred = ~np.asarray(feasible, bool) if feasible is not None else np.zeros(0)
         if barred.shape == features.shape[:2]:  # a pair that can never be played need not be valid
             transitions[:, barred] = np.eye(states)[0]

@@ -1,16 +1,12 @@
-"""Many episodes at once under frozen policies, and the first of them before which a switch is due.
+"""Many episodes at once under frozen policies, and how they make the determinants grow.
 
 Noise is indexed by (episode, stage), so episodes rolled out ahead of time and then dropped
 consume no randomness.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable
-
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints
-from rareswitch.core.schedule import Clock, Schedule
 
 
 def rollout(cdf: Floats, initial: Ints, noise: Floats) -> Ints:
@@ -33,19 +29,11 @@ def rollout(cdf: Floats, initial: Ints, noise: Floats) -> Ints:
 def logdet_growth(whitened: Floats, visits: Ints) -> Floats:
     """Return by how much log det Λ_h grows when features with Wφ = whitened are visited so often.
 
-    `whitened` (H, S, d), `visits` (H, S): log det(I + Σ_s n_s·Wφ_s(Wφ_s)ᵀ), by Sylvester's identity
-    in whichever of S and d is smaller.
+    `whitened` (..., H, S, d), `visits` (..., H, S): log det(I + Σ_s n_s·Wφ_s(Wφ_s)ᵀ), in whichever
+    of S and d is smaller (Sylvester's identity).
     """
     scaled = whitened * np.sqrt(visits)[..., None]
     states, dim = scaled.shape[-2:]
     product = scaled @ scaled.mT if states < dim else scaled.mT @ scaled
     growth: Floats = np.linalg.slogdet(np.eye(min(states, dim)) + product)[1]
     return growth
-
-
-def first_due(schedule: Schedule, clock_at: Callable[[int], Clock], start: int, stop: int) -> int:
-    """Return the first episode in start … stop−1 before which a switch is due, or stop."""
-    episodes = range(start, stop)
-    if getattr(schedule, "persistent", False):
-        return start + bisect_left(episodes, True, key=lambda k: schedule.due(clock_at(k)))
-    return next((k for k in episodes if schedule.due(clock_at(k))), stop)

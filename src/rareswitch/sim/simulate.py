@@ -20,7 +20,7 @@ from rareswitch.core.schedule import Clock, Schedule
 from rareswitch.core.streams import Seed, Stream, generator
 from rareswitch.core.tally import Tally
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.rollout import first_due, logdet_growth, rollout
+from rareswitch.sim.rollout import logdet_growth, rollout
 
 # Deployments after which the norms that a simulation watches are computed anew.
 RECOMPUTE_EVERY = 32
@@ -122,9 +122,9 @@ class Simulation:
         self.whitener = np.zeros_like(self.gram.whitener)
         self._directions = np.zeros_like(self.weights)
         self._local_switches = np.zeros(runs, np.int64)
-        self._updates: list[list[int]] = [[] for _ in range(runs)]
-        self._switches: list[list[int]] = [[] for _ in range(runs)]
-        self._plan_values: list[list[float]] = [[] for _ in range(runs)]
+        self._updates = np.zeros(runs, np.int64)
+        self._plan_values = np.full((runs, self.episodes), np.nan)  # where there was no update
+        self._switched = np.zeros((runs, self.episodes), bool)
         self._regret = np.zeros((runs, self.episodes))
         self._states = np.zeros((runs, self.episodes, horizon + 1), np.int32)
         self._actions = np.zeros((runs, self.episodes, horizon), np.int32)
@@ -170,13 +170,12 @@ class Simulation:
         self.whitener[live] = self.gram.whitener[live]
         actions = self._space.actions[choices]
         changes = (actions != self._policy_actions).sum(axis=(1, 2))
-        for r in live:
-            k = int(self.episode[r])
-            if k > 1 and changes[r]:
-                self._switches[r].append(k)
-                self._local_switches[r] += changes[r]
-            self._updates[r].append(k)
-            self._plan_values[r].append(float(self.values[r, 0, self._initial[r, k - 1]]))
+        k = self.episode[live]
+        changes = np.where(k > 1, changes[live], 0)  # the first policy replaces none
+        self._switched[live, k - 1] = changes > 0
+        self._local_switches[live] += changes
+        self._updates[live] += 1
+        self._plan_values[live, k - 1] = self.values[live, 0, self._initial[live, k - 1]]
         here = (*self._pairs, actions)
         self._policy_actions = actions
         self._policy_features = self._space.rows[choices]  # (R, H, S, d)
@@ -225,41 +224,47 @@ class Simulation:
         return rollout(cdf, self._initial[run, index], self._noise[run, index])
 
     def _search(self, left: Ints) -> tuple[Ints, Ints]:
-        """Look ahead, further and further, until every run's next switch is in sight."""
-        whitened = self._policy_features @ self.gram.whitener.mT
+        """Look ahead, further and further, until every run's next switch is in sight.
+
+        Returns how many episodes each run plays before it (R,), and the states (R, L, H+1).
+        """
         length = 2 * int(self._segments.max())
         while True:
             ahead = np.minimum(length, left)
             states = self._rollout(int(ahead.max()))
-            found = [
-                self._first_due(r, states[r, : ahead[r]], whitened[r]) for r in range(len(left))
-            ]
-            if all(
-                f is not None or a == rest for f, a, rest in zip(found, ahead, left, strict=True)
-            ):
-                taken = [a if f is None else f for f, a in zip(found, ahead, strict=True)]
-                return np.array(taken), states
+            wait = self._wait(states, ahead)
+            if ((wait < ahead) | (ahead == left)).all():
+                return np.minimum(wait + 1, ahead), states
             length *= 2
 
-    def _first_due(self, r: int, states: Ints, whitened: Floats) -> int | None:
-        """Return how many of run r's episodes come before its next switch (None: all of them)."""
-        visits = np.cumsum(states[:, :-1, None] == np.arange(whitened.shape[1]), axis=0)
-        deployed = self.gram.logdet[r].copy()
-        start = int(self.episode[r]) + 1  # the first episode before which the rule is asked
+    def _wait(self, states: Ints, ahead: Ints) -> Ints:
+        """Find the least m < ahead (R,) so that a switch is due after m+1 episodes, or ahead."""
+        every_state = np.arange(self._policy_actions.shape[2])
+        visits = np.cumsum(states[:, :, :-1, None] == every_state, axis=1, dtype=np.int32)
+        whitened = self._policy_features @ self.gram.whitener.mT
+        low, high = np.zeros_like(ahead), ahead.copy()
+        persistent = getattr(self.schedule, "persistent", False)
+        while (open_ := np.flatnonzero(low < high)).size:
+            # A rule that stays due is bisected; any other is asked before every episode.
+            m = (low[open_] + high[open_]) // 2 if persistent else low[open_]
+            growth = logdet_growth(whitened[open_], visits[open_, m])
+            due = np.array([self._due(r, *at) for r, *at in zip(open_, m, growth, strict=True)])
+            high[open_[due]] = m[due]
+            low[open_[~due]] = m[~due] + 1
+        return low
 
-        def clock_at(k: int) -> Clock:
-            logdet = deployed + logdet_growth(whitened, visits[k - start])
-            return Clock(
-                episode=k,
-                logdet=logdet,
-                logdet_deployed=deployed,
-                deployed=start - 1,
-                updates=len(self._updates[r]),
-                trace_deployed=self._trace_deployed[r].copy(),
-            )
-
-        k = first_due(self.schedule, clock_at, start, start + len(states))
-        return k - start + 1 if k < start + len(states) else None
+    def _due(self, r: np.int64, m: np.int64, growth: Floats) -> bool:
+        """Ask the schedule after run r has played m+1 episodes of the policy in force."""
+        deployed = int(self.episode[r])
+        clock = Clock(
+            episode=deployed + 1 + int(m),
+            logdet=self.gram.logdet[r] + growth,
+            logdet_deployed=self.gram.logdet[r].copy(),
+            deployed=deployed,
+            updates=int(self._updates[r]),
+            trace_deployed=self._trace_deployed[r].copy(),
+        )
+        return bool(self.schedule.due(clock))
 
     def _absorb(self, states: Ints, lengths: Ints, run: Ints, played: Ints) -> None:
         """Absorb the episodes one by one, or all visits of a state in one go: the fewer steps.
@@ -286,6 +291,7 @@ class Simulation:
 
     def _run(self, r: int) -> Run:
         played = int(self.episode[r]) - 1
+        updates = np.flatnonzero(~np.isnan(self._plan_values[r]))
         policy = None
         if self._updates[r]:
             policy = Policy(
@@ -295,15 +301,15 @@ class Simulation:
                 directions=None if self._ties is None else self._directions[r],
                 offsets=None if self._offsets is None else self._offsets[r],
                 clip=self.clip,
-                version=len(self._updates[r]),
+                version=int(self._updates[r]),
             )
         return Run(
             regret=self._regret[r, :played].copy(),
             states=self._states[r, :played].astype(np.int64),
             actions=self._actions[r, :played].astype(np.int64),
-            update_episodes=np.array(self._updates[r], np.int64),
-            switch_episodes=np.array(self._switches[r], np.int64),
-            plan_values=np.array(self._plan_values[r]),
+            update_episodes=updates + 1,
+            switch_episodes=np.flatnonzero(self._switched[r]) + 1,
+            plan_values=self._plan_values[r, updates],
             local_switches=int(self._local_switches[r]),
             policy=policy,
         )
