@@ -1,11 +1,10 @@
 """One round at the paper's size: ours, alone and stacked, against transcriptions of the algorithm.
 
 The transcriptions recompute everything from the raw history, so the cost of an episode grows with
-k. It is measured over the first episodes and extrapolated to K by its fitted growth a + b·k.
+k. It is measured over fewer episodes and extrapolated to K by that growth.
 """
 
 import importlib.util
-import time
 from pathlib import Path
 from typing import Any
 
@@ -35,35 +34,44 @@ def together(schedule: rs.Schedule, rounds: int, episodes: int = K) -> None:
         simulation.step()
 
 
-def extrapolated(episode_seconds: list[float], episodes: int) -> float:
-    """Return Σ_k (a + b·k) with the growth fitted to the measured episodes."""
-    k = np.arange(1, len(episode_seconds) + 1)
-    b, a = np.polyfit(k, episode_seconds, 1)
-    return float(a * episodes + max(b, 0.0) * episodes * (episodes + 1) / 2)
+def literal_round_seconds(episodes: int = 300) -> float:
+    """Extrapolate tests/literal.py, loops over pairs and over the history, to one round.
 
-
-def literal_episode_seconds(episodes: int) -> list[float]:
-    """Time the first episodes of tests/literal.py: loops over pairs and over the history."""
+    With one batch only the Gram matrices are recomputed before every episode; a second batch adds
+    one update, over half of the history. That gives the three constants: an update's loop over
+    pairs, and what one logged step costs in a Gram matrix and in a target.
+    """
     literal = load(ROOT / "tests" / "literal.py")
     world = rs.instances.hard_to_learn(seed=0)
     noise = np.random.default_rng(0).random((episodes, H))
-    ends = []
-    for count in range(1, episodes + 1):
-        began = time.process_time()
-        literal.play(world, episodes=count, noise=noise, beta=1.0, batches=count)
-        ends.append(time.process_time() - began)
-    return list(np.diff(ends, prepend=0.0))
+
+    def seconds(count: int, batches: int) -> float:
+        arguments = {"episodes": count, "noise": noise, "beta": 1.0, "batches": batches}
+        return cpu_time(lambda: literal.play(world, **arguments)).least
+
+    pairs = seconds(1, 1)
+    without, with_one = seconds(episodes, 1), seconds(episodes, 2)
+    gram_step = (without - pairs) / (H * episodes**2 / 2)
+    target_step = max(0.0, (with_one - without - pairs) / (H * episodes / 2))
+    return pairs * K + (gram_step + target_step) * H * K**2 / 2
 
 
-def one_page_seconds(episodes: int) -> float:
-    """Time examples/one_page.py with an update in (almost) every episode."""
+def one_page_round_seconds() -> float:
+    """Extrapolate examples/one_page.py, with an update in (almost) every episode, to one round."""
     page = load(ROOT / "examples" / "one_page.py")
     rng = np.random.default_rng(0)
     world = page.hard_instance(13, H, 0.35, rng.choice([-1, 1], (H, 11)))
-    noise = rng.random((episodes, H))
-    began = time.process_time()
-    page.rare_switch(*world, K=episodes, eta=1.0 + 1e-9, noise=noise)
-    return time.process_time() - began
+    noise = rng.random((K, H))
+    counts = np.array([200, 800])
+    seconds = [
+        cpu_time(
+            lambda count=count: page.rare_switch(*world, K=count, eta=1 + 1e-9, noise=noise),
+            repeats=2,
+        ).least
+        for count in counts
+    ]
+    linear, square = np.linalg.solve(np.column_stack([counts, counts**2]), seconds)
+    return float(linear * K + square * K**2)
 
 
 def run() -> dict[str, Any]:
@@ -73,10 +81,7 @@ def run() -> dict[str, Any]:
     rare_alone = cpu_time(lambda: together(rare, 1))
     rare_stacked = cpu_time(lambda: together(rare, 25)).median / 25
     million = cpu_time(lambda: together(rare, 1, 10**6), repeats=1)
-    literal = extrapolated(literal_episode_seconds(8), K)
-    page = {count: one_page_seconds(count) for count in (100, 200, 400)}
-    growth = np.polyfit(list(page), list(page.values()), 2)
-    page_round = float(np.polyval(growth, K))
+    literal, page_round = literal_round_seconds(), one_page_round_seconds()
     return {
         "LSVI-UCB, one round alone": f"{alone}",
         "LSVI-UCB, a round of 25 stacked": f"{stacked:.3f} s",

@@ -6,7 +6,7 @@ from measure import cpu_time, exponent
 
 import rareswitch as rs
 
-BASE = {"states": 10, "actions": 100, "d": 16, "horizon": 6}
+BASE = {"states": 20, "actions": 200, "d": 16, "horizon": 6}
 
 
 def episode_cost(episodes: int = 200, **sizes: int) -> float:
@@ -19,10 +19,10 @@ def episode_cost(episodes: int = 200, **sizes: int) -> float:
 def run() -> dict[str, Any]:
     rows = {}
     sweeps = {
-        "d": ([16, 32, 64, 128], "1 to 2: O(N·d) for the rows, O(d²) for W"),
-        "horizon": ([4, 8, 16, 32], "1"),
-        "actions": ([200, 800, 3200], "1, below it while calls dominate"),
-        "states": ([10, 40, 160], "1, below it while calls dominate"),
+        "d": ([16, 32, 64], "at most 1: N·d beside N"),
+        "horizon": ([4, 16, 64], "1"),
+        "actions": ([200, 800, 3200], "1"),
+        "states": ([20, 80, 320], "1"),
     }
     for name, (sizes, expected) in sweeps.items():
         costs = [episode_cost(**{name: size}) for size in sizes]

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sysconfig
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -49,9 +49,11 @@ def started(*arguments, cwd):
     signal.signal(signal.SIGINT, before)
     try:
         yield process
-    finally:
-        if process.poll() is None:
+    except BaseException:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
         process.communicate()
 
 
