@@ -93,3 +93,24 @@ def test_objects_are_neither_written_nor_read(tmp_path):
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_archive(tmp_path / "absent.npz")
+
+
+def test_whatever_byte_is_damaged_the_error_names_the_file(tmp_path):
+    path = tmp_path / "a.npz"
+    arrays = {"x": np.arange(40.0), "y": np.ones((2, 3), bool)}
+    save_archive(path, arrays)
+    whole = path.read_bytes()
+
+    def refused(data):
+        path.write_bytes(data)
+        try:
+            load_archive(path)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    flipped = [whole[:k] + bytes([whole[k] ^ 0x5A]) + whole[k + 1 :] for k in range(len(whole))]
+    told = [message for message in map(refused, flipped) if message is not None]
+    assert len(told) > len(whole) / 2  # some bytes, such as a date, mean nothing
+    assert all(message.startswith(f"{path} is not a readable result file") for message in told)
+    assert refused(whole[: len(whole) // 2]).startswith(str(path))

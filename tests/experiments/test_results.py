@@ -230,9 +230,9 @@ def test_numbers_of_another_shape_are_refused(saved):
     path = folder / "runs.npz"
     arrays = load_archive(path)
     save_archive(path, arrays | {"regret": arrays["regret"][:, :2]})
-    with pytest.raises(ValueError, match=r"regret must have shape \(6, 3, 24\); got \(6, 2, 24\)"):
+    with pytest.raises(ValueError, match=r"'regret': \(6, 3, 24\).*got .*'regret': \(6, 2, 24\)"):
         load_runs(folder)
-    del arrays["regret"]
-    save_archive(path, arrays)
-    with pytest.raises(ValueError, match="regret must have shape"):
-        load_runs(folder)
+    for name in arrays:
+        save_archive(path, {key: array for key, array in arrays.items() if key != name})
+        with pytest.raises(ValueError, match=r"runs\.npz: must hold arrays of the shapes"):
+            load_runs(folder)

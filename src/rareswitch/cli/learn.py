@@ -174,6 +174,12 @@ def check_writable(out: Path, settings: dict[str, Any]) -> None:
     """Refuse to replace anything but an earlier result of the very same settings."""
     if not out.parent.is_dir():
         raise click.UsageError(f"--out must lie in a folder that exists; {out.parent} does not")
+    trial = out.with_name(f".{out.name}.trial")
+    try:
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise click.UsageError(f"--out {out} cannot be written ({error.strerror})") from None
     if out.exists() and saved_settings(out) != settings:
         raise click.UsageError(
             f"--out {out} exists and holds something else than a result of these settings; "

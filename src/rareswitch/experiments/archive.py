@@ -6,6 +6,7 @@ results are equal files.
 
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
+
+# What the readers of .zip and .npy raise on bytes that are not theirs.
+DAMAGE = (
+    OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, NotImplementedError,
+    RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -37,11 +44,11 @@ def save_archive(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
 def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an .npz file; a damaged file is an error that names it."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+    except FileNotFoundError:
+        raise
+    except DAMAGE as error:
         raise ValueError(
             f"{path} is not a readable result file ({error}); move it away to compute it anew"
         ) from None

@@ -5,7 +5,13 @@ from typing import Any
 from rareswitch import theory
 from rareswitch.core.arguments import Ints
 from rareswitch.experiments.results import Runs
-from rareswitch.experiments.spec import Adversary, Arm, DeterminantGrowthSpec, UniformGridSpec
+from rareswitch.experiments.spec import (
+    Adversary,
+    Arm,
+    BudgetSpec,
+    DeterminantGrowthSpec,
+    UniformGridSpec,
+)
 
 
 def switch_bounds(runs: Runs, arm: Arm, eta: float, episodes: Ints) -> list[float]:
@@ -18,6 +24,8 @@ def switch_limit(runs: Runs, arm: Arm) -> float:
     """Return the most switches that the arm can make in all episodes."""
     if isinstance(arm.schedule, UniformGridSpec):
         return arm.schedule.batches - 1
+    if isinstance(arm.schedule, BudgetSpec):
+        return arm.schedule.switches
     if isinstance(arm.schedule, DeterminantGrowthSpec):
         return theory.switch_bound(eta=arm.schedule.eta, **_sizes(runs, arm))
     return runs.experiment.episodes - 1

@@ -192,9 +192,9 @@ def load_runs(folder: Path) -> Runs:
     try:
         manifest = json.loads(path.read_text())
         experiment = Experiment.model_validate(manifest["spec"])
-        seconds = list(manifest["timings"]["cpu_seconds"].values())
+        seconds = [manifest["timings"]["cpu_seconds"][arm.name] for arm in experiment.arms]
         digest = manifest["digest"]
-    except FileNotFoundError:
+    except OSError:
         raise ValueError(f"{folder} holds no results: it has no manifest.json") from None
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not the manifest of an experiment ({error})") from None
@@ -204,10 +204,19 @@ def load_runs(folder: Path) -> Runs:
         arrays = load_archive(folder / "runs.npz")
     except FileNotFoundError:
         raise ValueError(f"{folder} holds no results: it has no runs.npz") from None
-    shape = (len(experiment.arms), experiment.rounds, experiment.episodes)
-    if (found := arrays.get("regret", np.zeros(0)).shape) != shape:
-        raise ValueError(f"{folder / 'runs.npz'}: regret must have shape {shape}; got {found}")
-    growth = {arm.name: arrays.pop(f"logdet_growth/{arm.name}") for arm in experiment.arms}
+    arms, rounds, episodes = len(experiment.arms), experiment.rounds, experiment.episodes
+    shapes: dict[str, tuple[int, ...]]
+    shapes = dict.fromkeys(("regret", "updated", "switched"), (arms, rounds, episodes))
+    shapes |= dict.fromkeys(("local_switches", "optimistic", "radius"), (arms, rounds))
+    growth = {
+        arm.name: arrays.pop(f"logdet_growth/{arm.name}", np.zeros(0)) for arm in experiment.arms
+    }
+    found = {name: array.shape for name, array in arrays.items()}
+    if found != shapes or any(len(values) != rounds for values in growth.values()):
+        raise ValueError(
+            f"{folder / 'runs.npz'}: must hold arrays of the shapes {shapes} and a growth for "
+            f"each round; got {found}"
+        )
     return Runs(
         experiment=experiment, **arrays, logdet_growth=growth, cpu_seconds=np.array(seconds)
     )

@@ -217,7 +217,12 @@ class Store:
 
     def cpu_seconds(self, piece: Piece) -> float:
         record = self._path(piece).with_suffix(".json")
-        return float(json.loads(record.read_text())["cpu_seconds"]) if record.exists() else 0.0
+        if not record.exists():
+            return 0.0
+        try:
+            return float(json.loads(record.read_text())["cpu_seconds"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{record} is not the record of a piece ({error})") from None
 
     def _path(self, piece: Piece) -> Path:
         return self.folder / f"{piece.key}.npz"

@@ -20,6 +20,7 @@ from rareswitch import (
     DeterminantGrowth,
     EpisodeGrid,
     EveryEpisode,
+    FiniteLinearMDP,
     FiniteMDP,
     Perturbation,
     Schedule,
@@ -49,7 +50,7 @@ Figure = Literal[
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def canonical(self) -> str:
         """Return the spec as JSON, every default filled in, keys in order."""
@@ -226,7 +227,7 @@ class Arm(_Model):
 class Experiment(_Model):
     """A named set of arms, compared round by round on the same worlds with the same noise."""
 
-    name: Identifier
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     title: str
     about: str = ""
     figure: Figure = "regret"
@@ -237,6 +238,8 @@ class Experiment(_Model):
 
     @model_validator(mode="after")
     def _buildable(self) -> "Experiment":
+        if self.name == "pieces":
+            raise ValueError("name must not be 'pieces', the folder of finished pieces")
         names = [arm.name for arm in self.arms]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"arms must have different names; {', '.join(twice)} comes twice")
@@ -250,6 +253,9 @@ class Experiment(_Model):
                     raise ValueError(f"schedule kind {arm.schedule.kind} needs a tabular world")
                 if isinstance(arm.initial_state, int) and not 0 <= arm.initial_state < states:
                     raise ValueError(f"initial_state must be from 0 to {states - 1}")
+                if arm.measure_radius and not isinstance(world, FiniteLinearMDP):
+                    raise ValueError("measure_radius needs a linear world; here zeta is above 0")
+                self._check_drawable(arm)
                 if isinstance(arm.world, Adversary):
                     need = arm.world.states * arm.world.horizon
                     if not isinstance(arm.schedule, UniformGridSpec):
@@ -259,6 +265,19 @@ class Experiment(_Model):
             except (TypeError, ValueError) as error:
                 raise ValueError(f"arm {arm.name!r}: {error}") from None
         return self
+
+    def _check_drawable(self, arm: Arm) -> None:
+        """Some figures have a place for some arms only."""
+        allowed: dict[str, tuple[type[Any], ...]] = {
+            "bounds": (UniformGridSpec, DeterminantGrowthSpec),
+            "lower-bound": (UniformGridSpec,),
+            "budget": (BudgetSpec,),
+            "beta": (EveryEpisodeSpec, UniformGridSpec, DeterminantGrowthSpec),
+        }
+        if not isinstance(arm.schedule, allowed.get(self.figure, (object,))):
+            raise ValueError(f"figure {self.figure!r} has no place for kind {arm.schedule.kind!r}")
+        if self.figure == "lower-bound" and not isinstance(arm.world, Adversary):
+            raise ValueError("figure 'lower-bound' needs worlds of kind 'adversary'")
 
     def scaled(self, **changes: int | None) -> "Experiment":
         """Return the experiment with another number of rounds, episodes or another seed."""
@@ -270,8 +289,8 @@ def load_spec(path: Path) -> Experiment:
     """Return the experiment of a TOML file; every error names the file and the key."""
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from None
     return parse_spec(text, source=str(path))
 
 
@@ -285,15 +304,17 @@ def parse_spec(
         raise ValueError(f"{source}: is not TOML ({error})") from None
     raw |= {key: value for key, value in (overrides or {}).items() if value is not None}
     try:
-        return Experiment.model_validate(_expanded(raw))
+        expanded = json.dumps(_expanded(raw))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source}: {error}") from None
+    try:
+        return Experiment.model_validate_json(expanded, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the experiment"
         given = "" if first["type"] in ("missing", "value_error") else f"; got {first['input']!r}"
         message = first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{source}: {key}: {message}{given}") from None
-    except (TypeError, AttributeError, KeyError, IndexError) as error:
-        raise ValueError(f"{source}: arms: {error}") from None
 
 
 def paper_specs() -> dict[str, str]:
@@ -304,11 +325,14 @@ def paper_specs() -> dict[str, str]:
 
 def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
     """Give every arm the experiment's world and defaults, and spell out its lists."""
-    shared = {key: raw.pop(key) for key in ("world", "defaults") if key in raw}
+    shared = {key: _table(key, raw.pop(key, {})) for key in ("world", "defaults")}
     arms: list[dict[str, Any]] = []
-    for arm in raw.get("arms", ()):
-        merged = {**shared.get("defaults", {}), **arm}
-        merged["world"] = {**shared.get("world", {}), **arm.get("world", {})}
+    if not isinstance(raw.get("arms", []), list):
+        raise TypeError(f"arms: must be a list of tables; got {raw['arms']!r}")
+    for arm in raw.get("arms", []):
+        merged = {**shared["defaults"], **_table("arms", arm)}
+        merged["world"] = {**shared["world"], **_table("arms.world", arm.get("world", {}))}
+        _table("arms.schedule", merged.get("schedule", {}))
         arms.extend(_one_for_each_value(merged))
     return {**raw, "arms": arms}
 
@@ -322,12 +346,24 @@ def _one_for_each_value(arm: dict[str, Any]) -> Iterator[dict[str, Any]]:
     }
     flat |= {("", key): value for key, value in arm.items() if key not in ("schedule", "world")}
     lists = {place: value for place, value in flat.items() if isinstance(value, list)}
+    if empty := [key for (_, key), value in lists.items() if not value]:
+        raise ValueError(f"arms: {empty[0]} must list at least one value; got none")
     for values in product(*lists.values()):
         chosen = flat | dict(zip(lists, values, strict=True))
         one: dict[str, Any] = {"schedule": {}, "world": {}}
         for (section, key), value in chosen.items():
             (one[section] if section else one)[key] = value
         words = {key: value for (_, key), value in chosen.items()}
-        one["name"] = str(one.get("name", "")).format(**words)
-        one["label"] = str(one.get("label", one["name"])).format(**words)
+        try:
+            one["name"] = str(one.get("name", "")).format(**words)
+            one["label"] = str(one.get("label", one["name"])).format(**words)
+        except (KeyError, ValueError, IndexError) as error:
+            given = one.get("name")
+            raise ValueError(f"arms: name {given!r} cannot be filled in ({error!r})") from None
         yield one
+
+
+def _table(key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{key}: must be a table; got {value!r}")
+    return value
