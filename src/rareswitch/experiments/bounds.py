@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rareswitch import theory
+from rareswitch.core import theory
 from rareswitch.core.arguments import Ints
 from rareswitch.experiments.results import Runs
 from rareswitch.experiments.spec import (

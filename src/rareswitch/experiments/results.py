@@ -12,12 +12,12 @@ import json
 import platform
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-import rareswitch
 from rareswitch.core.arguments import Bools, Floats, Ints
 from rareswitch.core.streams import Stream, generator
 from rareswitch.experiments import stats
@@ -226,7 +226,7 @@ def versions() -> dict[str, str]:
     """Return what the numbers were computed with."""
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {
-        "rareswitch": rareswitch.__version__,
+        "rareswitch": metadata.version("rareswitch"),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "blas": f"{blas['name']} {blas['version']}",

@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch import Learner, Run, Simulation, play_adversary, simulate_random
+from rareswitch.core.learner import Learner
 from rareswitch.experiments.archive import load_archive, save_archive, write_bytes
 from rareswitch.experiments.spec import (
     Adversary,
@@ -37,9 +37,11 @@ from rareswitch.experiments.spec import (
     RandomPolicySpec,
     UniformGridSpec,
 )
+from rareswitch.sim.adversary import play_adversary
 from rareswitch.sim.anchors import mvp, ucb2_hoeffding
 from rareswitch.sim.concentration import empirical_radius
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
+from rareswitch.sim.simulate import Run, Simulation, simulate_random
 
 # Rounds stepped together. Part of no key: a round's numbers do not depend on its companions.
 ROUNDS_PER_PIECE = 10

@@ -15,20 +15,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rareswitch import (
-    AdaptiveBudget,
-    DeterminantGrowth,
-    EpisodeGrid,
-    EveryEpisode,
-    FiniteLinearMDP,
-    FiniteMDP,
-    Perturbation,
-    Schedule,
-    TotalGrowth,
-    UniformGrid,
-    instances,
-)
+from rareswitch.core.budget import AdaptiveBudget, TotalGrowth
+from rareswitch.core.grids import EpisodeGrid
+from rareswitch.core.optimism import Perturbation
+from rareswitch.core.schedule import DeterminantGrowth, EveryEpisode, Schedule, UniformGrid
 from rareswitch.core.streams import Seed
+from rareswitch.sim import instances
+from rareswitch.sim.linear_mdp import FiniteLinearMDP
+from rareswitch.sim.mdp import FiniteMDP
 
 PAPER = (
     "figure1", "figure2", "figure3", "lower-bound", "pareto", "switches", "beta", "readings",
