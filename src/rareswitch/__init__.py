@@ -15,6 +15,7 @@ from rareswitch.core.schedule import (
     Schedule,
     UniformGrid,
 )
+from rareswitch.log_folder import open_partition, save_partition
 from rareswitch.planning.plan import plan
 from rareswitch.planning.simulator import Outcome, world_simulator
 from rareswitch.sim import instances
@@ -50,8 +51,10 @@ __all__ = [
     "UniformGrid",
     "fit_log",
     "instances",
+    "open_partition",
     "plan",
     "play_adversary",
+    "save_partition",
     "simulate",
     "simulate_random",
     "theory",

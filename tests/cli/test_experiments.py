@@ -128,9 +128,9 @@ def test_a_bad_spec_is_refused_with_file_and_key_before_anything_is_written(here
 
 
 def test_a_spec_that_cannot_be_read_is_named(here):
-    assert "absent.toml cannot be read" in refused("run", "absent.toml")
+    assert "absent.toml: cannot be read" in refused("run", "absent.toml")
     (here / "picture.toml").write_bytes(b"\xff\xd8")
-    assert "picture.toml cannot be read" in refused("run", "picture.toml")
+    assert "picture.toml: cannot be read" in refused("run", "picture.toml")
     assert "cannot be read" in refused("run", here)
 
 

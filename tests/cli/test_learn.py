@@ -17,6 +17,7 @@ SUMMARY = {
     "switches",
     "local_switches",
     "switch_bound",
+    "switch_bound_vacuous",
     "policy_digest",
     "violations",
 }

@@ -65,8 +65,8 @@ def test_partitions_give_the_policy_of_one_learner(pieces, beta, ridge, clip):
 
 def test_a_partition_on_disk_is_mapped_and_gives_the_same_policy(tmp_path):
     episodes = ragged_episodes(30, seed=1)
-    rs.LogPartition.from_episodes(episodes, horizon=H).save(tmp_path / "part")
-    opened = rs.LogPartition.open(tmp_path / "part")
+    rs.save_partition(rs.LogPartition.from_episodes(episodes, horizon=H), tmp_path / "part")
+    opened = rs.open_partition(tmp_path / "part")
     assert isinstance(opened.stages[0].next_features, np.memmap)
     found = rs.fit_log(rs.LocalPartitions([opened]), beta=0.5)
     assert_same(found, learner_policy(episodes, beta=0.5, ridge=1.0))
@@ -125,4 +125,10 @@ def test_bad_logs_are_named(make, message):
 
 def test_a_folder_without_a_partition_is_named(tmp_path):
     with pytest.raises(ValueError, match="has no stage-0"):
-        rs.LogPartition.open(tmp_path)
+        rs.open_partition(tmp_path)
+
+
+def test_a_partition_is_written_to_a_new_folder_only(tmp_path):
+    partition = rs.LogPartition.from_episodes(ragged_episodes(2), horizon=H)
+    with pytest.raises(ValueError, match="folder must not exist yet"):
+        rs.save_partition(partition, tmp_path)

@@ -182,3 +182,27 @@ def test_plot_draws_the_same_figure_from_the_folder_alone(tmp_path, monkeypatch)
     monkeypatch.setattr(run, "compute", refuse)
     reproduce.plot(folder)
     assert {kind: (folder / f"figure.{kind}").read_bytes() for kind in figures.FORMATS} == before
+
+
+@pytest.mark.parametrize("kind", ["regret", "switches", "pareto"])
+def test_no_arm_is_left_out_of_a_figure(kind, tmp_path):
+    world = "\n[world]\nkind = 'tabular'\nstates = 2\nactions = 2\nhorizon = 2\n"
+    arms = """
+[[arms]]
+name = "mvp"
+schedule = { kind = "mvp" }
+[[arms]]
+name = "adaptive"
+schedule = { kind = "budget", rule = "adaptive", switches = 5 }
+[[arms]]
+name = "batch-4"
+schedule = { kind = "uniform-grid", batches = 4 }
+"""
+    runs = computed(experiment(world=world, arms=arms, figure=kind), tmp_path)
+    figure = figures.draw(runs)
+    lines = [line for axis in figure.axes for line in axis.get_lines()]
+    drawn = {line.get_label() for line in lines} | {
+        text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()
+    }
+    wanted = {"mvp", "adaptive", "batch-4"} if kind != "pareto" else {"other rules"}
+    assert wanted <= drawn

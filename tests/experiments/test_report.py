@@ -134,7 +134,8 @@ def test_reading_rows_are_paired_with_the_default_of_their_family(paper):
     runs = paper[1]["readings"]
     rows = {row["label"]: row for row in report.reading_rows(runs)}
     assert len(rows) == len(runs.experiment.arms)
-    default, padded = runs.index("batch-50-completed"), runs.index("batch-50-padded")
+    names = [arm.name for arm in runs.experiment.arms]
+    default, padded = names.index("batch-50-completed"), names.index("batch-50-padded")
     assert rows["Batch B=50, completed"]["difference"] is None
     assert rows["Batch B=50, padded"]["difference"][0] == pytest.approx(
         runs.final[padded].mean() - runs.final[default].mean()

@@ -276,7 +276,10 @@ def test_an_adversary_piece_is_the_duel_itself(line, learning, normalized):
     )
     np.testing.assert_array_equal(arrays["regret"][0], duel.regret)
     assert tuple(np.flatnonzero(arrays["updated"][0]) + 1) == grid.starts
-    assert arrays["switched"][0].sum() == 7
+    changes = (duel.policies[1:] != duel.policies[:-1]).sum(axis=(1, 2))
+    switched = tuple(np.flatnonzero(arrays["switched"][0]) + 1)
+    assert switched == tuple(np.array(grid.starts[1:])[changes > 0])
+    assert arrays["local_switches"][0] == changes.sum()
 
 
 def test_one_worker_two_workers_and_this_process_give_the_same_bytes(tmp_path):

@@ -250,15 +250,6 @@ def test_the_setting_of_an_arm_leaves_out_its_name_and_label_and_nothing_else():
         assert (other.setting() == arm.setting()) == (path in [("name",), ("label",)]), path
 
 
-def test_scaled_changes_only_what_is_given():
-    spec = experiment()
-    assert spec.scaled() == spec
-    assert spec.scaled(rounds=None, seed=4) == experiment(seed=4)
-    assert spec.scaled(rounds=5, episodes=50) == experiment(rounds=5, episodes=50)
-    with pytest.raises(ValueError, match="batches"):
-        spec.scaled(episodes=5)
-
-
 def test_overrides_replace_top_level_keys():
     spec = parse_spec(toml(), source="x", overrides={"rounds": 9, "episodes": None, "seed": 2})
     assert spec == experiment(rounds=9, seed=2)

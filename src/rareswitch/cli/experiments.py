@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,9 +63,9 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments, draw the figures, check the claims, write report.html.
 
-    NAMES are some of: figure1 figure2 figure3 lower-bound pareto switches beta readings bounds; by
-    default all. Finished pieces are kept: after Ctrl-C, or worse, the same command goes on where it
-    was. Results do not depend on the number of workers.
+    NAMES are some of: figure1 figure2 figure3 lower-bound pareto switches beta readings bounds
+    budget optimism tabular; by default all. Finished pieces are kept: after Ctrl-C, or worse, the
+    same command goes on where it was. Results do not depend on the number of workers.
 
     \b
     Examples:
@@ -133,14 +133,11 @@ def run(
     """
     require_extra()
     from rareswitch.experiments.reproduce import run as run_all
-    from rareswitch.experiments.spec import parse_spec
+    from rareswitch.experiments.spec import load_spec
 
     try:
-        text = spec.read_text(encoding="utf-8")
         overrides = {"rounds": rounds, "episodes": episodes, "seed": seed}
-        specs = [parse_spec(text, source=str(spec), overrides=overrides)]
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"SPEC {spec} cannot be read: {error}") from None
+        specs = [load_spec(spec, overrides)]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -199,7 +196,7 @@ def pool_of(workers: int | None, cluster: str | None) -> AbstractContextManager[
     if workers is not None:
         raise click.UsageError("--workers is for this machine; a --cluster has its own")
     require_extra("cluster")
-    from rareswitch.experiments.cluster import cluster_pool
+    from rareswitch.cluster import cluster_pool
 
     return cluster_pool(cluster, lambda line: click.echo(line, err=True))
 
@@ -217,6 +214,13 @@ def execute(
 
     pieces = {piece.key for spec in specs for piece in pieces_of(spec)}
     done_so_far = 0
+
+    def kept() -> str:
+        return (
+            f"{done_so_far} of {len(pieces)} pieces are kept in {out}; the same command goes on "
+            "from there"
+        )
+
     try:
         with (
             pool as executor,
@@ -232,12 +236,10 @@ def execute(
             return work(executor, show)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    except (BrokenExecutor, OSError) as error:
+        raise click.ClickException(f"{error or 'a worker died'}; {kept()}") from error
     except KeyboardInterrupt:
-        click.echo(
-            f"interrupted: {done_so_far} of {len(pieces)} pieces are kept in {out}; the same "
-            "command goes on from there",
-            err=True,
-        )
+        click.echo(f"interrupted: {kept()}", err=True)
         raise SystemExit(130) from None
 
 

@@ -89,6 +89,8 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     summary = summarise(world, run, settings)
+    if len(run.regret) < episodes and out.exists():
+        raise click.ClickException(f"interrupted: {out} is kept, the result of an earlier run")
     save(out, run, summary, settings)
     if as_json:
         click.echo(json.dumps({**summary, "settings": settings, "result": str(out)}, indent=2))
@@ -132,6 +134,7 @@ def summarise(world: FiniteMDP, run: Run, settings: dict[str, Any]) -> dict[str,
         "switches": run.switches,
         "local_switches": run.local_switches,
         "switch_bound": None,
+        "switch_bound_vacuous": None,
         "policy_digest": run.policy.digest if run.policy else None,
         "violations": list(getattr(world, "violations", ())),
     }
@@ -144,6 +147,8 @@ def summarise(world: FiniteMDP, run: Run, settings: dict[str, Any]) -> dict[str,
         summary["switch_bound"] = theory.switch_bound(
             eta=schedule.eta, **world.sizes(episodes=settings["episodes"], ridge=settings["ridge"])
         )
+    if summary["switch_bound"] is not None:
+        summary["switch_bound_vacuous"] = summary["switch_bound"] >= settings["episodes"] - 1
     return summary
 
 
@@ -155,7 +160,7 @@ def show(summary: dict[str, Any], out: Path) -> None:
     click.echo(f"updates         {summary['updates']} (with the first, on no data)")
     click.echo(f"switches        {summary['switches']} ({summary['local_switches']} local)")
     if (bound := summary["switch_bound"]) is not None:
-        vacuous = "; vacuous: not below K−1" if bound >= summary["episodes"] - 1 else ""
+        vacuous = "; vacuous: not below K−1" if summary["switch_bound_vacuous"] else ""
         click.echo(f"switch bound    {bound:.1f}{vacuous}")
     for violation in summary["violations"]:
         click.echo(f"note            {violation}; bounds use it")

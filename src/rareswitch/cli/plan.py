@@ -75,6 +75,8 @@ def plan(
     from rareswitch.cli.progress import progress
     from rareswitch.planning.plan import plan as make_plan
 
+    if out is not None:
+        prepare(out)
     try:
         play = load_simulator(simulator, settings, episodes, ridge)
         if settings["instance"]:
@@ -155,15 +157,23 @@ def load_features(path: Path) -> Any:
     return features
 
 
+def prepare(out: Path) -> None:
+    """Find out before any simulation whether the plan can be written and drawn."""
+    from rareswitch.cli.experiments import require_extra
+
+    require_extra()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--out {out} cannot be made ({error.strerror})") from None
+
+
 def save(made: Plan, out: Path) -> None:
     """Write plan.json and, where something was simulated, the picture."""
-    from rareswitch.cli.experiments import require_extra
     from rareswitch.experiments.archive import write_bytes
 
-    out.mkdir(parents=True, exist_ok=True)
     write_bytes(out / "plan.json", json.dumps(made.to_dict(), indent=2).encode())
     if made.recommended.regret is not None:
-        require_extra()
         from rareswitch.experiments.figures import save_figure
         from rareswitch.planning.picture import draw_plan
 

@@ -128,7 +128,7 @@ class _NextStates:
             self._sums.array[position] += feature
 
     def value_sums(self, q_values: Callable[[Floats], Floats]) -> Floats:
-        return value_sums(self._sums.array, self._lengths.array, self._rows.array, q_values)
+        return state_values(self._lengths.array, self._rows.array, q_values) @ self._sums.array
 
     def to_arrays(self) -> Arrays:
         return {
@@ -138,17 +138,14 @@ class _NextStates:
         }
 
 
-def value_sums(
-    sums: Floats, lengths: Ints, rows: Floats, q_values: Callable[[Floats], Floats]
-) -> Floats:
-    """Return Σ_j F_j·max Q(s_j) of sums (J, d) and the rows (M, d) of the states, end to end."""
+def state_values(lengths: Ints, rows: Floats, q_values: Callable[[Floats], Floats]) -> Floats:
+    """Return max_a Q of states whose rows (M, d) stand end to end, by lengths (J,), in blocks."""
     if not len(lengths):
-        return np.zeros(sums.shape[1])
+        return np.zeros(0)
     values = np.empty(len(rows))
     for start in range(0, len(rows), BLOCK_ROWS):
         values[start : start + BLOCK_ROWS] = q_values(rows[start : start + BLOCK_ROWS])
-    starts = np.cumsum(lengths) - lengths
-    return np.maximum.reduceat(values, starts) @ sums
+    return np.maximum.reduceat(values, np.cumsum(lengths) - lengths)
 
 
 class _Growing:

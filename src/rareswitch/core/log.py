@@ -1,20 +1,19 @@
-"""A log of episodes in partitions, in memory, on disk or elsewhere, and a fit that visits them.
+"""A log of episodes in partitions, wherever they are, and a fit that visits them.
 
 The backward pass is a map-reduce: every partition returns Σφφᵀ once, and then, for the weights and
 whitener of stage h+1, its share of Σφ·[r + max_a Q_{h+1}]. H rounds of d² numbers out and d numbers
-back; the data never move. A partition on disk is a folder of plain .npy files, read through the
-memory map in blocks, so it may be larger than memory.
+back; the data never move. Arrays are visited in blocks, so those that are mapped from disk may be
+larger than memory.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, real, whole
-from rareswitch.core.history import BLOCK_ROWS, Episode, value_sums
+from rareswitch.core.history import BLOCK_ROWS, Episode, state_values
 from rareswitch.core.lsvi import backward
 from rareswitch.core.policy import Policy, clipped, optimistic_values
 
@@ -61,27 +60,6 @@ class LogPartition:
                     lengths=np.array([len(s[0]) if s else 0 for s in following], np.int64),
                     next_features=np.concatenate(rows) if rows else np.zeros((0, dim)),
                 )
-            )
-        return cls(tuple(stages))
-
-    def save(self, folder: Path) -> None:
-        """Write the partition as .npy files, one folder for each stage."""
-        for h, stage in enumerate(self.stages):
-            (folder / f"stage-{h}").mkdir(parents=True, exist_ok=True)
-            for field in fields(stage):
-                np.save(folder / f"stage-{h}" / f"{field.name}.npy", getattr(stage, field.name))
-
-    @classmethod
-    def open(cls, folder: Path) -> "LogPartition":
-        """Return the partition of a folder, mapped into memory rather than read."""
-        count = sum(1 for _ in folder.glob("stage-*"))
-        if not count:
-            raise ValueError(f"folder must hold a saved partition; {folder} has no stage-0")
-        stages = []
-        for h in range(count):
-            files = {f.name: folder / f"stage-{h}" / f"{f.name}.npy" for f in fields(StageLog)}
-            stages.append(
-                StageLog(**{name: np.load(file, mmap_mode="r") for name, file in files.items()})
             )
         return cls(tuple(stages))
 
@@ -168,8 +146,9 @@ def next_value_sums(
         return values if cap is None else clipped(values, cap)
 
     goes_on = np.asarray(stage.lengths) > 0
-    features = stage.features if goes_on.all() else stage.features[goes_on]
-    return value_sums(features, stage.lengths[goes_on], stage.next_features, q_values)
+    values = np.zeros(len(goes_on))  # an ended episode is worth nothing more
+    values[goes_on] = state_values(stage.lengths[goes_on], stage.next_features, q_values)
+    return values @ stage.features
 
 
 def add_up(parts: Iterable[Floats]) -> Floats:

@@ -2,8 +2,8 @@
 
 The paper assumes L = 1 and λ = 1. Scaling every feature by L and the ridge by L² changes no
 policy, so K/d becomes K·L²/(λd) throughout. The determinant and switching bounds then hold on every
-path; the regret bounds hold with the theorems' probability where L² ≤ λ. T = KH;
-`failure_probability` is the theorems' δ.
+path; the regret bounds hold with the theorems' probability where L² ≤ λ and both ‖μ_h(S)‖ and ‖θ_h‖
+are at most √(d/λ). T = KH; `failure_probability` is the theorems' δ.
 """
 
 import math
@@ -60,8 +60,8 @@ def confidence_radius(
 ) -> float:
     """Return β = c·d·H·√log(2dT/δ) of Theorems 1 and 2.
 
-    The theorems take λ = L². The constant c exists but is not given; with c = 1 the radius at the
-    paper's experiment is in the hundreds, every Q-value is clipped and nothing is learnt, so
+    The theorems take L = λ = 1. The constant c exists but is not given; with c = 1 the radius at
+    the paper's experiment is in the hundreds, every Q-value is clipped and nothing is learnt, so
     practical values are far smaller.
     """
     d, horizon, episodes = _sizes(dim, horizon, episodes)
@@ -122,7 +122,11 @@ def batch_regret_bound(
     failure_probability: float = 0.05,
     constant: float = 1.0,
 ) -> RegretBound:
-    """Return the regret bound of LSVI-UCB-Batch (Theorem 1), term by term."""
+    """Return the regret bound of LSVI-UCB-Batch (Theorem 1), term by term, as printed.
+
+    Where B does not divide K it holds for the balanced grid; the printed grid's last batch adds up
+    to H²·(K mod B).
+    """
     d, H, K = _sizes(dim, horizon, episodes)
     B = whole("batches", batches, least=1, most=K)
     gain = information_gain(dim=d, episodes=K, feature_norm=feature_norm, ridge=ridge)

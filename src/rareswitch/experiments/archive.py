@@ -26,7 +26,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that a reader, or a crash, finds the old one or the whole new one."""
     part = _part(path)
     part.write_bytes(data)
-    os.replace(part, path)
+    _settle(part, path)
 
 
 def save_archive(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -38,7 +38,7 @@ def save_archive(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
-    os.replace(part, path)
+    _settle(part, path)
 
 
 def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -52,6 +52,13 @@ def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise ValueError(
             f"{path} is not a readable result file ({error}); move it away to compute it anew"
         ) from None
+
+
+def _settle(part: Path, path: Path) -> None:
+    """Put a finished file in its place once its bytes are on the disk."""
+    with open(part, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(part, path)
 
 
 def _part(path: Path) -> Path:

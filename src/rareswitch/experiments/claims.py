@@ -238,7 +238,7 @@ def lower_bound_forced(runs: Runs) -> Claim:
     for i, arm, _ in runs.arms_of(UniformGridSpec):
         least, bound = runs.regret[i].sum(axis=-1).min(), adversary_bound(runs, arm, uniform=True)
         forced &= bool(least >= bound)
-        parts.append(f"{arm.label}: {least:.0f} ≥ {bound:.0f}")
+        parts.append(f"{arm.label}: {least:.0f} against {bound:.0f}")
     return Claim(
         name="lower-bound-forced",
         statement="The adversary forces at least d(H−1)T/(2B) regret on Batch with B batches.",

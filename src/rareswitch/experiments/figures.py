@@ -25,6 +25,7 @@ from rareswitch.experiments.bounds import (
 )
 from rareswitch.experiments.results import Runs
 from rareswitch.experiments.spec import (
+    AnchorSpec,
     Arm,
     BudgetSpec,
     DeterminantGrowthSpec,
@@ -147,7 +148,7 @@ def pareto(runs: Runs) -> Figure:
     """Final average regret against the switches actually made."""
     figure = Figure(figsize=(7.0, 4.8), layout="constrained")
     axis = figure.subplots()
-    for kind, marker in FAMILY_MARKERS.items():
+    for kind, marker in (FAMILY_MARKERS | {BudgetSpec: "^", AnchorSpec: "v"}).items():
         rows = [i for i, _, _ in runs.arms_of(kind)]
         if not rows:
             continue
@@ -166,7 +167,7 @@ def pareto(runs: Runs) -> Figure:
             linewidth=1.2,
             linestyle="-" if kind is DeterminantGrowthSpec else "--",
             capsize=2,
-            label=FAMILY_NAMES[kind],
+            label=FAMILY_NAMES.get(kind, "other rules"),
         )
     for i, _, _ in runs.arms_of(RandomPolicySpec):
         axis.axhline(runs.final[i].mean(), color="0.5", linestyle=":", label="uniformly random")
@@ -346,6 +347,16 @@ def _panels(runs: Runs) -> list[tuple[str, list[tuple[int, Arm, dict[str, Any]]]
             panels.append(
                 (f"({letter}) {FAMILY_NAMES[kind]}", references[:1] + family + references[1:])
             )
+    rest = runs.arms_of(BudgetSpec) + runs.arms_of(AnchorSpec)
+    others = [
+        (i, arm, {
+            "color": mpl.colormaps["cividis"](0.85 * n / len(rest)),
+            "linestyle": DASHES[n % len(DASHES)],
+        })
+        for n, (i, arm, _) in enumerate(rest)
+    ]  # fmt: skip
+    if others:
+        panels.append(("other rules", references[:1] + others + references[1:]))
     return panels or [("", references)]
 
 

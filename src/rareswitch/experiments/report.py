@@ -102,7 +102,9 @@ def reading_rows(runs: Runs) -> list[dict[str, Any]]:
     for i, arm in enumerate(runs.experiment.arms):
         family = arm.label.partition(",")[0]
         default = next(
-            j for j, other in enumerate(runs.experiment.arms) if other.label.startswith(family)
+            j
+            for j, other in enumerate(runs.experiment.arms)
+            if other.label.partition(",")[0] == family
         )
         difference = None
         if i != default:

@@ -20,7 +20,7 @@ def open_folder(out: Path) -> Store:
     """Make or enter an output folder; one that holds something else is refused."""
     marker = out / MARKER
     try:
-        if out.exists() and not marker.exists() and (not out.is_dir() or any(out.iterdir())):
+        if out.exists() and not marker.exists() and (not out.is_dir() or _foreign(out)):
             raise ValueError(f"{out} exists and is not a results folder of rareswitch")
         out.mkdir(parents=True, exist_ok=True)
         if not marker.exists():
@@ -28,6 +28,11 @@ def open_folder(out: Path) -> Store:
     except OSError as error:
         raise ValueError(f"{out} cannot be written to ({error.strerror})") from None
     return Store(out / "pieces")
+
+
+def _foreign(out: Path) -> bool:
+    """Whether a folder holds anything but a marker that another process is just writing."""
+    return any(not path.name.startswith(f".{MARKER}.") for path in out.iterdir())
 
 
 def run(

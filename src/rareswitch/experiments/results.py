@@ -47,7 +47,7 @@ class Runs:
     switched: Bools  # (arms, rounds, episodes), and it differs from the one before
     local_switches: Ints  # (arms, rounds)
     optimistic: Floats  # (arms, rounds), fraction of fits with V₁ ≥ V*₁; NaN where no one plans
-    radius: Floats  # (arms, rounds), smallest β with which the lemma held; 0 if not measured
+    radius: Floats  # (arms, rounds), smallest β with which the lemma held; 0 or NaN: not measured
     logdet_growth: dict[str, Floats]  # arm → (rounds, H)
     cpu_seconds: Floats  # (arms,)
 
@@ -75,11 +75,6 @@ class Runs:
     @property
     def updates(self) -> Ints:
         return self.updated.sum(axis=-1)
-
-    def index(self, name: str) -> int | None:
-        """Return the position of the arm of that name, if there is one."""
-        names = [arm.name for arm in self.experiment.arms]
-        return names.index(name) if name in names else None
 
     def arms_of(self, kind: type[S]) -> list[tuple[int, Arm, S]]:
         """Return (position, arm, schedule) of the arms with that kind of schedule."""
@@ -161,6 +156,7 @@ def save_runs(runs: Runs, folder: Path) -> None:
         "local_switches": runs.local_switches,
         "optimistic": runs.optimistic,
         "radius": runs.radius,
+        "digest": np.array(runs.experiment.digest),
     }
     arrays |= {f"logdet_growth/{name}": growth for name, growth in runs.logdet_growth.items()}
     save_archive(folder / "runs.npz", arrays)
@@ -204,6 +200,8 @@ def load_runs(folder: Path) -> Runs:
         arrays = load_archive(folder / "runs.npz")
     except FileNotFoundError:
         raise ValueError(f"{folder} holds no results: it has no runs.npz") from None
+    if str(arrays.pop("digest", "")) != digest:
+        raise ValueError(f"{folder / 'runs.npz'}: is of another spec than {path}")
     arms, rounds, episodes = len(experiment.arms), experiment.rounds, experiment.episodes
     shapes: dict[str, tuple[int, ...]]
     shapes = dict.fromkeys(("regret", "updated", "switched"), (arms, rounds, episodes))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -41,9 +42,9 @@ from rareswitch.sim.adversary import play_adversary
 from rareswitch.sim.anchors import mvp, ucb2_hoeffding
 from rareswitch.sim.concentration import empirical_radius
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
-from rareswitch.sim.simulate import Run, Simulation, simulate_random
+from rareswitch.sim.simulate import Run, Simulation, alike, simulate_random
 
-# Rounds stepped together. Part of no key: a round's numbers do not depend on its companions.
+# Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
 ROUNDS_PER_PIECE = 10
 PIECE_FORMAT = 1
 
@@ -62,7 +63,8 @@ class Piece:
 
     @property
     def key(self) -> str:
-        parts = [PIECE_FORMAT, self.arm.setting(), self.episodes, self.seed, self.first, self.last]
+        made_by = [PIECE_FORMAT, metadata.version("rareswitch")]
+        parts = [*made_by, self.arm.setting(), self.episodes, self.seed, self.first, self.last]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -100,10 +102,8 @@ def compute(piece: Piece) -> tuple[Arrays, float]:
 def _learn(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arrays]:
     assert not isinstance(arm.schedule, RandomPolicySpec | AnchorSpec)
     worlds = [arm.world.build(seed) for seed in seeds]
-    shared = all(np.array_equal(world.features, worlds[0].features) for world in worlds)
     rows = []
-    # Only worlds with the same features can step together.
-    for group in [range(len(seeds))] if shared else [[r] for r in range(len(seeds))]:
+    for group in [range(len(seeds))] if alike(worlds) else [[r] for r in range(len(seeds))]:
         together = [worlds[r] for r in group]
         simulation = Simulation(
             together,
@@ -170,12 +170,14 @@ def _duel(arm: Arm, world: Adversary, episodes: int, seed: tuple[int, int]) -> A
         starts=schedule.starts,
         normalized=world.normalized,
     )
-    updated = np.isin(np.arange(1, episodes + 1), schedule.starts)
+    starts = np.array(schedule.starts)
+    changes = (duel.policies[1:] != duel.policies[:-1]).sum(axis=(1, 2))
+    k = np.arange(1, episodes + 1)
     row: Arrays = {
         "regret": duel.regret,
-        "updated": updated,
-        "switched": updated & (np.arange(episodes) > 0),
-        "local_switches": np.array(0),
+        "updated": np.isin(k, starts),
+        "switched": np.isin(k, starts[1:][changes > 0]),
+        "local_switches": np.array(int(changes.sum())),
     }
     return row | _unmeasured(world.horizon)
 

@@ -251,6 +251,11 @@ class Experiment(_Model):
                     raise ValueError("measure_radius needs a linear world; here zeta is above 0")
                 self._check_drawable(arm)
                 if isinstance(arm.world, Adversary):
+                    if arm.perturbation or arm.initial_state or arm.measure_radius:
+                        raise ValueError(
+                            "the adversary chooses initial states and plays against a bonus: no "
+                            "perturbation, initial_state or measure_radius"
+                        )
                     need = arm.world.states * arm.world.horizon
                     if not isinstance(arm.schedule, UniformGridSpec):
                         raise ValueError("the adversary plays against schedule kind uniform-grid")
@@ -273,19 +278,14 @@ class Experiment(_Model):
         if self.figure == "lower-bound" and not isinstance(arm.world, Adversary):
             raise ValueError("figure 'lower-bound' needs worlds of kind 'adversary'")
 
-    def scaled(self, **changes: int | None) -> "Experiment":
-        """Return the experiment with another number of rounds, episodes or another seed."""
-        given = {key: value for key, value in changes.items() if value is not None}
-        return Experiment.model_validate(self.model_dump() | given)
 
-
-def load_spec(path: Path) -> Experiment:
+def load_spec(path: Path, overrides: dict[str, int | None] | None = None) -> Experiment:
     """Return the experiment of a TOML file; every error names the file and the key."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
-    return parse_spec(text, source=str(path))
+    return parse_spec(text, source=str(path), overrides=overrides)
 
 
 def parse_spec(

@@ -10,7 +10,7 @@ from rareswitch.core.optimism import Optimism
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Seed
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.simulate import Simulation
+from rareswitch.sim.simulate import Simulation, alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,7 @@ def world_simulator(
 
     def play(schedule: Schedule, optimism: Optimism, seeds: Sequence[Seed]) -> Sequence[Outcome]:
         worlds = [make_world(seed) for seed in seeds]
-        shared = all(np.array_equal(w.features, worlds[0].features) for w in worlds)
-        groups = [list(range(len(seeds)))] if shared else [[r] for r in range(len(seeds))]
+        groups = [list(range(len(seeds)))] if alike(worlds) else [[r] for r in range(len(seeds))]
         outcomes = []
         for group in groups:
             simulation = Simulation(

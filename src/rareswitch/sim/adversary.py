@@ -35,6 +35,7 @@ class Duel:
     mdp: FiniteLinearMDP
     initial_states: Ints  # (K,)
     regret: Floats  # (K,)
+    policies: Ints  # (B, H, S), the actions of the policy in force in each batch
 
 
 def play_adversary(
@@ -69,15 +70,16 @@ def play_adversary(
     unsettled = np.full((H, d), -1)
     features = _world(unsettled, normalized).features
     regret = np.zeros(episodes)
-    for first, length, j in zip(starts, lengths, target, strict=True):
+    policies = np.zeros((len(starts), H, d + 1), np.int64)
+    for batch, (first, length, j) in enumerate(zip(starts, lengths, target, strict=True)):
+        policy = learner.policy
+        policies[batch] = [[policy.act(h, rows) for rows in features] for h in range(H)]
+        actions = policies[batch, :, j].tolist()
         if j:
-            actions = [learner.policy.act(h, features[j]) for h in range(H)]
             still_open = np.flatnonzero(unsettled[:, j - 1] < 0)
             if still_open.size:
                 h = still_open[0]
                 unsettled[h, j - 1] = 1 - actions[h]
-        else:
-            actions = [learner.policy.act(h, features[0]) for h in range(H)]
         episode, lost = _episode(_world(unsettled, normalized), int(j), actions)
         regret[first - 1 : first - 1 + length] = lost
         for _ in range(length):
@@ -86,6 +88,7 @@ def play_adversary(
         mdp=_world(unsettled, normalized),
         initial_states=np.repeat(target, lengths),
         regret=regret,
+        policies=policies,
     )
 
 

@@ -134,7 +134,7 @@ def _play(
     states = np.zeros((episodes, H + 1), np.int64)
     actions = np.zeros((episodes, H), np.int64)
     policy = greedy()
-    gap = best - mdp.policy_values(policy)[0]
+    gap = np.maximum(best - mdp.policy_values(policy)[0], 0.0)
     updates, switches, local = [1], [], 0
     for k in range(episodes):
         path = states[k]
@@ -150,7 +150,7 @@ def _play(
                 switches.append(k + 2)
                 local += changes
                 policy = new
-                gap = best - mdp.policy_values(policy)[0]
+                gap = np.maximum(best - mdp.policy_values(policy)[0], 0.0)
     return Run(
         regret=regret,
         states=states,

@@ -80,13 +80,8 @@ class Simulation:
         noise: Floats | None = None,
     ) -> None:
         first = worlds[0]
-        for world in worlds[1:]:
-            if not (
-                world.horizon == first.horizon
-                and np.array_equal(world.features, first.features)
-                and np.array_equal(world.feasible, first.feasible)
-            ):
-                raise ValueError("worlds stepped together must share features and horizon")
+        if not alike(worlds):
+            raise ValueError("worlds stepped together must share features and horizon")
         if len(seeds) != len(worlds):
             raise ValueError(
                 f"seeds must be one for each of {len(worlds)} worlds; got {len(seeds)}"
@@ -184,7 +179,8 @@ class Simulation:
         value = np.zeros_like(self._optimal)
         for h in reversed(range(actions.shape[1])):
             value = self._policy_rewards[:, h] + np.matvec(self._policy_transitions[:, h], value)
-        self._gap = self._optimal - value  # V*₁ − V₁^π at every state (R, S)
+        # V*₁ − V₁^π at every state (R, S); below zero is rounding.
+        self._gap = np.maximum(self._optimal - value, 0.0)
         self._trace_deployed = self.gram.trace.copy()
 
     def _draw_offsets(self, perturbation: Perturbation, live: Ints) -> None:
@@ -372,7 +368,7 @@ def simulate_random(
     """Play the uniformly random policy: its regret is the same in every episode from one state."""
     episodes = whole("episodes", episodes, least=1)
     initial = initial_states(initial_state, mdp.states, episodes, seed)
-    gap = mdp.optimal_values()[0] - mdp.random_values()[0]
+    gap = np.maximum(mdp.optimal_values()[0] - mdp.random_values()[0], 0.0)
     rng = generator(seed, Stream.TIES)
     noise = noise_of(None, episodes, mdp.horizon, seed)
     cdf = mdp.transitions.cumsum(axis=-1)[..., :-1]
@@ -398,6 +394,17 @@ def simulate_random(
         plan_values=np.zeros(0),
         local_switches=0,
         policy=None,
+    )
+
+
+def alike(worlds: Sequence[FiniteMDP]) -> bool:
+    """Return whether runs on these worlds can step together: same features, same horizon."""
+    first = worlds[0]
+    return all(
+        world.horizon == first.horizon
+        and np.array_equal(world.features, first.features)
+        and np.array_equal(world.feasible, first.feasible)
+        for world in worlds[1:]
     )
 
 

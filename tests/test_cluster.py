@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
+from rareswitch.cluster import DaskPartitions, cluster_client, cluster_pool
 from rareswitch.core.log import StageLog
-from rareswitch.experiments.cluster import DaskPartitions, cluster_client, cluster_pool
 from rareswitch.experiments.reproduce import run
 from rareswitch.experiments.run import local_pool
 from rareswitch.experiments.spec import parse_spec
