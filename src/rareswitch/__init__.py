@@ -22,7 +22,9 @@ from rareswitch.sim import instances
 from rareswitch.sim.adversary import Duel, play_adversary
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.simulate import Run, Simulation, simulate, simulate_random
+from rareswitch.sim.run import Run
+from rareswitch.sim.simulate import simulate, simulate_random
+from rareswitch.sim.simulation import Simulation
 
 __version__ = "0.1.0"
 

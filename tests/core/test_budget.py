@@ -10,7 +10,7 @@ from oracles import Asked, masked_world, switches_of, walk
 from rareswitch import theory
 from rareswitch.core.schedule import GROWTH_TOLERANCE
 from rareswitch.planning.candidates import replay
-from rareswitch.sim.simulate import noise_of
+from rareswitch.sim.run import noise_of
 from rareswitch.testing import check_schedule
 
 

@@ -11,7 +11,7 @@ from oracles import (
     walk,
 )
 from rareswitch.core.gram import Gram
-from rareswitch.sim.simulate import noise_of
+from rareswitch.sim.run import noise_of
 
 
 def grown_gram(rng, *, horizon=2, dim=3, ridge=0.5, count=12):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from oracles import unit_rows
 from rareswitch.planning.candidates import replay
-from rareswitch.planning.plan import Estimate, ladder
+from rareswitch.planning.estimate import Estimate
+from rareswitch.planning.plan import ladder
 
 SIZES = {"episodes": 100, "horizon": 3, "dim": 2}
 

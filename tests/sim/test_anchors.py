@@ -6,7 +6,7 @@ import pytest
 
 import rareswitch as rs
 from rareswitch.sim.anchors import _ucb2_triggers, mvp, ucb2_hoeffding
-from rareswitch.sim.simulate import initial_states, noise_of
+from rareswitch.sim.run import initial_states, noise_of
 
 
 def masked_tabular(seed, *, states=3, actions=3, horizon=3):

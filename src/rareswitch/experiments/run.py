@@ -42,7 +42,9 @@ from rareswitch.sim.adversary import play_adversary
 from rareswitch.sim.anchors import mvp, ucb2_hoeffding
 from rareswitch.sim.concentration import empirical_radius
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
-from rareswitch.sim.simulate import Run, Simulation, alike, simulate_random
+from rareswitch.sim.run import Run
+from rareswitch.sim.simulate import simulate_random
+from rareswitch.sim.simulation import Simulation, alike
 
 # Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
 ROUNDS_PER_PIECE = 10

@@ -12,23 +12,12 @@ from rareswitch.core.optimism import Bonus
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Stream, generator
 from rareswitch.experiments import stats
+from rareswitch.planning.beta import BETA_EXPONENTS, BetaSweep, sweep_beta
 from rareswitch.planning.candidates import Candidate, Sizes, candidates_for, replay
+from rareswitch.planning.estimate import Estimate, estimate, optimistic, regrets
 from rareswitch.planning.simulator import Outcome, Simulator
 
 DEFAULT_BETA = 1.0
-BETA_EXPONENTS = range(-3, 3)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A mean over rounds with its 95% bootstrap interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,22 +38,6 @@ class Option:
     @property
     def name(self) -> str:
         return f"{self.candidate.name}, at most {self.candidate.guaranteed_switches}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BetaSweep:
-    """Average regret and optimistic plans against β, and what a wrong β costs.
-
-    `loss_low` and `loss_high` are the ratios of regret at a third and at three times the chosen β
-    to the regret at it.
-    """
-
-    betas: tuple[float, ...]
-    regret: tuple[Estimate, ...]
-    optimistic: tuple[float | None, ...]
-    chosen: float
-    loss_low: float
-    loss_high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +72,7 @@ class Plan:
             "reason": self.reason,
             "code": self.code,
             "options": [_option_dict(option) for option in self.options],
-            "beta_sweep": _sweep_dict(self.sweep) if self.sweep else None,
+            "beta_sweep": self.sweep.to_dict() if self.sweep else None,
         }
 
 
@@ -214,50 +187,14 @@ def ladder(episodes: int) -> list[int]:
     return [0, *(b for b in steps if b < episodes - 1), episodes - 1] if episodes > 1 else [0]
 
 
-def sweep_beta(
-    play: Callable[[float], Sequence[Outcome]], episodes: int, weights: Floats
-) -> BetaSweep:
-    """Try β = 3^e, choose one, and measure the loss when it is off by 3× either way.
-
-    Of the values whose regret is not measurably above the least, the one with the most optimistic
-    plans is chosen: optimism is what the guarantees rest on.
-    """
-    tried = {e: play(3.0**e) for e in BETA_EXPONENTS}
-    least = min(tried, key=lambda e: _mean_regret(tried[e]))
-
-    def measurably_worse(e: int) -> bool:
-        base = _regrets(tried[least])
-        return stats.difference_interval(_regrets(tried[e]), base, weights)[1] > 0.0
-
-    level = [e for e in tried if e == least or not measurably_worse(e)]
-    chosen = max(level, key=lambda e: (_optimistic(tried[e]) or 0.0, -_mean_regret(tried[e])))
-    for e in (chosen - 1, chosen + 1):
-        if e not in tried:
-            tried[e] = play(3.0**e)
-
-    def loss(e: int) -> float:
-        regret, least = _mean_regret(tried[e]), _mean_regret(tried[chosen])
-        return regret / least if least else (1.0 if regret == 0.0 else np.inf)
-
-    ordered = sorted(tried)
-    return BetaSweep(
-        betas=tuple(3.0**e for e in ordered),
-        regret=tuple(_estimate(_regrets(tried[e]) / episodes, weights) for e in ordered),
-        optimistic=tuple(_optimistic(tried[e]) for e in ordered),
-        chosen=3.0**chosen,
-        loss_low=loss(chosen - 1),
-        loss_high=loss(chosen + 1),
-    )
-
-
 def _simulated(
     option: Option, outcomes: Sequence[Outcome], episodes: int, weights: Floats
 ) -> Option:
     return replace(
         option,
-        regret=_estimate(_regrets(outcomes) / episodes, weights),
-        switches=_estimate(np.array([float(o.switches) for o in outcomes]), weights),
-        optimistic=_optimistic(outcomes),
+        regret=estimate(regrets(outcomes) / episodes, weights),
+        switches=estimate(np.array([float(o.switches) for o in outcomes]), weights),
+        optimistic=optimistic(outcomes),
     )
 
 
@@ -265,12 +202,12 @@ def _least_regret(
     options: Sequence[Option], plays: Sequence[Sequence[Outcome]], weights: Floats
 ) -> tuple[Option, str]:
     """Choose the option with the least regret, and name those not measurably worse, paired."""
-    regrets = [_regrets(outcomes) for outcomes in plays]
-    best = int(np.argmin([values.mean() for values in regrets]))
+    totals = [regrets(outcomes) for outcomes in plays]
+    best = int(np.argmin([values.mean() for values in totals]))
     level = [
         option.candidate.name
         for i, option in enumerate(options)
-        if i != best and stats.difference_interval(regrets[i], regrets[best], weights)[1] <= 0.0
+        if i != best and stats.difference_interval(totals[i], totals[best], weights)[1] <= 0.0
     ]
     rest = f"; not measurably worse on the same rounds: {', '.join(level)}" if level else ""
     reason = f"it has the least simulated regret, {options[best].regret} an episode{rest}."
@@ -351,24 +288,6 @@ def _expected_regret(option: Option, episodes: int) -> float:
     return option.candidate.bound.total if option.candidate.bound else np.inf
 
 
-def _regrets(outcomes: Sequence[Outcome]) -> Floats:
-    return np.array([outcome.regret for outcome in outcomes])
-
-
-def _mean_regret(outcomes: Sequence[Outcome]) -> float:
-    return float(_regrets(outcomes).mean())
-
-
-def _optimistic(outcomes: Sequence[Outcome]) -> float | None:
-    known = [o.optimistic for o in outcomes if o.optimistic is not None]
-    return float(np.mean(known)) if known else None
-
-
-def _estimate(values: Floats, weights: Floats) -> Estimate:
-    low, high = stats.mean_interval(values, weights)
-    return Estimate(mean=float(values.mean()), low=float(low), high=float(high))
-
-
 def _option_dict(option: Option) -> dict[str, Any]:
     bound = option.candidate.bound
     return {
@@ -382,14 +301,6 @@ def _option_dict(option: Option) -> dict[str, Any]:
         "optimistic": option.optimistic,
         "replayed_switches": option.replayed,
         "cheapest_for_prices": option.prices and [_finite(p) for p in option.prices],
-    }
-
-
-def _sweep_dict(sweep: BetaSweep) -> dict[str, Any]:
-    return vars(sweep) | {
-        "regret": [vars(estimate) for estimate in sweep.regret],
-        "loss_low": _finite(sweep.loss_low),
-        "loss_high": _finite(sweep.loss_high),
     }
 
 

@@ -10,7 +10,7 @@ from rareswitch.core.optimism import Optimism
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Seed
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.simulate import Simulation, alike
+from rareswitch.sim.simulation import Simulation, alike
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ import numpy as np
 from rareswitch.core.arguments import Floats, Ints, real, whole
 from rareswitch.core.streams import Seed
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.simulate import Run, initial_states, noise_of
+from rareswitch.sim.run import Run, initial_states, noise_of
 
 
 def ucb2_hoeffding(

@@ -6,7 +6,7 @@ import numpy as np
 
 from rareswitch.core.arguments import Floats
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
-from rareswitch.sim.simulate import Simulation
+from rareswitch.sim.simulation import Simulation
 
 
 def empirical_radius(simulation: Simulation, worlds: Sequence[FiniteLinearMDP]) -> Floats:
