@@ -25,7 +25,8 @@ import numpy as np
 import rounds
 import scaling
 
-PARTS = ("rounds", "rlberry", "scaling", "machine", "end_to_end")
+# The end-to-end run comes first: a large process would lend its memory to the children it starts.
+PARTS = ("end_to_end", "rounds", "rlberry", "scaling", "machine")
 
 
 def main() -> None:

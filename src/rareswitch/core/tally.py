@@ -41,13 +41,12 @@ class Tally:
         self.space = space
         self.reward_sums: Floats = np.zeros((runs, horizon, dim))
         self.feature_sums: Floats = np.zeros((runs, horizon, space.states, dim))
+        self._here = np.ogrid[:runs, :horizon]
 
     def absorb(self, features: Floats, rewards: Floats, next_states: Ints) -> None:
         """Add one episode of each run: features (R, H, d), rewards and next states (R, H)."""
-        runs, horizon, _ = self.reward_sums.shape
-        run, stage = np.ogrid[:runs, :horizon]
         self.reward_sums += rewards[..., None] * features
-        self.feature_sums[run, stage, next_states] += features
+        self.feature_sums[*self._here, next_states] += features
 
     def absorb_moves(self, moves: Floats, features: Floats, rewards: Floats) -> None:
         """Add any number of episodes played under one policy for each run.

@@ -18,10 +18,12 @@ def rollout(cdf: Floats, initial: Ints, noise: Floats) -> Ints:
     runs, length, horizon = noise.shape
     states = np.empty((runs, length, horizon + 1), np.int64)
     states[:, :, 0] = initial
-    run = np.arange(runs)[:, None]
-    thresholds = cdf[..., :-1]  # the last entry is 1 up to rounding, and never ≤ u
+    count = cdf.shape[-1]
+    first = np.arange(runs)[:, None] * count  # where a run's states begin
+    # The last entry is 1 up to rounding, and never ≤ u.
+    thresholds = np.moveaxis(cdf[..., :-1], 1, 0).reshape(horizon, runs * count, count - 1)
     for h in range(horizon):
-        passed = thresholds[run, h, states[:, :, h]] <= noise[:, :, h, None]
+        passed = thresholds[h].take(first + states[:, :, h], axis=0) <= noise[:, :, h, None]
         states[:, :, h + 1] = passed.sum(axis=-1)
     return states
 

@@ -129,8 +129,9 @@ class Simulation:
             clip=self.clip,
             directions=None if self._ties is None else self._directions,
         )
-        self.weights[live] = weights[live]
-        self.whitener[live] = self.gram.whitener[live]
+        kept = slice(None) if live.size == len(self.episode) else live
+        self.weights[kept] = weights[kept]
+        self.whitener[kept] = self.gram.whitener[kept]
         actions = self._space.actions[choices]
         changes = (actions != self._policy_actions).sum(axis=(1, 2))
         k = self.episode[live]
@@ -242,10 +243,9 @@ class Simulation:
         if longest < count and hasattr(self.schedule, "upcoming"):
             for j in range(longest):
                 here = (every_run[..., 0], every_stage[..., 0], states[:, j, :-1])
-                played_yet = (j < lengths)[:, None] * np.ones(horizon)
                 features, rewards = self._policy_features[here], self._policy_rewards[here]
-                self.gram.absorb(features, played_yet)
-                self._tally.absorb(features * played_yet[..., None], rewards, states[:, j, 1:])
+                self.gram.absorb(features)
+                self._tally.absorb(features, rewards, states[:, j, 1:])
         else:
             moves = count_moves(run, played, (runs, horizon, count, count))
             self._tally.absorb_moves(moves, self._policy_features, self._policy_rewards)
