@@ -1,4 +1,4 @@
-"""Run experiments in pieces: one arm, ten rounds. A piece is a pure function of its key.
+"""Run experiments in pieces: one arm, up to 25 rounds. A piece is a pure function of its key.
 
 Finished pieces are kept under their key, the SHA-256 of all that determines them, so an interrupted
 run goes on where it was, experiments share what they have in common, and a changed spec can never
@@ -47,7 +47,7 @@ from rareswitch.sim.simulate import simulate_random
 from rareswitch.sim.simulation import Simulation, alike
 
 # Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
-ROUNDS_PER_PIECE = 10
+ROUNDS_PER_PIECE = 25
 PIECE_FORMAT = 1
 
 Arrays = dict[str, npt.NDArray[Any]]
