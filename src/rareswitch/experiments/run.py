@@ -44,7 +44,7 @@ from rareswitch.sim.concentration import empirical_radius
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 from rareswitch.sim.run import Run
 from rareswitch.sim.simulate import simulate_random
-from rareswitch.sim.simulation import Simulation, alike
+from rareswitch.sim.simulation import Simulation, companions
 
 # Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
 ROUNDS_PER_PIECE = 25
@@ -105,7 +105,7 @@ def _learn(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Ar
     assert not isinstance(arm.schedule, RandomPolicySpec | AnchorSpec)
     worlds = [arm.world.build(seed) for seed in seeds]
     rows = []
-    for group in [range(len(seeds))] if alike(worlds) else [[r] for r in range(len(seeds))]:
+    for group in companions(worlds):
         together = [worlds[r] for r in group]
         simulation = Simulation(
             together,
@@ -130,9 +130,8 @@ def _learn(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Ar
             simulation.play()
         growth = simulation.gram.logdet - before
         for r, run in enumerate(simulation.runs()):
-            best = together[r].optimal_values()[0][run.states[run.update_episodes - 1, 0]]
             row = _row(run)
-            row["optimistic"] = np.array(np.mean(run.plan_values >= best - 1e-9))
+            row["optimistic"] = np.array(run.optimistic_share(together[r].optimal_values()[0]))
             row["radius"] = radius[r]
             row["logdet_growth"] = growth[r]
             rows.append(row)

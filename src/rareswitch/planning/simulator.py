@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from rareswitch.core.optimism import Optimism
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Seed
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.simulation import Simulation, alike
+from rareswitch.sim.simulation import Simulation, companions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +45,8 @@ def world_simulator(
 
     def play(schedule: Schedule, optimism: Optimism, seeds: Sequence[Seed]) -> Sequence[Outcome]:
         worlds = [make_world(seed) for seed in seeds]
-        groups = [list(range(len(seeds)))] if alike(worlds) else [[r] for r in range(len(seeds))]
         outcomes = []
-        for group in groups:
+        for group in companions(worlds):
             simulation = Simulation(
                 [worlds[r] for r in group],
                 schedule,
@@ -61,12 +58,11 @@ def world_simulator(
             while not simulation.done:
                 simulation.step()
             for r, run in zip(group, simulation.runs(), strict=True):
-                best = worlds[r].optimal_values()[0][run.states[run.update_episodes - 1, 0]]
                 outcomes.append(
                     Outcome(
                         regret=float(run.regret.sum()),
                         switches=run.switches,
-                        optimistic=float(np.mean(run.plan_values >= best - 1e-9)),
+                        optimistic=run.optimistic_share(worlds[r].optimal_values()[0]),
                     )
                 )
         return outcomes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, floats, one_of
-from rareswitch.core.policy import Policy
+from rareswitch.core.policy import TIE_TOLERANCE, Policy
 from rareswitch.core.streams import Seed, Stream, generator
 
 
@@ -34,6 +34,11 @@ class Run:
     @property
     def switches(self) -> int:
         return len(self.switch_episodes)
+
+    def optimistic_share(self, optimal: Floats) -> float:
+        """Return the fraction of fits with V₁(s₁) ≥ V*₁(s₁), given V*₁ (S,) of the run's world."""
+        best = optimal[self.states[self.update_episodes - 1, 0]]
+        return float(np.mean(self.plan_values >= best - TIE_TOLERANCE))
 
     @property
     def average_regret(self) -> Floats:

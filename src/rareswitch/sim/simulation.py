@@ -290,6 +290,12 @@ def alike(worlds: Sequence[FiniteMDP]) -> bool:
     )
 
 
+def companions(worlds: Sequence[FiniteMDP]) -> list[list[int]]:
+    """Return the positions of the worlds that step together: all of them, or each alone."""
+    everyone = list(range(len(worlds)))
+    return [everyone] if alike(worlds) else [[r] for r in everyone]
+
+
 def count_moves(run: Ints, played: Ints, shape: tuple[int, int, int, int]) -> Floats:
     """Count the moves (R, H, S, S) from state to state of episodes (n, H+1), each of one run."""
     stage = np.arange(shape[1])
