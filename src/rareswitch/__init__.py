@@ -1,64 +1,82 @@
 """Reinforcement learning when changing the policy is expensive."""
 
-from rareswitch.core import theory
-from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
-from rareswitch.core.grids import EpisodeGrid
-from rareswitch.core.history import Episode
-from rareswitch.core.learner import Learner
-from rareswitch.core.log import LocalPartitions, LogPartition, fit_log
-from rareswitch.core.optimism import Bonus, Perturbation
-from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import (
-    Clock,
-    DeterminantGrowth,
-    EveryEpisode,
-    Schedule,
-    UniformGrid,
-)
-from rareswitch.log_folder import open_partition, save_partition
-from rareswitch.planning.plan import plan
-from rareswitch.planning.simulator import Outcome, world_simulator
-from rareswitch.sim import instances
-from rareswitch.sim.adversary import Duel, play_adversary
-from rareswitch.sim.linear_mdp import FiniteLinearMDP
-from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.run import Run
-from rareswitch.sim.simulate import simulate, simulate_random
-from rareswitch.sim.simulation import Simulation
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rareswitch import testing
+    from rareswitch.core import theory
+    from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
+    from rareswitch.core.episode import Episode
+    from rareswitch.core.exploration import Bonus, Perturbation
+    from rareswitch.core.grids import EpisodeGrid, GeometricGrid
+    from rareswitch.core.learner import Learner
+    from rareswitch.core.policy import Policy
+    from rareswitch.core.schedule import DeterminantGrowth, EveryEpisode, UniformGrid
+    from rareswitch.core.task import Task
+    from rareswitch.planning.plan import plan
+    from rareswitch.sim import instances
+    from rareswitch.sim.simulate import simulate
 
 __version__ = "0.1.0"
+
+# Where each name lives; it is imported when it is first used.
+_HOMES = {
+    "AdaptiveBudget": "core.budget",
+    "Bonus": "core.exploration",
+    "Capped": "core.budget",
+    "DeterminantGrowth": "core.schedule",
+    "Episode": "core.episode",
+    "EpisodeGrid": "core.grids",
+    "EveryEpisode": "core.schedule",
+    "GeometricGrid": "core.grids",
+    "Learner": "core.learner",
+    "Perturbation": "core.exploration",
+    "Policy": "core.policy",
+    "Task": "core.task",
+    "TotalGrowth": "core.budget",
+    "UniformGrid": "core.schedule",
+    "instances": "sim",
+    "plan": "planning.plan",
+    "simulate": "sim.simulate",
+    "testing": "",
+    "theory": "core",
+}
 
 __all__ = [
     "AdaptiveBudget",
     "Bonus",
     "Capped",
-    "Clock",
     "DeterminantGrowth",
-    "Duel",
     "Episode",
     "EpisodeGrid",
     "EveryEpisode",
-    "FiniteLinearMDP",
-    "FiniteMDP",
+    "GeometricGrid",
     "Learner",
-    "LocalPartitions",
-    "LogPartition",
-    "Outcome",
     "Perturbation",
     "Policy",
-    "Run",
-    "Schedule",
-    "Simulation",
+    "Task",
     "TotalGrowth",
     "UniformGrid",
-    "fit_log",
     "instances",
-    "open_partition",
     "plan",
-    "play_adversary",
-    "save_partition",
     "simulate",
-    "simulate_random",
+    "testing",
     "theory",
-    "world_simulator",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rareswitch' has no attribute {name!r}")
+    home = f"rareswitch.{_HOMES[name]}".rstrip(".")
+    found = (
+        import_module(f"{home}.{name}") if name in ("instances", "testing", "theory")
+        else getattr(import_module(home), name)
+    )
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,7 +11,6 @@ from typing import Any
 from distributed import Client, Future, LocalCluster
 
 from rareswitch.core.arguments import Floats
-from rareswitch.core.log import add_up
 
 
 @contextmanager
@@ -55,10 +54,11 @@ class DaskPartitions:
         self._client = client
         self._partitions = tuple(partitions)
 
-    def sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
+    def map(self, function: Callable[..., Floats], *arguments: Any) -> list[Floats]:
         """Compute where the data are; only the d or d² numbers of each partition travel."""
         parts = [
             self._client.submit(function, partition, *arguments, pure=False)
             for partition in self._partitions
         ]
-        return add_up(self._client.gather(parts))
+        values: list[Floats] = self._client.gather(parts)
+        return values

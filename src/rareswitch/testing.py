@@ -4,13 +4,13 @@ Each raises an AssertionError that says what is wrong.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rareswitch.core.arguments import Floats
-from rareswitch.core.schedule import Clock, Schedule
+from rareswitch.core.ledger import Ledger
+from rareswitch.core.schedule import Clock, Schedule, checked_schedule
 
 
 def check_schedule(
@@ -18,56 +18,64 @@ def check_schedule(
 ) -> None:
     """Check that a schedule answers with a bool, purely, and keeps what it promises.
 
-    It is shown the clocks of a learner whose determinants grow at random, switching whenever it
-    asks to. A schedule with `persistent` must stay due until the switch; one with `upcoming` must
-    be due exactly at the dates it names.
+    It is shown the clocks of a learner whose determinants grow at random, and followed whenever it
+    asks for a switch. A schedule with `persistent` must stay due until the switch; one with
+    `upcoming` must be due exactly at the dates it names.
 
     >>> from rareswitch import DeterminantGrowth
     >>> check_schedule(DeterminantGrowth(eta=2.0))
     """
-    name = type(schedule).__name__
+    name = type(checked_schedule(schedule)).__name__
     rng = np.random.default_rng(seed)
     growth = rng.exponential(1.0 / np.arange(1, episodes + 1)[:, None], (episodes, horizon))
-    logdet = np.zeros(horizon)
-    deployed = logdet
-    updates, since = 1, 1
+    logdet, trace = np.zeros(horizon), np.ones(horizon)
+    ledger = Ledger()
+    ledger.deploy(episode=1, logdet=logdet, trace=trace)
     for k in range(2, episodes + 1):
-        logdet = logdet + growth[k - 1]
-        clock = Clock(
-            episode=k,
-            logdet=logdet.copy(),
-            logdet_deployed=deployed.copy(),
-            deployed=since,
-            updates=updates,
-        )
-        due = schedule.due(clock)
-        assert isinstance(due, bool | np.bool), (
-            f"{name}.due must return a bool; it returned {due!r} before episode {k}"
-        )
-        unchanged = (clock.logdet == logdet).all() and (clock.logdet_deployed == deployed).all()
-        assert unchanged, f"{name}.due must not change its clock; it did before episode {k}"
-        assert schedule.due(clock) == due, (
-            f"{name}.due must be a pure function of the clock; asked twice before episode {k}, "
-            "it answered differently"
-        )
+        logdet, trace = logdet + growth[k - 1], trace + 1.0
+        clock = ledger.clock(episode=k, logdet=logdet)
+        due = _ask(schedule, name, clock)
         if due and getattr(schedule, "persistent", False):
-            later = replace(clock, episode=k + 1, logdet=logdet + rng.random(horizon))
-            assert schedule.due(later), (
+            later = ledger.clock(episode=k + 1, logdet=logdet + rng.random(horizon))
+            _require(
+                bool(schedule.due(later)),
                 f"{name} says it is persistent, but was due before episode {k} and, without a "
-                f"switch, no longer before episode {k + 1}"
+                f"switch, no longer before episode {k + 1}",
             )
         if hasattr(schedule, "upcoming"):
-            date = schedule.upcoming(since)
-            assert date is None or date > since, (
-                f"{name}.upcoming({since}) must be a later episode or None; got {date}"
+            date = schedule.upcoming(clock.deployed)
+            _require(
+                date is None or date > clock.deployed,
+                f"{name}.upcoming({clock.deployed}) must be a later episode or None; got {date}",
             )
-            assert due == (date == k), (
-                f"{name}.upcoming({since}) = {date}, but before episode {k} the rule is "
-                f"{'due' if due else 'not due'}"
+            _require(
+                due == (date == k),
+                f"{name}.upcoming({clock.deployed}) = {date}, but before episode {k} the rule is "
+                f"{'due' if due else 'not due'}",
             )
         if due:
-            deployed = logdet
-            updates, since = updates + 1, k
+            ledger.deploy(episode=k, logdet=logdet, trace=trace)
+
+
+def _ask(schedule: Schedule, name: str, clock: Clock) -> bool:
+    """Ask a schedule twice, with an eye on what it answers and on its clock."""
+    arrays = (clock.logdet, clock.logdet_deployed, clock.trace_deployed)
+    before = [array.copy() for array in arrays]
+    due = schedule.due(clock)
+    _require(
+        isinstance(due, bool | np.bool),
+        f"{name}.due must return a bool; it returned {due!r} before episode {clock.episode}",
+    )
+    _require(
+        all(map(np.array_equal, arrays, before)),
+        f"{name}.due must not change its clock; it did before episode {clock.episode}",
+    )
+    _require(
+        schedule.due(clock) == due,
+        f"{name}.due must be a pure function of the clock; asked twice before episode "
+        f"{clock.episode}, it answered differently",
+    )
+    return bool(due)
 
 
 def check_features(
@@ -84,18 +92,28 @@ def check_features(
     largest = -1.0
     for state in states:
         rows = np.array(features(state), dtype=np.float64)
-        assert rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}"
-        assert len(rows), (
-            f"features of {state!r} must have a row for some feasible action; got none"
+        _require(
+            rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}"
+        )
+        _require(
+            len(rows) > 0,
+            f"features of {state!r} must have a row for some feasible action; got none",
         )
         dim = rows.shape[1] if dim is None else dim
-        assert rows.shape[1] == dim, (
-            f"features of {state!r} must have d = {dim}; got {rows.shape[1]}"
+        _require(
+            rows.shape[1] == dim, f"features of {state!r} must have d = {dim}; got {rows.shape[1]}"
         )
-        assert np.isfinite(rows).all(), f"features of {state!r} must be finite"
-        assert np.array_equal(rows, features(state)), (
-            f"features of {state!r} must be the same every time; asked twice, they differ"
+        _require(bool(np.isfinite(rows).all()), f"features of {state!r} must be finite")
+        _require(
+            np.array_equal(rows, features(state)),
+            f"features of {state!r} must be the same every time; asked twice, they differ",
         )
         largest = max(largest, float(np.linalg.norm(rows, axis=1).max()))
-    assert largest >= 0.0, "states must hold at least one state"
+    _require(largest >= 0.0, "states must hold at least one state")
     return largest
+
+
+def _require(condition: bool, message: str) -> None:
+    """Fail, also under `python -O`, which passes over `assert`."""
+    if not condition:
+        raise AssertionError(message)

@@ -1,6 +1,10 @@
-"""What an argument must be: one sentence naming it, what came and what is allowed."""
+"""What an argument must be: one sentence naming it, what came and what is allowed.
+
+Each function returns the value converted, once: callers keep that and not what they were given.
+"""
 
 import math
+from dataclasses import fields
 from numbers import Real
 from typing import Any
 
@@ -16,9 +20,9 @@ def whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     """Return value as an int in [least, most]."""
     allowed = f"at least {least}" if most is None else f"from {least} to {most}"
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, {allowed}; got {value!r}")
+        raise TypeError(f"{name} must be a whole number, {allowed}; got {_shown(value)}")
     if value < least or (most is not None and value > most):
-        raise ValueError(f"{name} must be {allowed}; got {value}")
+        raise ValueError(f"{name} must be {allowed}; got {_shown(value)}")
     return int(value)
 
 
@@ -36,8 +40,11 @@ def real(
     allowed = " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
     allowed = f"a finite number {allowed}".rstrip()
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {allowed}; got {value!r}")
-    number = float(value)
+        raise TypeError(f"{name} must be {allowed}; got {_shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if (
         not math.isfinite(number)
         or (above is not None and number <= above)
@@ -45,16 +52,35 @@ def real(
         or (below is not None and number >= below)
         or (most is not None and number > most)
     ):
-        raise ValueError(f"{name} must be {allowed}; got {value}")
+        raise ValueError(f"{name} must be {allowed}; got {_shown(value)}")
     return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return value as a bool; nothing else is taken for one."""
+    if not isinstance(value, bool | np.bool):
+        raise TypeError(f"{name} must be True or False; got {_shown(value)}")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Return value if it is one of the allowed words."""
+    if not isinstance(value, str) or value not in allowed:
+        words = ", ".join(map(repr, allowed))
+        raise ValueError(f"{name} must be one of {words}; got {_shown(value)}")
+    return value
 
 
 def floats(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
     """Return value as a read-only, finite float64 array; a str in shape stands for any size."""
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(value)
+    except ValueError as error:
         raise TypeError(f"{name} must be an array of numbers; {error}") from None
+    if given.dtype.kind not in "fiub" or isinstance(value, np.ma.MaskedArray):
+        kind = "a masked array" if isinstance(value, np.ma.MaskedArray) else given.dtype
+        raise TypeError(f"{name} must be an array of real numbers; got {kind}")
+    array = given.astype(np.float64, copy=False)
     fits = array.ndim == len(shape) and all(
         isinstance(want, str) or have == want for have, want in zip(array.shape, shape, strict=True)
     )
@@ -77,8 +103,29 @@ def frozen(array: Floats) -> Floats:
     return array
 
 
-def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return value if it is one of the allowed words."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
-    return str(value)
+def settle(instance: Any, **values: Any) -> None:
+    """Put converted values into a frozen dataclass, from its `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def same_fields(one: Any, other: Any) -> bool:
+    """Return whether two dataclasses with arrays are of one type and equal field by field."""
+    return type(one) is type(other) and all(
+        _equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return np.array_equal(one, other)
+
+
+def _shown(value: Any) -> str:
+    """Return a value's repr, cut to a length that fits a message."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python will write
+        text = "a number of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

@@ -1,8 +1,9 @@
 """Rules that spend a budget of B switches and never exceed it.
 
 The switching lemma multiplies determinants over stages, so it proves more than it says: if every
-switch needs Σ_h Δlogdet_h > log η, then N switches need more than N·log η of a total growth of at
-most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory.md.
+deployment needs Σ_h Δlogdet_h > log η, then N of them need more than N·log η of a total growth of at
+most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory.md. Budgets count deployments after the
+first, whether or not they change an action.
 """
 
 import math
@@ -12,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from rareswitch.core import theory
-from rareswitch.core.arguments import Floats, real, whole
-from rareswitch.core.schedule import GROWTH_TOLERANCE, Clock, Schedule
+from rareswitch.core.arguments import Floats, real, settle, whole
+from rareswitch.core.schedule import GROWTH_TOLERANCE, Clock, Schedule, checked_schedule
+from rareswitch.core.task import Task
 
 
 @dataclass(frozen=True, init=False)
@@ -22,7 +24,10 @@ class TotalGrowth:
 
     Kept as `log_eta`, because η for a small budget may exceed every float.
 
-    >>> clock = Clock(episode=9, logdet=np.array([0.5, 0.5]), logdet_deployed=np.zeros(2))
+    >>> from rareswitch.core.ledger import Ledger
+    >>> ledger = Ledger()
+    >>> _ = ledger.deploy(episode=1, logdet=np.zeros(2), trace=np.ones(2))
+    >>> clock = ledger.clock(episode=9, logdet=np.array([0.5, 0.5]))
     >>> TotalGrowth(eta=2.0).due(clock), TotalGrowth(eta=4.0).due(clock)
     (True, False)
     """
@@ -36,42 +41,40 @@ class TotalGrowth:
             raise TypeError("either eta or log_eta must be given")
         if eta is not None:
             log_eta = math.log(real("eta", eta, above=1.0))
-        object.__setattr__(self, "log_eta", real("log_eta", log_eta, above=0.0))
-
-    @classmethod
-    def for_budget(
-        cls,
-        *,
-        switches: int,
-        dim: int,
-        horizon: int,
-        episodes: int,
-        feature_norm: float = 1.0,
-        ridge: float = 1.0,
-    ) -> "TotalGrowth":
-        """Return the rule that makes at most `switches` switches in K episodes, on every path."""
-        budget = whole("switches", switches, least=0)
-        horizon = whole("horizon", horizon, least=1)
-        gain = theory.information_gain(
-            dim=dim, episodes=episodes, feature_norm=feature_norm, ridge=ridge
-        )
-        return cls(log_eta=horizon * gain / (budget + 1))
+        settle(self, log_eta=real("log_eta", log_eta, above=0.0))
 
     def due(self, clock: Clock) -> bool:
-        growth = float((clock.logdet - clock.logdet_deployed).sum())
-        return growth > self.log_eta + GROWTH_TOLERANCE
+        return float(clock.growth.sum()) > self.log_eta + GROWTH_TOLERANCE
+
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+        growth = task.horizon * theory.information_gain(task, ridge=ridge)
+        each = self.log_eta * (1 + 1e-12) + GROWTH_TOLERANCE  # every deployment needs more
+        return min(math.ceil(growth / each) - 1, task.episodes - 1)
+
+    def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
+        return theory.rare_switch_regret_bound(task, log_eta=self.log_eta, ridge=ridge)
+
+    @classmethod
+    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "TotalGrowth":
+        """Return the rule that makes at most `switches` switches in K episodes, on every path."""
+        budget = whole("switches", switches, least=0)
+        growth = task.horizon * theory.information_gain(task, ridge=ridge)
+        return cls(log_eta=growth / (budget + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveBudget:
-    """Switch when the growth since the last fit exceeds its share of all growth still possible.
+    """Switch when the growth since the deployment exceeds its share of all growth still possible.
 
     With b switches left the share is 1/(b+1) of Σ_h [d·log((tr Λ_h + n·L²)/d) − log det Λ_h], taken
-    at the last fit, with n the episodes left then. Makes at most `switches` switches in `episodes`
+    at the deployment, with n the episodes left then. Makes at most `switches` switches in `episodes`
     episodes on every path with ‖φ‖ ≤ `feature_norm`; the threshold never increases.
 
+    >>> from rareswitch.core.ledger import Ledger
+    >>> ledger = Ledger()
+    >>> _ = ledger.deploy(episode=1, logdet=np.zeros(3), trace=np.full(3, 2.0))
     >>> rule = AdaptiveBudget(switches=5, episodes=100, dim=2)
-    >>> start = Clock(episode=1, logdet=np.zeros(3), logdet_deployed=np.zeros(3))
+    >>> start = ledger.clock(episode=1, logdet=np.zeros(3))
     >>> round(rule.threshold(start), 3), round(3 * 2 * math.log(1 + 100 / 2) / 6, 3)
     (3.932, 3.932)
     """
@@ -82,60 +85,78 @@ class AdaptiveBudget:
     episodes: int
     dim: int
     feature_norm: float = 1.0
-    ridge: float = 1.0
 
     def __post_init__(self) -> None:
-        whole("switches", self.switches, least=0)
-        whole("episodes", self.episodes, least=1)
-        whole("dim", self.dim, least=1)
-        real("feature_norm", self.feature_norm, above=0.0)
-        real("ridge", self.ridge, above=0.0)
+        settle(
+            self,
+            switches=whole("switches", self.switches, least=0),
+            episodes=whole("episodes", self.episodes, least=1),
+            dim=whole("dim", self.dim, least=1),
+            feature_norm=real("feature_norm", self.feature_norm, above=0.0, most=1e100),
+        )
 
     def due(self, clock: Clock) -> bool:
-        if clock.updates > self.switches:  # the budget is spent: a guard, should L be exceeded
+        if clock.deployments > self.switches:  # spent: a guard, should L be exceeded
             return False
-        growth = float((clock.logdet - clock.logdet_deployed).sum())
-        return growth > self.threshold(clock) + GROWTH_TOLERANCE
+        return float(clock.growth.sum()) > self.threshold(clock) + GROWTH_TOLERANCE
 
     def threshold(self, clock: Clock) -> float:
         """Return the growth that the policy in force must exceed to be replaced."""
-        left = max(0, self.switches - (clock.updates - 1))
+        left = max(0, self.switches - (clock.deployments - 1))
         return float(self._possible_growth(clock).sum()) / (left + 1)
 
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+        return min(self.switches, task.episodes - 1)
+
+    def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
+        total = TotalGrowth.for_budget(task, switches=self.switches, ridge=ridge)
+        return total.regret_bound(task, ridge)
+
+    @classmethod
+    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "AdaptiveBudget":
+        return cls(
+            switches=switches,
+            episodes=task.episodes,
+            dim=task.dim,
+            feature_norm=task.feature_norm,
+        )
+
     def _possible_growth(self, clock: Clock) -> Floats:
-        squared = self.feature_norm**2
-        trace = clock.trace_deployed
-        if trace is None:
-            trace = np.full_like(
-                clock.logdet_deployed, self.dim * self.ridge + (clock.deployed - 1) * squared
-            )
         episodes_left = max(0, self.episodes + 1 - clock.deployed)
-        largest = self.dim * np.log((trace + episodes_left * squared) / self.dim)
-        return np.maximum(largest - clock.logdet_deployed, 0.0)
+        most = clock.trace_deployed + episodes_left * self.feature_norm**2
+        return np.maximum(self.dim * np.log(most / self.dim) - clock.logdet_deployed, 0.0)
 
 
 @dataclass(frozen=True)
 class Capped:
-    """Another rule, until it has switched so many times: a hard ledger.
+    """Another rule, until it has switched so many times: a hard limit.
 
+    >>> from rareswitch.core.ledger import Ledger
     >>> from rareswitch.core.schedule import EveryEpisode
-    >>> rule = Capped(EveryEpisode(), switches=3)
-    >>> zero = np.zeros(1)
-    >>> [rule.due(Clock(episode=9, logdet=zero, logdet_deployed=zero, updates=n)) for n in (3, 4)]
-    [True, False]
+    >>> rule, ledger, asked = Capped(EveryEpisode(), switches=1), Ledger(), []
+    >>> for k in (1, 2, 3):
+    ...     _ = ledger.deploy(episode=k, logdet=np.zeros(1), trace=np.ones(1))
+    ...     asked.append(rule.due(ledger.clock(episode=k + 1, logdet=np.zeros(1))))
+    >>> asked
+    [True, False, False]
     """
 
     schedule: Schedule
     switches: int
 
     def __post_init__(self) -> None:
-        whole("switches", self.switches, least=0)
-        if not callable(getattr(self.schedule, "due", None)):
-            raise TypeError(f"schedule must have a method due(clock); got {self.schedule!r}")
+        settle(
+            self,
+            schedule=checked_schedule(self.schedule),
+            switches=whole("switches", self.switches, least=0),
+        )
 
     @property
     def persistent(self) -> bool:
         return bool(getattr(self.schedule, "persistent", False))
 
     def due(self, clock: Clock) -> bool:
-        return clock.updates <= self.switches and bool(self.schedule.due(clock))
+        return clock.deployments <= self.switches and bool(self.schedule.due(clock))
+
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+        return min(self.switches, task.episodes - 1)

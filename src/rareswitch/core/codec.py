@@ -10,12 +10,16 @@ Layout, all integers little-endian:
     32 bytes   SHA-256 of everything before
 
 dtypes are "<f8", "<i8" and "|u1". JSON writes a float as the shortest text that reads back to the
-same float, so values survive exactly.
+same float, so values survive exactly. A checksum proves that bytes were not damaged, not that they
+are honest: what the header announces is held against the length of the data before anything is made.
 """
 
 import hashlib
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,55 @@ FORMAT = 1
 DTYPES = ("<f8", "<i8", "|u1")
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What was packed: plain values by name, and read-only views of the data as arrays."""
+
+    kind: str
+    meta: dict[str, Any]
+    arrays: Arrays
+
+    def only(
+        self, *, meta: tuple[str, ...], arrays: tuple[str, ...], optional: tuple[str, ...] = ()
+    ) -> None:
+        """Refuse names that are missing or unknown."""
+        for found, needed, allowed in (
+            (self.meta, meta, ()),
+            (self.arrays, arrays, optional),
+        ):
+            if missing := [name for name in needed if name not in found]:
+                raise ValueError(f"data must be a {self.kind}; it has no {missing[0]}")
+            if unknown := [name for name in found if name not in (*needed, *allowed)]:
+                raise ValueError(f"data must be a {self.kind}; it has an unknown {unknown[0]}")
+
+    def array(self, name: str, dtype: str, shape: tuple[int | str, ...]) -> npt.NDArray[Any]:
+        """Return one array of that dtype and shape; a str in shape stands for any size."""
+        array = self.arrays.get(name)
+        if array is None:
+            raise ValueError(f"data must be a {self.kind}; it has no {name}")
+        fits = array.ndim == len(shape) and all(
+            isinstance(want, str) or have == want
+            for have, want in zip(array.shape, shape, strict=True)
+        )
+        if not fits or array.dtype.str != dtype:
+            raise ValueError(
+                f"data must be a {self.kind} whose {name} is {dtype} of shape {shape}; got "
+                f"{array.dtype.str} of shape {array.shape}"
+            )
+        if dtype == "<f8" and not np.isfinite(array).all():
+            raise ValueError(f"data must be a {self.kind} of finite numbers; {name} holds others")
+        return array
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn what a constructor says of bad values into a ValueError about the data."""
+        try:
+            yield
+        except (TypeError, ValueError, KeyError, RecursionError, OverflowError) as error:
+            said = repr(error) if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"data must be a {self.kind}; {said}") from None
 
 
 def pack(kind: str, meta: dict[str, Any], arrays: Arrays) -> bytes:
@@ -44,8 +97,8 @@ def pack(kind: str, meta: dict[str, Any], arrays: Arrays) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Arrays]:
-    """Return (meta, arrays) of one packed object of that kind, refusing anything else."""
+def unpack(kind: str, data: bytes) -> Parts:
+    """Return the parts of one packed object of that kind, refusing anything else."""
     if not isinstance(data, bytes):
         raise TypeError(f"data must be bytes; got {type(data).__name__}")
     if not data.startswith(MAGIC):
@@ -55,17 +108,41 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Arrays]:
         raise ValueError(f"data must be an unaltered {kind}; its checksum does not match")
     start = len(MAGIC) + 4
     stop = start + int.from_bytes(body[start - 4 : start], "little")
-    header = json.loads(body[start:stop])
-    if header["format"] != FORMAT:
+    try:
+        header = json.loads(body[start:stop])
+        written, found, meta, listed = (header[k] for k in ("format", "kind", "meta", "arrays"))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"data must be a {kind}; its header cannot be read ({error!r})") from None
+    if written != FORMAT or isinstance(written, bool):
         raise ValueError(
-            f"data must be in format {FORMAT}; got format {header['format']}, "
+            f"data must be in format {FORMAT}; got format {written!r}, "
             "written by another version of rareswitch"
         )
-    if header["kind"] != kind:
-        raise ValueError(f"data must hold a {kind}; got a {header['kind']}")
+    if found != kind:
+        raise ValueError(f"data must hold a {kind}; got a {found}")
+    if not isinstance(meta, dict) or not isinstance(listed, list):
+        raise ValueError(f"data must be a {kind}; its header is not one")
     arrays: Arrays = {}
-    for name, dtype, shape in header["arrays"]:
-        array = np.frombuffer(body, dtype=dtype, count=math.prod(shape), offset=stop)
+    for entry in listed:
+        name, dtype, shape = _announced(kind, entry)
+        size = math.prod(shape)
+        if name in arrays or stop + size * np.dtype(dtype).itemsize > len(body):
+            raise ValueError(f"data must be a {kind}; {name} comes twice or is larger than the data")
+        array = np.frombuffer(body, dtype=dtype, count=size, offset=stop)
         arrays[name] = array.reshape(shape)
         stop += array.nbytes
-    return header["meta"], arrays
+    if stop != len(body):
+        raise ValueError(f"data must be a {kind}; it is longer than its arrays")
+    return Parts(kind, meta, arrays)
+
+
+def _announced(kind: str, entry: Any) -> tuple[str, str, list[int]]:
+    """Return one entry of the header's list of arrays, if it is one."""
+    if isinstance(entry, list) and len(entry) == 3:
+        name, dtype, shape = entry
+        sizes = isinstance(shape, list) and len(shape) <= 8
+        if isinstance(name, str) and dtype in DTYPES and sizes:
+            plain = all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
+            if plain and all(0 <= n < 2**48 for n in shape):
+                return name, dtype, shape
+    raise ValueError(f"data must be a {kind}; its header announces {str(entry)[:80]!r} as an array")

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
-from rareswitch.core.arguments import whole
+from rareswitch.core.arguments import settle, whole
 from rareswitch.core.schedule import Dated
+from rareswitch.core.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,39 +16,71 @@ class EpisodeGrid(Dated):
 
     >>> EpisodeGrid(starts=(1, 10, 100)).upcoming(10)
     100
-    >>> EpisodeGrid.geometric(episodes=1000, batches=4).starts
-    (1, 6, 32, 178)
-    >>> EpisodeGrid.minimax(episodes=1000, batches=4).starts
-    (1, 32, 178, 422)
     """
 
     starts: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.starts, str) or not hasattr(self.starts, "__iter__"):
+            raise TypeError(f"starts must be a list of episodes; got {self.starts!r}")
         starts = tuple(whole("starts", start, least=1) for start in self.starts)
         if starts[:1] != (1,) or any(a >= b for a, b in pairwise(starts)):
             raise ValueError(f"starts must increase from 1; got {starts}")
-        object.__setattr__(self, "starts", starts)
+        settle(self, starts=starts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeometricGrid(Dated):
+    """Batches that grow by a constant factor: a new one begins near K^{i/B}, i < B.
+
+    >>> GeometricGrid(episodes=1000, batches=4).starts
+    (1, 6, 32, 178)
+    """
+
+    episodes: int
+    batches: int
+
+    def __post_init__(self) -> None:
+        _settle_sizes(self)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:  # type: ignore[override]
+        K, B = self.episodes, self.batches
+        return _increasing((K ** (i / B) for i in range(1, B)), K)
 
     @classmethod
-    def geometric(cls, *, episodes: int, batches: int) -> "EpisodeGrid":
-        """Batches that grow by a constant factor: a new one begins near K^{i/B}, i < B."""
-        K, B = _sizes(episodes, batches)
-        return cls(starts=_increasing((K ** (i / B) for i in range(1, B)), K))
-
-    @classmethod
-    def minimax(cls, *, episodes: int, batches: int) -> "EpisodeGrid":
-        """The grid of batched bandits (Gao et al. 2019): a new batch begins near K^{1−2^{−i}}.
-
-        Dates that would fall on each other are spread by one episode, so few batches are meant.
-        """
-        K, B = _sizes(episodes, batches)
-        return cls(starts=_increasing((K ** (1.0 - 2.0**-i) for i in range(1, B)), K))
+    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "GeometricGrid":
+        """Return the grid of B+1 batches, which deploys B times after the first."""
+        switches = whole("switches", switches, least=0, most=task.episodes - 1)
+        return cls(episodes=task.episodes, batches=switches + 1)
 
 
-def _sizes(episodes: int, batches: int) -> tuple[int, int]:
-    episodes = whole("episodes", episodes, least=1)
-    return episodes, whole("batches", batches, least=1, most=episodes)
+@dataclass(frozen=True, kw_only=True)
+class MinimaxGrid(Dated):
+    """The grid of batched bandits (Gao et al. 2019): a new batch begins near K^{1−2^{−i}}.
+
+    Dates that would fall on each other are spread by one episode, so few batches are meant.
+
+    >>> MinimaxGrid(episodes=1000, batches=4).starts
+    (1, 32, 178, 422)
+    """
+
+    episodes: int
+    batches: int
+
+    def __post_init__(self) -> None:
+        _settle_sizes(self)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:  # type: ignore[override]
+        K = self.episodes
+        return _increasing((K ** (1.0 - 2.0**-i) for i in range(1, self.batches)), K)
+
+
+def _settle_sizes(grid: GeometricGrid | MinimaxGrid) -> None:
+    episodes = whole("episodes", grid.episodes, least=1, most=10**15)
+    most = min(episodes, 10**7)  # dates are listed, unlike those of a uniform grid
+    settle(grid, episodes=episodes, batches=whole("batches", grid.batches, least=1, most=most))
 
 
 def _increasing(dates: Iterable[float], last: int) -> tuple[int, ...]:
@@ -54,4 +88,6 @@ def _increasing(dates: Iterable[float], last: int) -> tuple[int, ...]:
     starts = [1]
     for date in dates:
         starts.append(max(starts[-1] + 1, round(date)))
-    return tuple(start for start in starts if start <= last)
+        if starts[-1] > last:
+            return tuple(starts[:-1])
+    return tuple(starts)

@@ -1,21 +1,21 @@
-"""A log of episodes in partitions, wherever they are, and a fit that visits them.
+"""A log of episodes in columns, in partitions wherever they are, and the statistics of all of them.
 
-The backward pass is a map-reduce: every partition returns Σφφᵀ once, and then, for the weights and
-whitener of stage h+1, its share of Σφ·[r + max_a Q_{h+1}]. H rounds of d² numbers out and d numbers
-back; the data never move. Arrays are visited in blocks, so those that are mapped from disk may be
-larger than memory.
+The backward pass over partitions is a map-reduce: every partition returns Σφφᵀ and Σrφ once, and
+then, for Q_{h+1}, its share of Σφ·max_a Q_{h+1}. H rounds of d² numbers out and d numbers back; the
+data never move. Arrays are visited in blocks, so those that are mapped from disk may be larger than
+memory.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, real, whole
-from rareswitch.core.history import BLOCK_ROWS, Episode, state_values
-from rareswitch.core.lsvi import backward
-from rareswitch.core.policy import Policy, clipped, optimistic_values
+from rareswitch.core.episode import Episode
+from rareswitch.core.next_states import BLOCK_ROWS, state_values
+from rareswitch.core.policy import Stage
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,9 +34,13 @@ class StageLog:
 
 @dataclass(frozen=True, eq=False)
 class LogPartition:
-    """Some episodes of a log, stage by stage."""
+    """Some episodes of a log, stage by stage; iterating gives the episodes back.
+
+    `steps` (episodes,) is the number of steps of each: stage h holds those that have more than h.
+    """
 
     stages: tuple[StageLog, ...]
+    steps: Ints
 
     @classmethod
     def from_episodes(cls, episodes: Sequence[Episode], *, horizon: int) -> "LogPartition":
@@ -44,9 +48,9 @@ class LogPartition:
         horizon = whole("horizon", horizon, least=1)
         if longest := [len(e) for e in episodes if len(e) > horizon]:
             raise ValueError(f"episodes must have at most {horizon} steps; got {longest[0]}")
-        if not episodes:
-            raise ValueError("episodes must hold at least one episode; got none")
-        dim = episodes[0].features.shape[1]
+        dims = sorted({episode.dim for episode in episodes})
+        if len(dims) != 1:
+            raise ValueError(f"episodes must be some, all of one dimension; got dimensions {dims}")
         stages = []
         for h in range(horizon):
             there = [e for e in episodes if h < len(e)]
@@ -55,20 +59,44 @@ class LogPartition:
             rows = [state for states in following for state in states]
             stages.append(
                 StageLog(
-                    features=np.array([e.features[h] for e in there]).reshape(-1, dim),
+                    features=np.array([e.features[h] for e in there]).reshape(-1, dims[0]),
                     rewards=np.array([e.rewards[h] for e in there]),
                     lengths=np.array([len(s[0]) if s else 0 for s in following], np.int64),
-                    next_features=np.concatenate(rows) if rows else np.zeros((0, dim)),
+                    next_features=np.concatenate(rows) if rows else np.zeros((0, dims[0])),
                 )
             )
-        return cls(tuple(stages))
+        return cls(tuple(stages), np.array([len(e) for e in episodes]))
+
+    @property
+    def horizon(self) -> int:
+        return len(self.stages)
+
+    @property
+    def dim(self) -> int:
+        return self.stages[0].features.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Episode]:
+        position, row = [0] * self.horizon, [0] * self.horizon
+        for steps in np.asarray(self.steps).tolist():
+            features, rewards, following = [], [], []
+            for h, stage in enumerate(self.stages[:steps]):
+                features.append(stage.features[position[h]])
+                rewards.append(stage.rewards[position[h]])
+                length = int(stage.lengths[position[h]])
+                if length:
+                    following.append(stage.next_features[row[h] : row[h] + length])
+                position[h], row[h] = position[h] + 1, row[h] + length
+            yield Episode(features=np.array(features), rewards=rewards, next_features=following)
 
 
 class Partitions(Protocol):
-    """Partitions wherever they are: all that a fit asks of them is a sum over them."""
+    """Partitions wherever they are: all that statistics ask is a function's value at each."""
 
-    def sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
-        """Return Σ function(partition, *arguments), added in the order of the partitions."""
+    def map(self, function: Callable[..., Floats], *arguments: Any) -> list[Floats]:
+        """Return function(partition, *arguments) of every partition, in their order."""
         ...
 
 
@@ -78,97 +106,53 @@ class LocalPartitions:
     def __init__(self, partitions: Iterable[LogPartition]) -> None:
         self._partitions = tuple(partitions)
 
-    def sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
-        return add_up(function(partition, *arguments) for partition in self._partitions)
+    def map(self, function: Callable[..., Floats], *arguments: Any) -> list[Floats]:
+        return [function(partition, *arguments) for partition in self._partitions]
 
 
-def fit_log(
-    partitions: Partitions,
-    *,
-    ridge: float = 1.0,
-    beta: float = 1.0,
-    clip: bool = True,
-    directions: Floats | None = None,
-    version: int = 1,
-) -> Policy:
-    """Return the optimistic policy of a whole log (Alg. 1, lines 5–10), partition by partition.
+class LogStatistics:
+    """The statistics of a whole log, partition by partition, for `fit`.
 
+    Λ is summed and then factored, so in directions that no feature has visited errors are of the
+    order of 1e-16·‖Λ‖/λ; a `History` loses less where λ is tiny.
+
+    >>> from rareswitch.core.lsvi import fit
+    >>> from rareswitch.core.recipe import Recipe
     >>> episode = Episode(features=np.eye(2), rewards=[0.0, 1.0], next_features=[np.eye(2)])
     >>> log = LocalPartitions([LogPartition.from_episodes([episode] * 9, horizon=2)])
-    >>> fit_log(log, beta=0.0).q_values(0, np.eye(2)).round(2)
+    >>> policy = fit(LogStatistics(log), Recipe.of(beta=0.0, exploration=None), version=1)
+    >>> policy.q_values(0, np.eye(2)).round(2)
     array([0.81, 0.  ])
     """
-    real("ridge", ridge, above=0.0)
-    real("beta", beta, least=0.0)
-    gram = partitions.sum(gram_sums)
-    horizon, dim, _ = gram.shape
-    whitener = np.linalg.inv(np.linalg.cholesky(gram + ridge * np.eye(dim)))
-    weights = backward(
-        _Solved(whitener),
-        partitions.sum(reward_sums),
-        lambda h, w: partitions.sum(
-            next_value_sums, h, w, whitener[h + 1], beta, float(horizon - h - 1) if clip else None
-        ),
-    )
-    return Policy(
-        weights=weights,
-        whitener=whitener,
-        beta=beta,
-        directions=directions,
-        clip=clip,
-        version=version,
-    )
+
+    def __init__(self, partitions: Partitions, *, ridge: float = 1.0) -> None:
+        ridge = real("ridge", ridge, above=0.0)
+        self._partitions = partitions
+        gram = self._sum(_gram_sums)
+        dim = gram.shape[-1]
+        self.whitener: Floats = np.linalg.inv(np.linalg.cholesky(gram + ridge * np.eye(dim)))
+        self.reward_sums: Floats = self._sum(_reward_sums)
+
+    def next_value_sums(self, h: int, following: Stage) -> Floats:
+        return self._sum(_next_value_sums, h, following)
+
+    def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
+        """Add up over partitions, in their order, once all are known to be of one shape."""
+        parts = self._partitions.map(function, *arguments)
+        if not parts:
+            raise ValueError("partitions must hold at least one partition; got none")
+        for i, part in enumerate(parts):
+            if part.shape != parts[0].shape:
+                raise ValueError(
+                    f"partitions must agree in horizon and dimension; partition {i} gives "
+                    f"{part.shape} where partition 0 gives {parts[0].shape}"
+                )
+        return sum(parts[1:], start=parts[0])
 
 
-def gram_sums(partition: LogPartition) -> Floats:
+def _gram_sums(partition: LogPartition) -> Floats:
     """Return Σφφᵀ of each stage (H, d, d)."""
     return np.stack([_gram_sum(stage.features) for stage in partition.stages])
-
-
-def reward_sums(partition: LogPartition) -> Floats:
-    """Return Σrφ of each stage (H, d)."""
-    return np.stack([np.asarray(s.rewards) @ np.asarray(s.features) for s in partition.stages])
-
-
-def next_value_sums(
-    partition: LogPartition,
-    h: int,
-    weights: Floats,
-    whitener: Floats,
-    beta: float,
-    cap: float | None,
-) -> Floats:
-    """Return Σφ·max_a Q_{h+1}(s', a) over the steps of stage h (d,)."""
-    stage = partition.stages[h]
-
-    def q_values(rows: Floats) -> Floats:
-        values = optimistic_values(np.asarray(rows), weights, whitener, beta, None)
-        return values if cap is None else clipped(values, cap)
-
-    goes_on = np.asarray(stage.lengths) > 0
-    values = np.zeros(len(goes_on))  # an ended episode is worth nothing more
-    values[goes_on] = state_values(stage.lengths[goes_on], stage.next_features, q_values)
-    return values @ stage.features
-
-
-def add_up(parts: Iterable[Floats]) -> Floats:
-    """Return the sum of arrays, in their order."""
-    total: Floats | None = None
-    for part in parts:
-        total = part if total is None else total + part
-    if total is None:
-        raise ValueError("partitions must hold at least one partition; got none")
-    return total
-
-
-class _Solved:
-    """Λ_h⁻¹·target from a whitener, as `backward` asks for it."""
-
-    def __init__(self, whitener: Floats) -> None:
-        self._whitener = whitener
-
-    def solve(self, h: int, target: Floats) -> Floats:
-        return np.vecmat(self._whitener[h] @ target, self._whitener[h])
 
 
 def _gram_sum(features: Floats) -> Floats:
@@ -178,3 +162,17 @@ def _gram_sum(features: Floats) -> Floats:
         block = np.asarray(features[start : start + BLOCK_ROWS])
         total += block.T @ block
     return total
+
+
+def _reward_sums(partition: LogPartition) -> Floats:
+    """Return Σrφ of each stage (H, d)."""
+    return np.stack([np.asarray(s.rewards) @ np.asarray(s.features) for s in partition.stages])
+
+
+def _next_value_sums(partition: LogPartition, h: int, following: Stage) -> Floats:
+    """Return Σφ·max_a Q_{h+1}(s', a) over the steps of stage h (d,)."""
+    stage = partition.stages[h]
+    goes_on = np.asarray(stage.lengths) > 0
+    values = np.zeros(len(goes_on))  # an ended episode is worth nothing more
+    values[goes_on] = state_values(stage.lengths[goes_on], stage.next_features, following)
+    return values @ stage.features

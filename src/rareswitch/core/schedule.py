@@ -1,52 +1,80 @@
 """When a new policy is worth deploying: the switching rules of the paper.
 
 Before each episode k the learner shows its schedule a `Clock` and asks whether a switch is due.
-A schedule is anything with `due(clock) -> bool`; it must be a pure function of the clock. Two
-optional attributes let a simulation jump ahead instead of asking before every episode:
+A schedule is anything with `due(clock) -> bool`; it must be a pure function of the clock. What else
+it may have, all optional:
 
 - `upcoming(episode)`: the rule's dates are fixed in advance, and this is the next one after that
-  episode (None: no more);
-- `persistent = True`: once due, the rule stays due until the policy is switched.
+  episode (None: no more). A simulation then jumps ahead instead of asking before every episode;
+- `persistent = True`: once due, the rule stays due until a policy is deployed. The same;
+- `deployment_limit(task, ridge)`: the most deployments after the first on any path of that task;
+- `regret_bound(task, ridge)`: what the paper proves of its regret;
+- `for_budget(task, switches=…, ridge=…)`: the rule of this kind that keeps a budget.
 """
 
+import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from rareswitch.core import theory
-from rareswitch.core.arguments import Floats, one_of, real, whole
+from rareswitch.core.arguments import Floats, one_of, real, same_fields, settle, whole
+from rareswitch.core.task import Task
 
 # A growth of exactly η is not a growth above η (unit features with λ=1 reach ratio 2 exactly).
 GROWTH_TOLERANCE = 1e-10
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Clock:
     """All that a schedule may see before an episode.
 
-    `episode` is the paper's k, counted from 1; `logdet` is log det Λ_h^k and `logdet_deployed`
-    is log det Λ_h at the last fit, both (H,). `deployed` is b_k, the episode before which the last
-    fit was made, `updates` the number of fits so far (the first, on no data, included) and
-    `trace_deployed` tr Λ_h at the last fit (None: not known).
+    `episode` is the paper's k, counted from 1, and `logdet` log det Λ_h^k (H,). Of the policy in
+    force: `deployed` is b_k, the episode before which it was deployed, `deployments` the number of
+    deployments with it (the first, on no data, included), `logdet_deployed` and `trace_deployed`
+    are log det Λ_h and tr Λ_h when it was deployed, both (H,).
     """
 
     episode: int
     logdet: Floats
+    deployed: int
+    deployments: int
     logdet_deployed: Floats
-    deployed: int = 1
-    updates: int = 1
-    trace_deployed: Floats | None = None
+    trace_deployed: Floats
+
+    @property
+    def growth(self) -> Floats:
+        """By how much each log det Λ_h has grown since the deployment (H,)."""
+        return self.logdet - self.logdet_deployed
+
+    def __eq__(self, other: object) -> bool:
+        return same_fields(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.episode, self.logdet.tobytes(), self.deployments))
 
 
 class Schedule(Protocol):
     """A switching rule."""
 
     def due(self, clock: Clock) -> bool:
-        """Return whether a new policy must be fitted before the episode."""
+        """Return whether a new policy should be deployed before the episode."""
         ...
+
+
+def checked_schedule(schedule: Any, name: str = "schedule") -> Any:
+    """Return a schedule, if it is one."""
+    if isinstance(schedule, type):
+        raise TypeError(
+            f"{name} must be an instance, not the class {schedule.__name__} itself; "
+            f"write {schedule.__name__}(…)"
+        )
+    if not callable(getattr(schedule, "due", None)):
+        raise TypeError(f"{name} must have a method due(clock) -> bool; got {schedule!r}")
+    return schedule
 
 
 @dataclass(frozen=True)
@@ -63,11 +91,22 @@ class EveryEpisode:
     def upcoming(self, episode: int) -> int | None:
         return episode + 1
 
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+        return task.episodes - 1
+
+    def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
+        return theory.batch_regret_bound(task, batches=task.episodes, ridge=ridge)
+
+    @classmethod
+    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "EveryEpisode":
+        whole("switches", switches, least=task.episodes - 1)
+        return cls()
+
 
 class Dated:
     """A rule whose dates are fixed in advance: switch before each of the episodes `starts`."""
 
-    starts: tuple[int, ...]
+    starts: Sequence[int]
 
     def due(self, clock: Clock) -> bool:
         return self.upcoming(clock.episode - 1) == clock.episode  # Alg. 1, line 4
@@ -75,6 +114,9 @@ class Dated:
     def upcoming(self, episode: int) -> int | None:
         position = bisect_right(self.starts, episode)
         return self.starts[position] if position < len(self.starts) else None
+
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+        return max(0, bisect_right(self.starts, task.episodes) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +126,9 @@ class UniformGrid(Dated):
     Where B does not divide K, `spread="last"` is the grid as printed, t_i = (i−1)⌊K/B⌋ + 1, whose
     last batch takes the rest; `spread="balanced"` keeps batch lengths within one of each other.
 
-    >>> UniformGrid(episodes=10, batches=4).starts
+    >>> tuple(UniformGrid(episodes=10, batches=4).starts)
     (1, 3, 5, 7)
-    >>> UniformGrid(episodes=10, batches=4, spread="balanced").starts
+    >>> tuple(UniformGrid(episodes=10, batches=4, spread="balanced").starts)
     (1, 3, 6, 8)
     """
 
@@ -96,23 +138,56 @@ class UniformGrid(Dated):
 
     def __post_init__(self) -> None:
         episodes = whole("episodes", self.episodes, least=1)
-        whole("batches", self.batches, least=1, most=episodes)
-        one_of("spread", self.spread, ("last", "balanced"))
+        settle(
+            self,
+            episodes=episodes,
+            batches=whole("batches", self.batches, least=1, most=episodes),
+            spread=one_of("spread", self.spread, ("last", "balanced")),
+        )
 
-    @cached_property
-    def starts(self) -> tuple[int, ...]:  # type: ignore[override]
+    @property
+    def starts(self) -> Sequence[int]:  # type: ignore[override]
         """The first episode t_i of each batch."""
         if self.spread == "last":
             length = self.episodes // self.batches
-            return tuple(i * length + 1 for i in range(self.batches))
-        return tuple(i * self.episodes // self.batches + 1 for i in range(self.batches))
+            return range(1, self.batches * length + 1, length)
+        return _Balanced(self.episodes, self.batches)
+
+    def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
+        return theory.batch_regret_bound(task, batches=self.batches, ridge=ridge)
+
+    @classmethod
+    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "UniformGrid":
+        """Return the grid of B+1 batches, which deploys B times after the first."""
+        switches = whole("switches", switches, least=0, most=task.episodes - 1)
+        return cls(episodes=task.episodes, batches=switches + 1)
+
+
+@dataclass(frozen=True)
+class _Balanced(Sequence[int]):
+    """⌊iK/B⌋ + 1 for i < B, computed when asked for."""
+
+    episodes: int
+    batches: int
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __getitem__(self, i: Any) -> Any:
+        picked = range(self.batches)[i]
+        if isinstance(picked, int):
+            return picked * self.episodes // self.batches + 1
+        return tuple(self[j] for j in picked)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeterminantGrowth:
     """Switch when some det Λ_h grew by a factor above η: LSVI-UCB-RareSwitch (Alg. 2).
 
-    >>> clock = Clock(episode=9, logdet=np.array([0.1, 0.7]), logdet_deployed=np.zeros(2))
+    >>> from rareswitch.core.ledger import Ledger
+    >>> ledger = Ledger()
+    >>> _ = ledger.deploy(episode=1, logdet=np.zeros(2), trace=np.ones(2))
+    >>> clock = ledger.clock(episode=9, logdet=np.array([0.1, 0.7]))
     >>> DeterminantGrowth(eta=2.0).due(clock), DeterminantGrowth(eta=4.0).due(clock)
     (True, False)
     """
@@ -122,31 +197,19 @@ class DeterminantGrowth:
     eta: float
 
     def __post_init__(self) -> None:
-        real("eta", self.eta, above=1.0)
-
-    @classmethod
-    def for_budget(
-        cls,
-        *,
-        switches: int,
-        dim: int,
-        horizon: int,
-        episodes: int,
-        feature_norm: float = 1.0,
-        ridge: float = 1.0,
-    ) -> "DeterminantGrowth":
-        """Return the rule that makes at most `switches` switches on every path (Theorem 2)."""
-        return cls(
-            eta=theory.eta_for_budget(
-                switches=switches,
-                dim=dim,
-                horizon=horizon,
-                episodes=episodes,
-                feature_norm=feature_norm,
-                ridge=ridge,
-            )
-        )
+        settle(self, eta=real("eta", self.eta, above=1.0))
 
     def due(self, clock: Clock) -> bool:
-        growth = clock.logdet - clock.logdet_deployed
-        return bool((growth > np.log(self.eta) + GROWTH_TOLERANCE).any())  # Alg. 2, line 7
+        limit = math.log(self.eta) + GROWTH_TOLERANCE
+        return bool((clock.growth > limit).any())  # Alg. 2, line 7
+
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+        return min(theory.switch_bound(task, eta=self.eta, ridge=ridge), task.episodes - 1)
+
+    def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
+        return theory.rare_switch_regret_bound(task, log_eta=math.log(self.eta), ridge=ridge)
+
+    @classmethod
+    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "DeterminantGrowth":
+        """Return the rule that makes at most `switches` switches on every path (Theorem 2)."""
+        return cls(eta=theory.eta_for_budget(task, switches=switches, ridge=ridge))

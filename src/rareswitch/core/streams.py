@@ -26,11 +26,41 @@ class Stream(IntEnum):
     PERTURBATION = 6
 
 
+def checked_seed(seed: Seed) -> Seed:
+    """Return a seed of plain ints."""
+    if not isinstance(seed, tuple | list):
+        return whole("seed", seed, least=0)
+    if len(seed) != 2:
+        raise ValueError(f"seed must be a whole number or (root, round); got {seed}")
+    return whole("seed", seed[0], least=0), whole("round", seed[1], least=0)
+
+
 def generator(seed: Seed, stream: Stream) -> np.random.Generator:
     """Return the generator of one stream of one round."""
-    if isinstance(seed, tuple) and len(seed) != 2:
-        raise ValueError(f"seed must be a whole number or (root, round); got {seed}")
+    return np.random.Generator(np.random.PCG64(_sequence(seed, stream)))
+
+
+class KeyedStream:
+    """A stream in which every version has its own place: what is drawn depends on nothing else.
+
+    The counter of Philox says where: 2¹²⁸ numbers apart for neighbouring versions.
+    """
+
+    def __init__(self, seed: Seed, stream: Stream) -> None:
+        key = _sequence(seed, stream).generate_state(2, np.uint64)
+        self._bits = np.random.Philox(key=key)
+        self._start = self._bits.state
+        self._counter = self._start["state"]["counter"]
+        self._generator = np.random.Generator(self._bits)
+
+    def at(self, version: int) -> np.random.Generator:
+        """Return the stream's generator, moved to the beginning of a version's numbers."""
+        self._counter[:] = 0, 0, version, 0
+        self._bits.state = self._start
+        return self._generator
+
+
+def _sequence(seed: Seed, stream: Stream) -> np.random.SeedSequence:
+    seed = checked_seed(seed)
     root, round_ = seed if isinstance(seed, tuple) else (seed, 0)
-    key = (int(stream), whole("round", round_, least=0))
-    root = whole("seed", root, least=0)
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(root, spawn_key=key)))
+    return np.random.SeedSequence(root, spawn_key=(int(stream), round_))

@@ -6,6 +6,7 @@ at which b is still open, and makes the other action the right one. The learner 
 or earlier, in every episode of the batch: all regret is certain.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -13,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, whole
-from rareswitch.core.history import Episode
+from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
 from rareswitch.sim import instances
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
@@ -44,7 +45,7 @@ def play_adversary(
     states: int,
     horizon: int,
     episodes: int,
-    starts: tuple[int, ...],
+    starts: Sequence[int],
     normalized: bool = False,
 ) -> Duel:
     """Play K episodes against a learner that changes its policy only at the grid `starts`.
@@ -56,6 +57,7 @@ def play_adversary(
     d = whole("states", states, least=1)
     H = whole("horizon", horizon, least=1)
     episodes = whole("episodes", episodes, least=1)
+    starts = tuple(starts)
     ends = (*starts, episodes + 1)
     if starts[:1] != (1,) or any(a >= b for a, b in pairwise(ends)):
         raise ValueError(f"starts must increase from 1 to at most {episodes}; got {starts}")

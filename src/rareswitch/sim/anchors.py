@@ -128,23 +128,22 @@ def _play(
     H, S, _ = mdp.rewards.shape
     noise = noise_of(None, episodes, H, seed)
     initial = initial_states(initial_state, S, episodes, seed)
-    cdf = mdp.transitions.cumsum(axis=-1)[..., :-1]
     best = mdp.optimal_values()[0]
     regret = np.zeros(episodes)
     states = np.zeros((episodes, H + 1), np.int64)
     actions = np.zeros((episodes, H), np.int64)
     policy = greedy()
     gap = np.maximum(best - mdp.policy_values(policy)[0], 0.0)
-    updates, switches, local = [1], [], 0
+    deployments, switches, local = [1], [], 0
     for k in range(episodes):
         path = states[k]
         path[0] = initial[k]
         for h in range(H):
             actions[k, h] = policy[h, path[h]]
-            path[h + 1] = (cdf[h, path[h], actions[k, h]] <= noise[k, h]).sum()
+            path[h + 1] = (mdp.thresholds[h, path[h], actions[k, h]] <= noise[k, h]).sum()
         regret[k] = gap[path[0]]
         if learn(path, actions[k]) and k + 1 < episodes:
-            updates.append(k + 2)
+            deployments.append(k + 2)
             new = greedy()
             if changes := int((new != policy).sum()):
                 switches.append(k + 2)
@@ -155,9 +154,9 @@ def _play(
         regret=regret,
         states=states,
         actions=actions,
-        update_episodes=np.array(updates, np.int64),
+        deployment_episodes=np.array(deployments, np.int64),
         switch_episodes=np.array(switches, np.int64),
-        plan_values=np.full(len(updates), np.nan),
+        fitted_values=np.full(len(deployments), np.nan),
         local_switches=local,
         policy=None,
     )

@@ -15,8 +15,8 @@ def empirical_radius(simulation: Simulation, worlds: Sequence[FiniteLinearMDP]) 
     The lemma bounds |φᵀw_h − r_h − P_h V_{h+1}| by β·‖φ‖_{Λ⁻¹} for every pair and stage. Call it
     between `deploy()` and `play()`.
     """
-    values = simulation.values
+    values = simulation.tally.values
     following = np.concatenate([values[:, 1:], np.zeros_like(values[:, :1])], axis=1)
     exact = np.stack([w.theta + np.vecmat(v, w.mu) for w, v in zip(worlds, following, strict=True)])
     errors = np.abs((simulation.weights - exact) @ worlds[0].space.columns)  # (R, H, N)
-    return (errors / np.sqrt(simulation.gram.watched)).max(axis=(1, 2))
+    return (errors / np.sqrt(simulation.tally.squared_norms())).max(axis=(1, 2))

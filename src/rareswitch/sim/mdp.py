@@ -5,13 +5,14 @@ world is one whose transitions are not). Arrays are indexed (stage, state, actio
 """
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rareswitch.core.arguments import Floats, Ints, floats
-from rareswitch.core.tally import FiniteSpace
+from rareswitch.core.task import Task
+from rareswitch.sim.rollout import thresholds
+from rareswitch.sim.space import FiniteSpace
 
 # Probabilities and rewards computed from features may miss their range by rounding.
 ROUNDING = 1e-9
@@ -82,15 +83,21 @@ class FiniteMDP:
         """The catalogue of distinct feature rows."""
         return FiniteSpace(self.features, self.feasible)
 
-    def sizes(self, *, episodes: int, ridge: float = 1.0) -> dict[str, Any]:
-        """Return what budgets and bounds need of the world: d, H, K, L and λ, by name."""
-        return {
-            "dim": self.dim,
-            "horizon": self.horizon,
-            "episodes": episodes,
-            "feature_norm": self.feature_norm,
-            "ridge": ridge,
-        }
+    @cached_property
+    def thresholds(self) -> Floats:
+        """What decides the next state: #{thresholds ≤ u} for a uniform u, (H, S, A, S−1)."""
+        return thresholds(self.transitions)
+
+    def task(self, *, episodes: int) -> Task:
+        """Return what budgets and bounds need of the world: d, H, K and L."""
+        return Task(
+            dim=self.dim, horizon=self.horizon, episodes=episodes, feature_norm=self.feature_norm
+        )
+
+    def __repr__(self) -> str:
+        states, actions, dim = self.features.shape
+        name = type(self).__name__
+        return f"{name}({states} states, {actions} actions, d={dim}, horizon={self.horizon})"
 
     def optimal_values(self) -> Floats:
         """Return V*_h(s), (H+1, S), the last row 0."""

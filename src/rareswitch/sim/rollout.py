@@ -9,21 +9,30 @@ import numpy as np
 from rareswitch.core.arguments import Floats, Ints
 
 
-def rollout(cdf: Floats, initial: Ints, noise: Floats) -> Ints:
+def thresholds(transitions: Floats) -> Floats:
+    """Return (…, S−1) so that the next state under probabilities (…, S) is #{thresholds ≤ u}.
+
+    They are the distribution function, but infinite once nothing is left to come: rounding must not
+    lead to a state of probability 0, whatever the uniform u < 1.
+    """
+    left = np.flip(np.flip(transitions, -1).cumsum(axis=-1), -1)[..., 1:]
+    return np.where(left > 0.0, transitions.cumsum(axis=-1)[..., :-1], np.inf)
+
+
+def rollout(limits: Floats, initial: Ints, noise: Floats) -> Ints:
     """Return the states (R, L, H+1) of L episodes of R runs.
 
-    `cdf` (R, H, S, S) is the distribution function of the next state under each run's policy,
-    `initial` (R, L), `noise` (R, L, H) uniforms. The next state is #{cdf entries ≤ u}.
+    `limits` (R, H, S, S−1) are the thresholds of the next state under each run's policy, `initial`
+    (R, L), `noise` (R, L, H) uniforms.
     """
     runs, length, horizon = noise.shape
     states = np.empty((runs, length, horizon + 1), np.int64)
     states[:, :, 0] = initial
-    count = cdf.shape[-1]
+    count = limits.shape[-2]
     first = np.arange(runs)[:, None] * count  # where a run's states begin
-    # The last entry is 1 up to rounding, and never ≤ u.
-    thresholds = np.moveaxis(cdf[..., :-1], 1, 0).reshape(horizon, runs * count, count - 1)
+    by_stage = np.moveaxis(limits, 1, 0).reshape(horizon, runs * count, count - 1)
     for h in range(horizon):
-        passed = thresholds[h].take(first + states[:, :, h], axis=0) <= noise[:, :, h, None]
+        passed = by_stage[h].take(first + states[:, :, h], axis=0) <= noise[:, :, h, None]
         states[:, :, h + 1] = passed.sum(axis=-1)
     return states
 

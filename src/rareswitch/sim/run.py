@@ -13,23 +13,23 @@ from rareswitch.core.streams import Seed, Stream, generator
 class Run:
     """What happened in K episodes of one run.
 
-    `update_episodes` are the episodes (counted from 1) before which a policy was fitted, and
-    `plan_values` the optimistic values V₁(s₁) of those fits. A fit that changed the action in some
-    (stage, state) was a switch; `local_switches` counts every such pair.
+    `deployment_episodes` are the episodes (counted from 1) before which a policy was deployed, and
+    `fitted_values` the optimistic values V₁(s₁) of their fits. A deployment after the first that
+    changed the action in some (stage, state) was a switch; `local_switches` counts every such pair.
     """
 
     regret: Floats  # (K,)
     states: Ints  # (K, H+1)
     actions: Ints  # (K, H)
-    update_episodes: Ints
+    deployment_episodes: Ints
     switch_episodes: Ints
-    plan_values: Floats
+    fitted_values: Floats
     local_switches: int
-    policy: Policy | None  # the last one in force; None: uniformly random
+    policy: Policy | None  # the last one in force; None: uniformly random, or none yet
 
     @property
-    def updates(self) -> int:
-        return len(self.update_episodes)
+    def deployments(self) -> int:
+        return len(self.deployment_episodes)
 
     @property
     def switches(self) -> int:
@@ -37,13 +37,19 @@ class Run:
 
     def optimistic_share(self, optimal: Floats) -> float:
         """Return the fraction of fits with V₁(s₁) ≥ V*₁(s₁), given V*₁ (S,) of the run's world."""
-        best = optimal[self.states[self.update_episodes - 1, 0]]
-        return float(np.mean(self.plan_values >= best - TIE_TOLERANCE))
+        best = optimal[self.states[self.deployment_episodes - 1, 0]]
+        return float(np.mean(self.fitted_values >= best - TIE_TOLERANCE))
 
     @property
     def average_regret(self) -> Floats:
         """Regret(k)/k, as in the paper's figures."""
         return np.cumsum(self.regret) / np.arange(1, len(self.regret) + 1)
+
+    def __repr__(self) -> str:
+        return (
+            f"Run({len(self.regret)} episodes, regret {self.regret.sum():.4g}, "
+            f"{self.deployments} deployments, {self.switches} switches)"
+        )
 
 
 def initial_states(choice: int | str | Ints, states: int, episodes: int, seed: Seed) -> Ints:

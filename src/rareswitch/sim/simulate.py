@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, whole
-from rareswitch.core.optimism import Optimism
+from rareswitch.core.exploration import Exploration
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Seed, Stream, generator
 from rareswitch.sim.mdp import FiniteMDP
@@ -18,11 +18,11 @@ def simulate(
     schedule: Schedule,
     *,
     episodes: int,
-    beta: float = 1.0,
+    exploration: Exploration | None = None,
+    beta: float | None = None,
     ridge: float = 1.0,
     ties: str = "direction",
     clip: bool = True,
-    optimism: Optimism | None = None,
     seed: Seed = 0,
     initial_state: int | str | Ints = 0,
     noise: Floats | None = None,
@@ -30,26 +30,26 @@ def simulate(
 ) -> Run:
     """Play one learner with that schedule for K episodes on a known world.
 
+    `exploration`, `beta`, `ridge`, `ties`, `clip` and `seed` are those of a `Learner`.
     `initial_state` is a state, one for each episode (K,), or "uniform". `noise` (K, H) are the
     uniforms that decide the next states, by default drawn from the seed. `progress` is called
     with the number of episodes played after each deployment.
 
     >>> from rareswitch import DeterminantGrowth, instances
     >>> world = instances.hard_to_learn(d=5, horizon=4)
-    >>> run = simulate(world, DeterminantGrowth(eta=2.0), episodes=200)
-    >>> run.updates, run.switches, run.regret.shape
-    (24, 23, (200,))
+    >>> simulate(world, DeterminantGrowth(eta=2.0), episodes=200)
+    Run(200 episodes, regret 43.08, 24 deployments, 23 switches)
     """
     simulation = Simulation(
         [mdp],
         schedule,
         episodes=episodes,
         seeds=[seed],
+        exploration=exploration,
         beta=beta,
         ridge=ridge,
         ties=ties,
         clip=clip,
-        optimism=optimism,
         initial_state=initial_state,
         noise=noise,
     )
@@ -73,7 +73,6 @@ def simulate_random(
     gap = np.maximum(mdp.optimal_values()[0] - mdp.random_values()[0], 0.0)
     rng = generator(seed, Stream.TIES)
     noise = noise_of(None, episodes, mdp.horizon, seed)
-    cdf = mdp.transitions.cumsum(axis=-1)[..., :-1]
     options = [np.flatnonzero(allowed) for allowed in mdp.feasible]
     counts = np.array([len(o) for o in options])
     padded = np.zeros(mdp.feasible.shape, np.int64)
@@ -85,15 +84,15 @@ def simulate_random(
     for h in range(mdp.horizon):
         pick = (rng.random(episodes) * counts[states[:, h]]).astype(np.int64)
         actions[:, h] = padded[states[:, h], pick]
-        passed = cdf[h, states[:, h], actions[:, h]] <= noise[:, h, None]
+        passed = mdp.thresholds[h, states[:, h], actions[:, h]] <= noise[:, h, None]
         states[:, h + 1] = passed.sum(axis=-1)
     return Run(
         regret=gap[initial],
         states=states,
         actions=actions,
-        update_episodes=np.zeros(0, np.int64),
+        deployment_episodes=np.zeros(0, np.int64),
         switch_episodes=np.zeros(0, np.int64),
-        plan_values=np.zeros(0),
+        fitted_values=np.zeros(0),
         local_switches=0,
         policy=None,
     )

@@ -1,4 +1,4 @@
-"""Many runs of one schedule on known worlds: exact regret, updates and switches.
+"""Many runs of one schedule on known worlds: exact regret, deployments and switches.
 
 Regret is V*₁(s₁) − V₁^π(s₁) by policy evaluation, never from sampled returns. Many runs on worlds
 with the same features step together: each is fitted, plays until its next switch is due, and is
@@ -6,24 +6,21 @@ fitted again, whatever its episode. A run alone gives the same numbers.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints, one_of, real, whole
-from rareswitch.core.gram import Gram
-from rareswitch.core.learner import TIES
-from rareswitch.core.lsvi import fit_finite
-from rareswitch.core.optimism import Bonus, Optimism, Perturbation
+from rareswitch.core.arguments import Bools, Floats, Ints, whole
+from rareswitch.core.exploration import Exploration
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import Clock, Schedule
-from rareswitch.core.streams import Seed, Stream, generator
-from rareswitch.core.tally import Tally
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.schedule import Schedule, checked_schedule
+from rareswitch.core.streams import Seed
 from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.record import Record
 from rareswitch.sim.rollout import logdet_growth, rollout
 from rareswitch.sim.run import Run, initial_states, noise_of
-
-# Deployments after which the norms that a simulation watches are computed anew.
-RECOMPUTE_EVERY = 32
+from rareswitch.sim.tally import Tally
 
 
 class Simulation:
@@ -39,30 +36,31 @@ class Simulation:
         *,
         episodes: int,
         seeds: Sequence[Seed],
-        beta: float = 1.0,
+        exploration: Exploration | None = None,
+        beta: float | None = None,
         ridge: float = 1.0,
         ties: str = "direction",
         clip: bool = True,
-        optimism: Optimism | None = None,
         initial_state: int | str | Ints = 0,
         noise: Floats | None = None,
     ) -> None:
-        first = worlds[0]
-        if not alike(worlds):
-            raise ValueError("worlds stepped together must share features and horizon")
+        if not worlds or not alike(worlds):
+            raise ValueError(
+                "worlds must be at least one, and those stepped together must share features and "
+                "horizon"
+            )
         if len(seeds) != len(worlds):
             raise ValueError(
                 f"seeds must be one for each of {len(worlds)} worlds; got {len(seeds)}"
             )
-        if not callable(getattr(schedule, "due", None)):
-            raise TypeError(f"schedule must have a method due(clock) -> bool; got {schedule!r}")
-        self.schedule = schedule
+        first = worlds[0]
+        self.schedule = checked_schedule(schedule)
         self.episodes = whole("episodes", episodes, least=1)
-        self.optimism: Optimism = Bonus(beta) if optimism is None else optimism
-        one_of("ties", ties, TIES)
-        self.clip = clip
+        recipe = Recipe.of(beta=beta, exploration=exploration, ridge=ridge, ties=ties, clip=clip)
+        self.recipes = [replace(recipe, seed=seed) for seed in seeds]
         runs, horizon, states = len(worlds), first.horizon, first.states
         self._space = first.space
+        self._thresholds = np.stack([world.thresholds for world in worlds])
         self._transitions = np.stack([world.transitions for world in worlds])
         self._rewards = np.stack([world.rewards for world in worlds])
         self._optimal = np.stack([world.optimal_values()[0] for world in worlds])  # (R, S)
@@ -70,27 +68,23 @@ class Simulation:
             [initial_states(initial_state, states, self.episodes, seed) for seed in seeds]
         )
         self._noise = np.stack([noise_of(noise, self.episodes, horizon, seed) for seed in seeds])
-        self._ties = [generator(s, Stream.TIES) for s in seeds] if ties == "direction" else None
-        self._perturbations = [generator(seed, Stream.PERTURBATION) for seed in seeds]
-        self._offsets: Floats | None = None
-        ridge = real("ridge", ridge, above=0.0)
-        self.gram = Gram((runs, horizon), first.dim, ridge, watch=self._space.columns)
-        self._tally = Tally(self._space, runs, horizon)
+        self.tally = Tally(
+            self._space,
+            runs=runs,
+            horizon=horizon,
+            ridge=recipe.ridge,
+            beta=recipe.exploration.beta,
+        )
+        self._record = Record(runs, self.episodes, horizon)
         self._pairs = np.ogrid[:runs, :horizon, :states]
         self.episode = np.ones(runs, np.int64)  # the next to be played
-        self._deployments = 0
         self._segments = np.ones(runs, np.int64)  # lengths of the last ones
-        self._policy_actions = np.zeros((runs, horizon, states), np.int64)
         self.weights = np.zeros((runs, horizon, first.dim))
-        self.whitener = np.zeros_like(self.gram.whitener)
-        self._directions = np.zeros_like(self.weights)
-        self._local_switches = np.zeros(runs, np.int64)
-        self._updates = np.zeros(runs, np.int64)
-        self._plan_values = np.full((runs, self.episodes), np.nan)  # where there was no update
-        self._switched = np.zeros((runs, self.episodes), bool)
-        self._regret = np.zeros((runs, self.episodes))
-        self._states = np.zeros((runs, self.episodes, horizon + 1), np.int32)
-        self._actions = np.zeros((runs, self.episodes, horizon), np.int32)
+        self.whitener = np.zeros((runs, horizon, first.dim, first.dim))
+        self._directions = np.zeros_like(self.weights) if recipe.ties == "direction" else None
+        draws = recipe.exploration.draws
+        self._offsets = np.zeros((runs, horizon, draws, first.dim)) if draws else None
+        self._policy_actions = np.zeros((runs, horizon, states), np.int64)
 
     @property
     def live(self) -> Bools:
@@ -102,91 +96,102 @@ class Simulation:
         return not self.live.any()
 
     def step(self) -> None:
-        """Fit a policy for every run and play it until the next switch is due."""
+        """Deploy a policy in every run and play it until the next switch is due."""
         self.deploy()
         self.play()
 
     def runs(self) -> list[Run]:
         """Return each run up to the episode it has reached."""
-        return [self._run(r) for r in range(len(self.episode))]
+        return [
+            self._record.run(r, int(self.episode[r]) - 1, self._policy(r))
+            for r in range(len(self.episode))
+        ]
 
     def deploy(self) -> None:
-        """Fit a policy for every run on what it has seen."""
+        """Fit a policy for every run on what it has seen, and put it in force."""
         live = np.flatnonzero(self.live)
-        self._deployments += 1
-        if self._deployments % RECOMPUTE_EVERY == 0:
-            self.gram.recompute_watched()
-        if self._ties is not None:
-            for r in live:
-                self._directions[r] = self._ties[r].standard_normal(self._directions.shape[1:])
-        if isinstance(self.optimism, Perturbation):
-            self._draw_offsets(self.optimism, live)
-        weights, self.values, choices = fit_finite(
-            self.gram,
-            self._tally,
-            beta=self.optimism.beta,
-            offsets=self._offsets,
-            clip=self.clip,
-            directions=None if self._ties is None else self._directions,
+        self._draw(live)
+        weights, choices = self.tally.fit(
+            offsets=self._offsets, clip=self.recipes[0].clip, directions=self._directions
         )
-        kept = slice(None) if live.size == len(self.episode) else live
+        everyone = live.size == len(self.episode)
+        kept = slice(None) if everyone else live
         self.weights[kept] = weights[kept]
-        self.whitener[kept] = self.gram.whitener[kept]
+        self.whitener[kept] = self.tally.whitener[kept]
         actions = self._space.actions[choices]
-        changes = (actions != self._policy_actions).sum(axis=(1, 2))
-        k = self.episode[live]
-        changes = np.where(k > 1, changes[live], 0)  # the first policy replaces none
-        self._switched[live, k - 1] = changes > 0
-        self._local_switches[live] += changes
-        self._updates[live] += 1
-        self._plan_values[live, k - 1] = self.values[live, 0, self._initial[live, k - 1]]
+        self._write_down(live, actions)
         here = (*self._pairs, actions)
         self._policy_actions = actions
         self._policy_features = self._space.rows[choices]  # (R, H, S, d)
         self._policy_rewards = self._rewards[here]  # (R, H, S)
-        self._policy_transitions = self._transitions[here]  # (R, H, S, S)
+        self._policy_thresholds = self._thresholds[here]  # (R, H, S, S−1)
+        transitions = self._transitions[here]  # (R, H, S, S)
         value = np.zeros_like(self._optimal)
         for h in reversed(range(actions.shape[1])):
-            value = self._policy_rewards[:, h] + np.matvec(self._policy_transitions[:, h], value)
+            value = self._policy_rewards[:, h] + np.matvec(transitions[:, h], value)
         # V*₁ − V₁^π at every state (R, S); below zero is rounding.
         self._gap = np.maximum(self._optimal - value, 0.0)
-        self._trace_deployed = self.gram.trace.copy()
-
-    def _draw_offsets(self, perturbation: Perturbation, live: Ints) -> None:
-        if self._offsets is None:
-            runs, horizon, dim = self.weights.shape
-            self._offsets = np.zeros((runs, horizon, perturbation.draws, dim))
-        for r in live:
-            drawn = perturbation.offsets(self._perturbations[r], self.gram.whitener[r])
-            self._offsets[r] = drawn
 
     def play(self) -> None:
         """Play every run until its next switch is due, and absorb what it saw."""
         left = self.episodes + 1 - self.episode
         if hasattr(self.schedule, "upcoming"):  # then all runs are at the same episode
-            k = int(self.episode[0])
-            date = self.schedule.upcoming(k)
-            lengths = left if date is None else np.minimum(left, date - k)
+            lengths = np.minimum(left, self._until(int(self.episode[0])))
             states = self._rollout(int(lengths[0]))
         else:
             lengths, states = self._search(left)
         run, step = np.nonzero(np.arange(states.shape[1]) < lengths[:, None])
         played = states[run, step]  # (episodes of all runs, H+1)
-        index = self.episode[run] - 1 + step
         stage = np.arange(played.shape[1] - 1)
-        self._regret[run, index] = self._gap[run, played[:, 0]]
-        self._states[run, index] = played
-        self._actions[run, index] = self._policy_actions[run[:, None], stage, played[:, :-1]]
+        self._record.play(
+            run,
+            self.episode[run] + step,
+            played,
+            self._policy_actions[run[:, None], stage, played[:, :-1]],
+            self._gap[run, played[:, 0]],
+        )
         self._absorb(states, lengths, run, played)
         self.episode += lengths
         self._segments = lengths
+
+    def _draw(self, live: Ints) -> None:
+        """Draw what the next version of each live run needs."""
+        horizon, dim = self.weights.shape[1:]
+        for r in live:
+            recipe, version = self.recipes[r], len(self._record.ledgers[r]) + 1
+            if self._directions is not None:
+                self._directions[r] = recipe.directions(version, horizon, dim)
+            if self._offsets is not None:
+                self._offsets[r] = recipe.offsets(version, self.tally.whitener[r])
+
+    def _write_down(self, live: Ints, actions: Ints) -> None:
+        episode = self.episode[live]
+        changes = (actions != self._policy_actions).sum(axis=(1, 2))[live]
+        changes[episode == 1] = 0  # the first policy replaces none
+        self._record.deploy(
+            live,
+            episode,
+            logdet=self.tally.gram.logdet[live],
+            trace=self.tally.gram.trace[live],
+            values=self.tally.values[live, 0, self._initial[live, episode - 1]],
+            changes=changes,
+        )
+
+    def _until(self, k: int) -> int:
+        """Return the number of episodes from k to the schedule's next date, or to the end."""
+        date = self.schedule.upcoming(k)
+        if date is None:
+            return self.episodes
+        if date <= k:
+            name = type(self.schedule).__name__
+            raise ValueError(f"{name}.upcoming({k}) must be a later episode or None; got {date}")
+        return int(date) - k
 
     def _rollout(self, length: int) -> Ints:
         """Return the states (R, L, H+1) of each run's next episodes under its policy."""
         index = np.minimum(self.episode[:, None] - 1 + np.arange(length), self.episodes - 1)
         run = np.arange(len(index))[:, None]
-        cdf = self._policy_transitions.cumsum(axis=-1)
-        return rollout(cdf, self._initial[run, index], self._noise[run, index])
+        return rollout(self._policy_thresholds, self._initial[run, index], self._noise[run, index])
 
     def _search(self, left: Ints) -> tuple[Ints, Ints]:
         """Look ahead, further and further, until every run's next switch is in sight.
@@ -206,7 +211,7 @@ class Simulation:
         """Find the least m < ahead (R,) so that a switch is due after m+1 episodes, or ahead."""
         every_state = np.arange(self._policy_actions.shape[2])
         visits = np.cumsum(states[:, :, :-1, None] == every_state, axis=1, dtype=np.int32)
-        whitened = self._policy_features @ self.gram.whitener.mT
+        whitened = self._policy_features @ self.tally.whitener.mT
         low, high = np.zeros_like(ahead), ahead.copy()
         persistent = getattr(self.schedule, "persistent", False)
         while (open_ := np.flatnonzero(low < high)).size:
@@ -220,15 +225,9 @@ class Simulation:
 
     def _due(self, r: np.int64, m: np.int64, growth: Floats) -> bool:
         """Ask the schedule after run r has played m+1 episodes of the policy in force."""
-        deployed = int(self.episode[r])
-        clock = Clock(
-            episode=deployed + 1 + int(m),
-            logdet=self.gram.logdet[r] + growth,
-            logdet_deployed=self.gram.logdet[r].copy(),
-            deployed=deployed,
-            updates=int(self._updates[r]),
-            trace_deployed=self._trace_deployed[r].copy(),
-        )
+        logdet = self.tally.gram.logdet[r] + growth
+        logdet.flags.writeable = False
+        clock = self._record.ledgers[r].clock(episode=int(self.episode[r] + 1 + m), logdet=logdet)
         return bool(self.schedule.due(clock))
 
     def _absorb(self, states: Ints, lengths: Ints, run: Ints, played: Ints) -> None:
@@ -244,38 +243,22 @@ class Simulation:
             for j in range(longest):
                 here = (every_run[..., 0], every_stage[..., 0], states[:, j, :-1])
                 features, rewards = self._policy_features[here], self._policy_rewards[here]
-                self.gram.absorb(features)
-                self._tally.absorb(features, rewards, states[:, j, 1:])
+                self.tally.absorb(features, rewards, states[:, j, 1:])
         else:
             moves = count_moves(run, played, (runs, horizon, count, count))
-            self._tally.absorb_moves(moves, self._policy_features, self._policy_rewards)
-            visits = moves.sum(axis=-1)
-            for s in np.flatnonzero(visits.any(axis=(0, 1))):
-                self.gram.absorb(self._policy_features[:, :, s], visits[:, :, s])
+            self.tally.absorb_moves(moves, self._policy_features, self._policy_rewards)
 
-    def _run(self, r: int) -> Run:
-        played = int(self.episode[r]) - 1
-        updates = np.flatnonzero(~np.isnan(self._plan_values[r]))
-        policy = None
-        if self._updates[r]:
-            policy = Policy(
-                weights=self.weights[r],
-                whitener=self.whitener[r],
-                beta=self.optimism.beta,
-                directions=None if self._ties is None else self._directions[r],
-                offsets=None if self._offsets is None else self._offsets[r],
-                clip=self.clip,
-                version=int(self._updates[r]),
-            )
-        return Run(
-            regret=self._regret[r, :played].copy(),
-            states=self._states[r, :played].astype(np.int64),
-            actions=self._actions[r, :played].astype(np.int64),
-            update_episodes=updates + 1,
-            switch_episodes=np.flatnonzero(self._switched[r]) + 1,
-            plan_values=self._plan_values[r, updates],
-            local_switches=int(self._local_switches[r]),
-            policy=policy,
+    def _policy(self, r: int) -> Policy | None:
+        """Return the policy in force in run r, if there is one yet."""
+        if not self._record.ledgers[r]:
+            return None
+        return Policy(
+            weights=self.weights[r],
+            whitener=self.whitener[r],
+            beta=self.tally.beta,
+            directions=None if self._directions is None else self._directions[r],
+            offsets=None if self._offsets is None else self._offsets[r],
+            clip=self.recipes[r].clip,
         )
 
 

@@ -1,5 +1,0 @@
-"""`python -m rareswitch.cli`: the same as the `rareswitch` command."""
-
-from rareswitch.cli import main
-
-main(prog_name="rareswitch")

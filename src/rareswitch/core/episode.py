@@ -1,0 +1,70 @@
+"""One finished episode: what a learner is told, and what a log is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, floats, same_fields, settle
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Episode:
+    """One finished episode of n ≤ H steps.
+
+    `features` (n, d) are those of the chosen pairs and `rewards` (n,) lie in [0, 1].
+    `next_features[t]` (A, d) are those of all actions feasible at the state after step t. It has
+    n−1 entries if the episode ended, or n if it was cut off: the state after the last step is then
+    worth what the learner expects of it rather than 0. (After stage H nothing is worth anything.)
+
+    >>> Episode(features=[[1.0, 0.0], [0.0, 1.0]], rewards=[0.0, 1.0], next_features=[np.eye(2)])
+    Episode(2 steps, d=2)
+    """
+
+    features: Floats
+    rewards: Floats
+    next_features: Sequence[Floats]
+
+    def __post_init__(self) -> None:
+        features = floats("features", self.features, ("n", "d"))
+        steps, dim = features.shape
+        if not steps:
+            raise ValueError("features must have at least one step; got none")
+        rewards = floats("rewards", self.rewards, (steps,))
+        if rewards.min() < 0.0 or rewards.max() > 1.0:
+            step = int(np.argmax((rewards < 0.0) | (rewards > 1.0)))
+            raise ValueError(f"rewards must lie in [0, 1]; got {rewards[step]} at step {step}")
+        if not hasattr(self.next_features, "__len__"):
+            raise TypeError(
+                f"next_features must be a list of arrays; got {type(self.next_features).__name__}"
+            )
+        if len(self.next_features) not in (steps - 1, steps):
+            raise ValueError(
+                f"next_features must have {steps - 1} entries for an episode of {steps} steps, "
+                f"or {steps} if it was cut off; got {len(self.next_features)}"
+            )
+        following = []
+        for step, rows in enumerate(self.next_features):
+            feasible = floats(f"next_features[{step}]", rows, ("A", dim))
+            if not len(feasible):
+                raise ValueError(
+                    f"next_features[{step}] must have at least one row; got an empty feasible set"
+                )
+            following.append(feasible)
+        settle(self, features=features, rewards=rewards, next_features=tuple(following))
+
+    @property
+    def dim(self) -> int:
+        return self.features.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __eq__(self, other: object) -> bool:
+        return same_fields(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.features.tobytes(), self.rewards.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Episode({len(self)} steps, d={self.dim})"

@@ -1,0 +1,142 @@
+"""The distinct states that followed one stage, and the features that led to each.
+
+The target of stage h (Alg. 1, line 8) is Σ φ_τ·[r_τ + V_{h+1}(s'_τ)] = Σ r_τφ_τ + Σ_j F_j V(s'_j),
+with F_j the sum of the features that led to the distinct next state s'_j. A next state is the set
+of the feature rows of its feasible actions, in any order. So on a finite space a fit costs the same
+after any number of episodes, and on an infinite one F is simply the features.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rareswitch.core import sums
+from rareswitch.core.arguments import Floats, Ints
+from rareswitch.core.policy import Stage
+
+# Rows evaluated at a time: a block and its whitened copy stay in the processor's cache.
+BLOCK_ROWS = 4096
+
+
+class NextStates:
+    """Their rows end to end, how many rows each has, and Σφ leading there."""
+
+    def __init__(self, dim: int) -> None:
+        self._position: dict[bytes, int] = {}  # by the rows as they came, and as a set
+        self._sums = _Growing(np.zeros((0, dim)))
+        self._lost = _Growing(np.zeros((0, dim)))
+        self._lengths = _Growing(np.zeros(0, np.int64))
+        self._rows = _Growing(np.zeros((0, dim)))
+
+    def __len__(self) -> int:
+        return len(self._lengths.array)
+
+    def absorb(self, feature: Floats, rows: Floats) -> Callable[[], None]:
+        """Add one step that led to the state with these rows; return how to take it back."""
+        given = _key(rows.tobytes())
+        position = self._position.get(given)
+        if position is None:
+            distinct = _distinct(rows)
+            key = _key(distinct.tobytes())
+            position = self._position.get(key)
+            if position is None:
+                return self._append(feature, distinct, {given, key})
+            self._position[given] = position
+        before = self._sums.array[position].copy(), self._lost.array[position].copy()
+        sums.add(self._sums.array, self._lost.array, feature, position)
+
+        def take_back() -> None:
+            self._sums.array[position], self._lost.array[position] = before
+
+        return take_back
+
+    def value_sums(self, following: Stage) -> Floats:
+        """Return Σ_j F_j·max_a Q(s'_j, a) (d,)."""
+        values = state_values(self._lengths.array, self._rows.array, following)
+        return values @ self._sums.array + values @ self._lost.array
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {
+            "sums": self._sums.array,
+            "lost": self._lost.array,
+            "lengths": self._lengths.array,
+            "rows": self._rows.array,
+        }
+
+    def fill(self, sums: Floats, lost: Floats, lengths: Ints, rows: Floats) -> None:
+        """Take over what `to_arrays` returned, once it is known to fit together."""
+        if len(lengths) and (lengths.min() < 1 or lengths.max() > len(rows)):
+            raise ValueError("a next state must have at least one row")
+        if int(lengths.sum()) != len(rows):
+            raise ValueError("the rows of next states must be as many as their lengths say")
+        ends = np.cumsum(lengths).tolist()
+        for start, end, total, rest in zip([0, *ends[:-1]], ends, sums, lost, strict=True):
+            distinct = _distinct(rows[start:end])
+            key = _key(distinct.tobytes())
+            if len(distinct) != end - start or key in self._position:
+                raise ValueError("next states must be distinct sets of distinct rows")
+            self._append(total, distinct, {key})
+            self._lost.array[-1] = rest
+
+    def _append(self, feature: Floats, rows: Floats, keys: set[bytes]) -> Callable[[], None]:
+        count, end = len(self), len(self._rows.array)
+        self._sums.extend(feature[None])
+        self._lost.extend(np.zeros((1, len(feature))))
+        self._lengths.extend(np.array([len(rows)]))
+        self._rows.extend(rows)
+        self._position.update(dict.fromkeys(keys, count))
+
+        def take_back() -> None:
+            for key in keys:
+                del self._position[key]
+            for array in (self._sums, self._lost, self._lengths):
+                array.count = count
+            self._rows.count = end
+
+        return take_back
+
+
+def state_values(lengths: Ints, rows: Floats, following: Stage) -> Floats:
+    """Return max_a Q of states whose rows (M, d) stand end to end, by lengths (J,), in blocks."""
+    if not len(lengths):
+        return np.zeros(0)
+    values = np.empty(len(rows))
+    for start in range(0, len(rows), BLOCK_ROWS):
+        block = np.asarray(rows[start : start + BLOCK_ROWS])
+        values[start : start + BLOCK_ROWS] = following.q_values(block)
+    return np.maximum.reduceat(values, np.cumsum(lengths) - lengths)
+
+
+def _distinct(rows: Floats) -> Floats:
+    """Return the distinct rows of a set of rows in an order that depends on nothing but the set."""
+    data, width = (rows + 0.0).tobytes(), rows[0].nbytes  # adding 0 makes −0 and 0 the same
+    ordered = sorted({data[i : i + width] for i in range(0, len(data), width)})
+    return np.frombuffer(b"".join(ordered)).reshape(-1, rows.shape[1])
+
+
+def _key(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class _Growing:
+    """An array that grows along its first axis; room doubles, so growing costs O(1) a row."""
+
+    def __init__(self, empty: npt.NDArray[Any]) -> None:
+        self._room = empty
+        self.count = 0
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        return self._room[: self.count]
+
+    def extend(self, rows: npt.NDArray[Any]) -> None:
+        end = self.count + len(rows)
+        if end > len(self._room):
+            room = np.empty((max(2 * len(self._room), end), *self._room.shape[1:]), rows.dtype)
+            room[: self.count] = self.array
+            self._room = room
+        self._room[self.count : end] = rows
+        self.count = end

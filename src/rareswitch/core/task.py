@@ -1,0 +1,33 @@
+"""The task: the sizes that budgets, bounds and plans are stated in."""
+
+from dataclasses import dataclass
+
+from rareswitch.core.arguments import real, settle, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Feature dimension d, horizon H, episodes K and feature norm L = max‖φ‖.
+
+    >>> Task(dim=13, horizon=10, episodes=2500)
+    Task(dim=13, horizon=10, episodes=2500, feature_norm=1.0)
+    """
+
+    dim: int
+    horizon: int
+    episodes: int
+    feature_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.episodes is None:
+            raise TypeError(
+                "episodes must be given: no budget can be guaranteed without K. A rule that needs "
+                "no K is DeterminantGrowth(eta=2.0); its switches grow with log K"
+            )
+        settle(
+            self,
+            dim=whole("dim", self.dim, least=1),
+            horizon=whole("horizon", self.horizon, least=1),
+            episodes=whole("episodes", self.episodes, least=1),
+            feature_norm=real("feature_norm", self.feature_norm, above=0.0, most=1e100),
+        )

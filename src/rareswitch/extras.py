@@ -1,0 +1,14 @@
+"""Libraries that only some commands need: what is missing, and how to get it."""
+
+from importlib.util import find_spec
+
+EXTRAS = {
+    "experiments": ("pydantic", "matplotlib", "jinja2"),
+    "cluster": ("distributed",),
+}
+
+
+def require(extra: str) -> None:
+    """Raise an ImportError that says what to install where the libraries of an extra are missing."""
+    if missing := [name for name in EXTRAS[extra] if find_spec(name) is None]:
+        raise ImportError(f"{', '.join(missing)} is needed: pip install 'rareswitch[{extra}]'")
