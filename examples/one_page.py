@@ -1,7 +1,7 @@
 """LSVI-UCB-RareSwitch (Wang, Zhou, Gu 2021, Algorithm 2) on one page of plain NumPy.
 
 Run it: `python examples/one_page.py`. It plays the paper's hard-to-learn instance and prints the
-average regret and the number of policy updates as it goes.
+average regret and the number of deployed policies as it goes.
 """
 
 from itertools import product
@@ -41,7 +41,7 @@ def policy_value(P, r, policy):
     return V
 
 
-def plan(phi, H, seen, beta, lam):
+def fit(phi, H, seen, beta, lam):
     """Algorithm 2, lines 8–13: one optimistic backward pass; return π (H, S) and log det Λ_h."""
     S, A, d = phi.shape
     Q = np.zeros((S, A))  # Q_{H+1} = 0
@@ -62,18 +62,18 @@ def plan(phi, H, seen, beta, lam):
 
 
 def rare_switch(phi, P, r, *, K, eta, beta=1.0, lam=1.0, noise):
-    """Algorithm 2: return the regret of each episode, the update episodes and all actions."""
+    """Algorithm 2: return each episode's regret, the episodes of deployments and all actions."""
     H, d = len(P), phi.shape[2]
     seen = [[] for _ in range(H)]
     inverse = np.tile(np.eye(d) / lam, (H, 1, 1))
     logdet = deployed = np.full(H, d * np.log(lam))
-    best, regret, updates, played = optimal_value(P, r), np.zeros(K), [], np.zeros((K, H), int)
+    best, regret, deployments, played = optimal_value(P, r), np.zeros(K), [], np.zeros((K, H), int)
     for k in range(K):
         if k == 0 or (logdet > deployed + np.log(eta) + 1e-10).any():  # line 7
-            policy, deployed = plan(phi, H, seen, beta, lam)
+            policy, deployed = fit(phi, H, seen, beta, lam)
             logdet = deployed.copy()
             value = policy_value(P, r, policy)
-            updates.append(k + 1)
+            deployments.append(k + 1)
         s = 0
         regret[k] = best[s] - value[s]
         for h in range(H):  # lines 17–19
@@ -85,14 +85,14 @@ def rare_switch(phi, P, r, *, K, eta, beta=1.0, lam=1.0, noise):
             inverse[h] -= np.outer(u, u) / (1 + f @ u)
             logdet[h] += np.log1p(f @ u)
             s = s_next
-    return regret, updates, played
+    return regret, deployments, played
 
 
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     d, H, K = 13, 10, 2500
     world = hard_instance(d, H, 0.35, rng.choice([-1, 1], (H, d - 2)))
-    regret, updates, _ = rare_switch(*world, K=K, eta=2.0, noise=rng.random((K, H)))
+    regret, deployments, _ = rare_switch(*world, K=K, eta=2.0, noise=rng.random((K, H)))
     for k in (100, 500, 1000, 2500):
-        made = sum(u <= k for u in updates)
+        made = sum(first <= k for first in deployments)
         print(f"after {k:4} episodes: average regret {regret[:k].mean():.3f}, {made} policies")

@@ -13,9 +13,9 @@ import numpy as np
 class Literal:
     states: np.ndarray
     actions: np.ndarray
-    update_episodes: list[int]
+    deployment_episodes: list[int]
     regret: np.ndarray
-    q_values: list[np.ndarray]  # (H, S, A) of each update
+    q_values: list[np.ndarray]  # (H, S, A) of each deployment
 
 
 def lowest(values, tolerance=1e-9):
@@ -41,11 +41,11 @@ def play(world, *, episodes, noise, beta, ridge=1.0, batches=None, eta=None, ini
         ]
         log_det = [np.linalg.slogdet(gram[h])[1] for h in range(H)]
         if batches:
-            update = k in grid
+            due = k in grid
         else:
             grown = [log_det[h] - log_det_deployed[h] > np.log(eta) + 1e-10 for h in range(H)]
-            update = k == 1 or any(grown)
-        if update:
+            due = k == 1 or any(grown)
+        if due:
             log_det_deployed = log_det
             Q = np.zeros((H + 1, S, A))
             for h in range(H - 1, -1, -1):
@@ -60,7 +60,7 @@ def play(world, *, episodes, noise, beta, ridge=1.0, batches=None, eta=None, ini
                         bonus = beta * np.sqrt(f @ inverse @ f)
                         Q[h, s, a] = max(0.0, min(f @ w + bonus, H - h))
             policy = np.array([[lowest(Q[h, s]) for s in range(S)] for h in range(H)])
-            out.update_episodes.append(k)
+            out.deployment_episodes.append(k)
             out.q_values.append(Q[:H])
         value = np.zeros(S)
         for h in range(H - 1, -1, -1):

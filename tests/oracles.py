@@ -5,6 +5,10 @@ from itertools import pairwise
 import numpy as np
 
 import rareswitch as rs
+from rareswitch.core.gram import Gram
+from rareswitch.core.ledger import Ledger
+from rareswitch.core.schedule import Clock
+from rareswitch.sim import FiniteLinearMDP
 
 
 class Asked:
@@ -37,7 +41,7 @@ def masked_world(seed, *, states=5, actions=4, d=4, horizon=3):
     rng = np.random.default_rng(seed)
     feasible = rng.random((states, actions)) < 0.5
     feasible[np.arange(states), rng.integers(0, actions, states)] = True
-    return rs.FiniteLinearMDP(
+    return FiniteLinearMDP(
         rng.dirichlet(np.ones(d), (states, actions)),
         rng.dirichlet(np.ones(states), (horizon, d)).transpose(0, 2, 1),
         rng.random((horizon, d)),
@@ -90,6 +94,32 @@ def switches_of(tables):
     """Return the episodes of all switches, and their local number, of tables by episode."""
     changes = {k: int((tables[j] != tables[k]).sum()) for j, k in pairwise(tables)}
     return [k for k, change in changes.items() if change], sum(changes.values())
+
+
+def replay(rule, features, *, ridge=1.0):
+    """Return the episodes before which a rule deploys anew on features (n, H, d)."""
+    _, horizon, dim = features.shape
+    gram, ledger = Gram((horizon,), dim, ridge), Ledger()
+    ledger.deploy(episode=1, logdet=gram.logdet, trace=gram.trace)
+    for k, seen in enumerate(features[:-1], start=2):
+        gram.absorb(seen)
+        if rule.due(ledger.clock(episode=k, logdet=gram.logdet)):
+            ledger.deploy(episode=k, logdet=gram.logdet, trace=gram.trace)
+    return [deployment.episode for deployment in ledger[1:]]
+
+
+def clock_at(growth, *, episode=9, deployed=1, deployments=1, logdet=0.0, trace=1.0):
+    """Return a clock whose log-determinants grew by `growth` (H,) since the deployment."""
+    growth = np.array(growth, float)
+    since = np.broadcast_to(np.asarray(logdet, float), growth.shape)
+    return Clock(
+        episode=episode,
+        logdet=since + growth,
+        deployed=deployed,
+        deployments=deployments,
+        logdet_deployed=since,
+        trace_deployed=np.broadcast_to(np.asarray(trace, float), growth.shape),
+    )
 
 
 def reference_q(episodes, *, horizon, dim, beta, ridge, clip=True):

@@ -26,8 +26,8 @@ RULES = {
 }
 
 
-def learner_versions(world, schedule, run, *, beta, ridge):
-    """Feed the run's episodes to a Learner and return its policies, one for each version."""
+def learner_policies(world, schedule, run, *, beta, ridge):
+    """Feed the run's episodes to a Learner and return its policies and the episodes of their deployment."""
     learner = rs.Learner(
         dim=world.dim,
         horizon=world.horizon,
@@ -36,7 +36,7 @@ def learner_versions(world, schedule, run, *, beta, ridge):
         ridge=ridge,
         ties="lowest",
     )
-    policies, updates = [learner.policy], [1]
+    policies = [learner.policy]
     for k in range(EPISODES - 1):
         states, actions = run.states[k], run.actions[k]
         for h in range(world.horizon):
@@ -50,8 +50,7 @@ def learner_versions(world, schedule, run, *, beta, ridge):
         )
         if switched:
             policies.append(learner.policy)
-            updates.append(k + 2)
-    return policies, updates
+    return policies, [deployment.episode for deployment in learner.ledger]
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
@@ -65,13 +64,13 @@ def test_simulation_and_learner_agree_with_the_literal_transcription(
     run = rs.simulate(
         world, schedule, episodes=EPISODES, beta=beta, ridge=ridge, ties="lowest", noise=noise
     )
-    np.testing.assert_array_equal(run.update_episodes, expected.update_episodes)
+    np.testing.assert_array_equal(run.deployment_episodes, expected.deployment_episodes)
     np.testing.assert_array_equal(run.states, expected.states)
     np.testing.assert_array_equal(run.actions, expected.actions)
     np.testing.assert_allclose(run.regret, expected.regret, atol=1e-8)
 
-    policies, updates = learner_versions(world, schedule, run, beta=beta, ridge=ridge)
-    assert updates == expected.update_episodes
+    policies, deployed = learner_policies(world, schedule, run, beta=beta, ridge=ridge)
+    assert deployed == expected.deployment_episodes
     for policy, q_values in zip(policies, expected.q_values, strict=True):
         for h in range(world.horizon):
             for s in range(world.states):

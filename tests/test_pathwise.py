@@ -48,7 +48,8 @@ def test_the_sum_of_log_one_plus_squared_norms_is_the_growth_of_logdet(seed, rid
     gram, total = Gram((1,), 4, ridge), 0.0
     matrix = ridge * np.eye(4)
     for feature in features:
-        total += math.log1p(gram.squared_norms(feature[:, None]).item())
+        whitened = gram.whitener[0] @ feature
+        total += math.log1p(whitened @ whitened)
         gram.absorb(feature[None])
         matrix += np.outer(feature, feature)
     growth = np.linalg.slogdet(matrix)[1] - 4 * math.log(ridge)
@@ -115,7 +116,7 @@ def test_as_many_batches_as_episodes_is_lsvi_ucb(seed, beta):
     arguments = {"episodes": EPISODES, "beta": beta, "seed": seed}
     batched = rs.simulate(world, grid, **arguments)
     every = rs.simulate(world, rs.EveryEpisode(), **arguments)
-    assert batched.updates == every.updates == EPISODES
+    assert batched.deployments == every.deployments == EPISODES
     assert batched.policy.to_bytes() == every.policy.to_bytes()
     assert (batched.actions == every.actions).all()
     assert (batched.regret == every.regret).all()
@@ -127,7 +128,7 @@ def test_eta_towards_one_is_lsvi_ucb(seed, beta):
     arguments = {"episodes": EPISODES, "beta": beta, "seed": seed}
     eager = rs.simulate(world, rs.DeterminantGrowth(eta=1 + 1e-9), **arguments)
     every = rs.simulate(world, rs.EveryEpisode(), **arguments)
-    assert (eager.update_episodes == every.update_episodes).all()
+    assert (eager.deployment_episodes == every.deployment_episodes).all()
     assert (eager.actions == every.actions).all()
     assert (eager.states == every.states).all()
     np.testing.assert_allclose(eager.regret, every.regret, atol=1e-12)
@@ -163,22 +164,16 @@ def test_one_hot_features_give_shrunken_means_and_count_bonuses(seed, ridge):
 def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, budget):
     rng = np.random.default_rng(seed)
     horizon, dim = 2, 2
-    sizes = {
-        "dim": dim,
-        "horizon": horizon,
-        "episodes": EPISODES,
-        "feature_norm": norm,
-        "ridge": ridge,
-    }
+    task = rs.Task(dim=dim, horizon=horizon, episodes=EPISODES, feature_norm=norm)
     free = rs.Learner(dim=dim, horizon=horizon, schedule=rs.DeterminantGrowth(eta=eta), ridge=ridge)
-    rule = rs.DeterminantGrowth.for_budget(switches=budget, **sizes)
+    rule = rs.DeterminantGrowth.for_budget(task, switches=budget, ridge=ridge)
     bounded = rs.Learner(dim=dim, horizon=horizon, schedule=rule, ridge=ridge)
     for _ in range(EPISODES):
         episode = scaled_episode(rng, horizon=horizon, dim=dim, norm=norm)
         free.observe(episode)
         bounded.observe(episode)
-    assert free.versions - 1 <= rs.theory.switch_bound(eta=eta, **sizes)
-    assert bounded.versions - 1 <= budget
+    assert len(free.ledger) - 1 <= rs.theory.switch_bound(task, eta=eta, ridge=ridge)
+    assert len(bounded.ledger) - 1 <= budget
 
 
 @given(seeds, st.integers(1, 30))
@@ -187,19 +182,13 @@ def test_switches_on_a_world_stay_within_batches_and_budget(seed, budget):
     arguments = {"episodes": EPISODES, "seed": seed}
     grid = rs.UniformGrid(episodes=EPISODES, batches=budget)
     assert rs.simulate(world, grid, **arguments).switches <= budget - 1
-    rule = rs.DeterminantGrowth.for_budget(
-        switches=budget,
-        dim=world.dim,
-        horizon=world.horizon,
-        episodes=EPISODES,
-        feature_norm=world.feature_norm,
-    )
+    rule = rs.DeterminantGrowth.for_budget(world.task(episodes=EPISODES), switches=budget)
     run = rs.simulate(world, rule, **arguments)
-    assert run.switches <= run.updates - 1 <= budget
+    assert run.switches <= run.deployments - 1 <= budget
 
 
 def play_bandit(schedule, menus, rewards, *, beta, ridge):
-    """Return the arms that a Learner with one stage and no clip pulls, and its update rounds."""
+    """Return the arms that a Learner with one stage and no clip pulls, and when it deploys."""
     learner = rs.Learner(
         dim=menus.shape[2],
         horizon=1,
@@ -208,15 +197,16 @@ def play_bandit(schedule, menus, rewards, *, beta, ridge):
         ridge=ridge,
         ties="lowest",
         clip=False,
+        planned_episodes=len(menus),
     )
-    arms, updates = [], [1]
-    for t, (menu, reward) in enumerate(zip(menus, rewards, strict=True), start=1):
+    arms = []
+    for menu, reward in zip(menus, rewards, strict=True):
         arm = learner.policy.act(0, menu)
         arms.append(arm)
-        done = rs.Episode(features=menu[[arm]], rewards=[reward[arm]], next_features=[])
-        if learner.observe(done) and t < len(menus):
-            updates.append(t + 1)
-    return arms, updates
+        learner.observe(
+            rs.Episode(features=menu[[arm]], rewards=[reward[arm]], next_features=[])
+        )
+    return arms, [deployment.episode for deployment in learner.ledger]
 
 
 def bandit(seed, rounds=50, arms=6, d=3, fixed=False):
@@ -242,9 +232,9 @@ def test_one_stage_on_a_grid_without_the_clip_is_sbucb(seed, batches, gamma, rid
         b += rewards[t, arm] * X[arm]
         expected.append(arm)
     grid = rs.UniformGrid(episodes=T, batches=batches)
-    arms, updates = play_bandit(grid, menus, rewards, beta=gamma, ridge=ridge)
+    arms, deployed = play_bandit(grid, menus, rewards, beta=gamma, ridge=ridge)
     assert arms == expected
-    assert updates == [end + 1 for end in ends]
+    assert deployed == [end + 1 for end in ends]
 
 
 @given(seeds, st.floats(0.05, 4.0), st.sampled_from([0.2, 1.0]), st.sampled_from([0.3, 1.0]))
@@ -265,8 +255,8 @@ def test_one_stage_with_the_determinant_rule_is_rarely_switching_oful(seed, C, w
         V += np.outer(X[arm], X[arm])
         b += rewards[t, arm] * X[arm]
         expected.append(arm)
-    arms, updates = play_bandit(
+    arms, deployed = play_bandit(
         rs.DeterminantGrowth(eta=1 + C), menus, rewards, beta=width, ridge=ridge
     )
     assert arms == expected
-    assert updates == rounds
+    assert deployed == rounds

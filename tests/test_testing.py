@@ -12,7 +12,7 @@ class SumGrowth:
     persistent = True
 
     def due(self, clock):
-        return (clock.logdet - clock.logdet_deployed).sum() > 1.5
+        return clock.growth.sum() > 1.5
 
 
 class Weekly:
@@ -52,7 +52,7 @@ class AnswersNothing:
 
 class AnswersWithAnArray:
     def due(self, clock):
-        return clock.logdet - clock.logdet_deployed > 1.0
+        return clock.growth > 1.0
 
 
 class Counts:
@@ -84,7 +84,7 @@ class PersistentWindow:
     persistent = True
 
     def due(self, clock):
-        return 0.7 < (clock.logdet - clock.logdet_deployed).max() < 0.9
+        return 0.7 < clock.growth.max() < 0.9
 
 
 class NamesDatesTooLate(Weekly):

@@ -71,7 +71,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'rareswitch' has no attribute {name!r}")
     home = f"rareswitch.{_HOMES[name]}".rstrip(".")
     found = (
-        import_module(f"{home}.{name}") if name in ("instances", "testing", "theory")
+        import_module(f"{home}.{name}")
+        if name in ("instances", "testing", "theory")
         else getattr(import_module(home), name)
     )
     globals()[name] = found

@@ -4,9 +4,14 @@
 results are equal files.
 """
 
+import glob
 import os
+import platform
+import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +23,28 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 # What the readers of .zip and .npy raise on bytes that are not theirs.
 DAMAGE = (
     OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, NotImplementedError,
-    RuntimeError, zipfile.BadZipFile, zlib.error,
+    OverflowError, MemoryError, RuntimeError, SyntaxError, tokenize.TokenError,
+    zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that a reader, or a crash, finds the old one or the whole new one."""
-    part = _part(path)
-    part.write_bytes(data)
-    _settle(part, path)
+    with _replacing(path) as part:
+        part.write_bytes(data)
 
 
 def save_archive(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Write named arrays to an .npz file."""
-    part = _part(path)
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with (
+        _replacing(path) as part,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy", EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
-    _settle(part, path)
 
 
 def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -54,13 +60,34 @@ def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
         ) from None
 
 
-def _settle(part: Path, path: Path) -> None:
-    """Put a finished file in its place once its bytes are on the disk."""
-    with open(part, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(part, path)
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a file of this process alone that takes the place of path once it is whole."""
+    mine = f".{path.name}.{platform.node()}."
+    part = path.with_name(f"{mine}{os.getpid()}.part")
+    try:
+        for left in path.parent.glob(f"{glob.escape(mine)}*.part"):
+            if _is_gone(left.name.removeprefix(mine).removesuffix(".part")):
+                left.unlink(missing_ok=True)
+        yield part
+        with open(part, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{path} cannot be written ({error.strerror}); make room there or choose another place",
+        ) from None
 
 
-def _part(path: Path) -> Path:
-    """Name the unfinished file, apart from that of any other process."""
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+def _is_gone(process: str) -> bool:
+    """Return whether a process of this machine has ended; only POSIX lets one ask."""
+    if os.name != "posix" or not process.isdecimal():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        pass  # another user's, or no process
+    return False

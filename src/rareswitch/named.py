@@ -1,13 +1,14 @@
 """From text to rules and explorations: by a name of the table, or module:Class for your own.
 
 On the command line a rule is written with its arguments: `uniform-grid,batches=50`. What the task
-settles (episodes, dim, horizon, feature_norm and the ridge) need not be said; `switches=50` asks any
-rule that can keep a budget to keep that one.
+settles (episodes, dim, horizon, feature_norm and the ridge) need not be said; `switches=50` asks
+any rule that can keep a budget to keep that one.
 """
 
 import importlib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +53,7 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse("determinant-growth,eta=2")
     ('determinant-growth', {'eta': 2})
     """
-    name, *parts = text.split(",")
+    name, *parts = re.split(r",(?![^\[]*\])", text)  # at commas, but not those of a list
     arguments: dict[str, Any] = {}
     for part in parts:
         key, equals, value = part.partition("=")
@@ -68,7 +69,9 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     return name, arguments
 
 
-def complete(kind: str, arguments: Mapping[str, Any], table: tuple[Row, ...] = RULES) -> dict[str, Any]:
+def complete(
+    kind: str, arguments: Mapping[str, Any], table: tuple[Row, ...] = RULES
+) -> dict[str, Any]:
     """Return the arguments with the defaults of all that were left out and no task settles."""
     cls = find(kind, table)
     known = _parameters(cls)
@@ -143,9 +146,11 @@ def written(thing: Any) -> str:
         for name, value in plain.items()
         if name not in ("kind", *SETTLED) and value != known.get(name)
     }
-    if "schedule" in said or any(isinstance(value, list) for value in said.values()):
+    if "schedule" in said:
         raise ValueError(f"{plain['kind']} cannot be written in one word; use Python or TOML")
-    return ",".join([plain["kind"], *(f"{name}={value}" for name, value in said.items())])
+    return ",".join(
+        [plain["kind"], *(f"{name}={json.dumps(value)}" for name, value in said.items())]
+    ).replace(" ", "")
 
 
 def _parameters(cls: type[Any]) -> dict[str, Any]:

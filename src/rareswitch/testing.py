@@ -92,9 +92,7 @@ def check_features(
     largest = -1.0
     for state in states:
         rows = np.array(features(state), dtype=np.float64)
-        _require(
-            rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}"
-        )
+        _require(rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}")
         _require(
             len(rows) > 0,
             f"features of {state!r} must have a row for some feasible action; got none",

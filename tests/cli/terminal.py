@@ -33,7 +33,7 @@ def refused(*arguments):
 
 
 @contextmanager
-def started(*arguments, cwd):
+def started(*arguments, cwd, environment=None, encoding=None):
     """Start the installed command in a session of its own; nothing of it outlives the block."""
     program = Path(sysconfig.get_path("scripts")) / "rareswitch"
     # Where the tests run in the background Ctrl-C is ignored, and a child would inherit that.
@@ -41,6 +41,8 @@ def started(*arguments, cwd):
     process = subprocess.Popen(
         [str(program), *(str(argument) for argument in arguments)],
         cwd=cwd,
+        env=os.environ | (environment or {}),
+        encoding=encoding,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,4 +1,5 @@
 import json
+import resource
 import subprocess
 import sys
 
@@ -58,15 +59,84 @@ def test_an_unknown_command_is_refused():
     assert "lern" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"], ["learn", "--help"]])
-def test_help_loads_no_heavy_library(arguments):
-    code = (
-        "import json, sys\n"
-        "from rareswitch.cli import main\n"
-        f"main({arguments!r}, standalone_mode=False)\n"
-        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))\n"
+def loaded_by(code):
+    """Return the top-level modules that a fresh Python has loaded after running some code."""
+    listing = (
+        "\nimport json, sys\nprint(json.dumps(sorted({n.partition('.')[0] for n in sys.modules})))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(json.loads(done.stdout.splitlines()[-1]))
-    assert "rareswitch" in loaded
-    assert not loaded & {"pydantic", "matplotlib", "rich", "jinja2", "pandas", "polars", "scipy"}
+    done = subprocess.run(
+        [sys.executable, "-c", code + listing], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def third_party(modules):
+    found = {name for name in modules - sys.stdlib_module_names if not name.startswith("_")}
+    return found - {"rareswitch", "cython_runtime"}  # the latter is NumPy's
+
+
+@pytest.mark.parametrize("arguments", [[], ["reproduce"], ["learn"], ["plan"], ["run"]])
+def test_help_loads_click_and_nothing_else(arguments):
+    before = third_party(loaded_by(""))
+    code = (
+        f"from rareswitch.cli import main\nmain({[*arguments, '--help']!r}, standalone_mode=False)"
+    )
+    assert third_party(loaded_by(code)) - before == {"click"}
+
+
+def test_the_package_loads_nothing_and_the_learner_only_numpy():
+    before = third_party(loaded_by(""))
+    assert third_party(loaded_by("import rareswitch")) == before
+    everything = "import rareswitch as rs\n[getattr(rs, name) for name in rs.__all__]"
+    assert third_party(loaded_by(everything)) - before == {"numpy"}
+
+
+def test_every_name_at_the_top_exists_and_no_other():
+    assert len(rareswitch.__all__) < 24
+    for name in rareswitch.__all__:
+        assert getattr(rareswitch, name) is not None
+        assert name in dir(rareswitch)
+    with pytest.raises(AttributeError, match="no attribute 'Lerner'"):
+        rareswitch.Lerner  # noqa: B018
+
+
+def test_help_costs_little_more_than_click():
+    bare = "import click\n@click.group()\ndef main(): ...\nmain(['--help'])"
+    ours = "from rareswitch.cli import main\nmain(['--help'])"
+
+    def cpu(code):
+        least = float("inf")
+        for _ in range(5):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+            least = min(least, spent)
+        return least
+
+    assert cpu(ours) < cpu(bare) + 0.1
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "rareswitch", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"rareswitch, version {rareswitch.__version__}\n"
+
+
+def test_a_closed_standard_error_is_no_obstacle(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "rareswitch",
+        "learn",
+        "--dim",
+        "5",
+        "--episodes",
+        "30",
+        "--json",
+    ]
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", *command], capture_output=True, cwd=tmp_path
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["episodes"] == 30

@@ -1,3 +1,4 @@
+import errno
 import json
 import signal
 
@@ -7,17 +8,19 @@ import pytest
 import rareswitch as rs
 from cli.terminal import call, output_of_all, refused, started
 from rareswitch import theory
+from rareswitch.named import written
+from rareswitch.sim import simulate_random
 
-SMALL = ("--d", 5, "--horizon", 3, "--episodes", 40)
+SMALL = ("--dim", 5, "--horizon", 3, "--episodes", 40)
 SUMMARY = {
     "episodes",
     "total_regret",
     "average_regret",
-    "updates",
+    "deployments",
     "switches",
     "local_switches",
-    "switch_bound",
-    "switch_bound_vacuous",
+    "deployment_limit",
+    "deployment_limit_vacuous",
     "policy_digest",
     "violations",
 }
@@ -41,39 +44,43 @@ def test_learn_prints_its_figures_and_where_the_result_is(here):
     result = call("learn", *SMALL)
     assert result.exit_code == 0
     words = [line.split()[0] for line in result.stdout.splitlines()]
-    for word in ("episodes", "total", "average", "updates", "switches", "switch", "result"):
+    for word in ("episodes", "total", "average", "deployments", "switches", "guaranteed", "result"):
         assert word in words
     (file,) = here.iterdir()
     assert file.name in result.stdout
-    assert file.name.startswith("rareswitch-learn-rareswitch-")
+    assert file.name.startswith("rareswitch-learn-determinant-growth-")
 
 
 def test_the_json_holds_summary_settings_and_result(here):
     data = learned()
-    assert set(data) == SUMMARY | {"eta", "settings", "result"}
-    assert data["settings"]["d"] == 5
+    assert set(data) == SUMMARY | {"settings", "result"}
+    assert data["settings"]["dim"] == 5
     assert (here / data["result"]).is_file()
 
 
 @pytest.mark.parametrize(
-    ("options", "schedule"),
+    ("text", "schedule"),
     [
-        (("--eta", 4), rs.DeterminantGrowth(eta=4.0)),
-        (("--schedule", "batch", "--batches", 7), rs.UniformGrid(episodes=40, batches=7)),
-        (("--schedule", "lsvi-ucb"), rs.EveryEpisode()),
+        ("determinant-growth,eta=4", rs.DeterminantGrowth(eta=4.0)),
+        ("uniform-grid,batches=7", rs.UniformGrid(episodes=40, batches=7)),
+        ("uniform-grid,switches=6", rs.UniformGrid(episodes=40, batches=7)),
+        ("every-episode", rs.EveryEpisode()),
+        ("geometric-grid,batches=5", rs.GeometricGrid(episodes=40, batches=5)),
+        ("episode-grid,starts=[1]", rs.EpisodeGrid(starts=(1,))),
+        ("total-growth,eta=9", rs.TotalGrowth(eta=9.0)),
     ],
 )
-def test_learn_gives_the_numbers_of_simulate(options, schedule):
-    data = learned(*options, "--seed", 3, "--beta", 0.5, "--ridge", 2, "--ties", "lowest")
+def test_learn_gives_the_numbers_of_simulate(text, schedule):
+    data = learned("--schedule", text, "--seed", 3, "--beta", 0.5, "--ridge", 2, "--ties", "lowest")
     world = rs.instances.hard_to_learn(d=5, horizon=3, seed=3)
     run = rs.simulate(world, schedule, episodes=40, beta=0.5, ridge=2.0, ties="lowest", seed=3)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
     assert data["average_regret"] == pytest.approx(run.regret.mean())
-    assert (data["updates"], data["switches"]) == (run.updates, run.switches)
+    assert (data["deployments"], data["switches"]) == (run.deployments, run.switches)
     assert data["local_switches"] == run.local_switches
     assert data["policy_digest"] == run.policy.digest
     with np.load(data["result"], allow_pickle=False) as saved:
-        for name in ("regret", "states", "actions", "update_episodes", "plan_values"):
+        for name in ("regret", "states", "actions", "deployment_episodes", "fitted_values"):
             np.testing.assert_array_equal(saved[name], getattr(run, name))
         assert rs.Policy.from_bytes(saved["policy"].tobytes()).digest == run.policy.digest
         assert json.loads(str(saved["settings"])) == data["settings"]
@@ -82,33 +89,99 @@ def test_learn_gives_the_numbers_of_simulate(options, schedule):
         }}  # fmt: skip
 
 
-def test_bounds_stand_beside_the_switches():
-    world = rs.instances.hard_to_learn(d=5, horizon=3)
-    sizes = {"dim": 5, "horizon": 3, "episodes": 40, "feature_norm": world.feature_norm}
-    data = learned("--eta", 3)
-    assert data["switch_bound"] == pytest.approx(theory.switch_bound(eta=3.0, **sizes))
-    assert learned("--schedule", "batch", "--batches", 7)["switch_bound"] == 6
-    assert learned("--schedule", "lsvi-ucb")["switch_bound"] is None
+def test_the_guarantee_stands_beside_what_was_done():
+    task = rs.instances.hard_to_learn(d=5, horizon=3).task(episodes=40)
+    data = learned("--schedule", "determinant-growth,eta=30000")
+    bound = theory.switch_bound(task, eta=30000.0)
+    assert data["deployment_limit"] == pytest.approx(bound)
+    assert bound < 39
+    assert learned("--schedule", "uniform-grid,batches=7")["deployment_limit"] == 6
+    assert learned("--schedule", "every-episode")["deployment_limit"] == 39
 
 
-def test_a_budget_takes_the_place_of_eta():
-    world = rs.instances.hard_to_learn(d=5, horizon=3)
-    data = learned("--budget", 6)
-    assert data["eta"] == pytest.approx(
-        theory.eta_for_budget(
-            switches=6, dim=5, horizon=3, episodes=40, feature_norm=world.feature_norm
-        )
+@pytest.mark.parametrize("rule", ["adaptive-budget", "total-growth", "geometric-grid"])
+def test_a_budget_is_kept(rule):
+    data = learned("--schedule", f"{rule},switches=6")
+    assert data["deployment_limit"] == 6
+    assert data["switches"] <= data["deployments"] - 1 <= 6
+
+
+def test_exploration_takes_the_place_of_beta():
+    data = learned("--exploration", "perturbation,sigma=0.3,draws=4", "--seed", 2)
+    world = rs.instances.hard_to_learn(d=5, horizon=3, seed=2)
+    run = rs.simulate(
+        world,
+        rs.DeterminantGrowth(eta=2.0),
+        episodes=40,
+        exploration=rs.Perturbation(0.3, draws=4),
+        seed=2,
     )
-    assert data["switch_bound"] == pytest.approx(6.0)
-    assert data["switches"] <= 6
+    assert data["policy_digest"] == run.policy.digest
+    assert "exclude each other" in refused(
+        "learn", *SMALL, "--beta", 1, "--exploration", "bonus,beta=1"
+    )
+
+
+def test_a_rule_of_your_own_is_named_by_module_and_class(here):
+    (here / "my_rules.py").write_text(
+        "from dataclasses import dataclass\n\n"
+        "@dataclass(frozen=True)\n"
+        "class EveryOther:\n"
+        "    gap: int = 2\n\n"
+        "    def due(self, clock):\n"
+        "        return clock.episode % self.gap == 0\n"
+    )
+    with started("learn", *SMALL, "--schedule", "my_rules:EveryOther,gap=10", "--json",
+                 cwd=here) as process:  # fmt: skip
+        out, err = output_of_all(process)
+    assert process.returncode == 0, err
+    data = json.loads(out)
+    assert (data["deployments"], data["deployment_limit"]) == (5, None)
+
+
+@pytest.mark.parametrize("switches", [3, 30])
+def test_learn_runs_what_plan_recommends(switches):
+    made = rs.plan(rs.instances.hard_to_learn(d=5, horizon=3).task(episodes=40), switches=switches)
+    for option in made.options:
+        data = learned("--schedule", written(option.candidate.schedule))
+        assert data["deployments"] - 1 <= switches
+
+
+def test_what_no_machine_holds_is_refused_with_the_numbers(here):
+    result = call("learn", "--episodes", 10**11)
+    assert result.exit_code == 1
+    assert "need about" in result.stderr
+    assert "GB" in result.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_a_result_that_cannot_be_written_is_printed_all_the_same(here, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device", "r.npz")
+
+    monkeypatch.setattr("rareswitch.archive.save_archive", full)
+    result = call("learn", *SMALL, "--out", "r.npz")
+    assert result.exit_code == 1
+    assert "total regret" in result.stdout
+    assert result.stderr == "Error: r.npz: No space left on device\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_a_console_without_greek_letters_is_written_to(here, encoding):
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    for command in (("learn", "--help"), ("learn", *SMALL)):
+        with started(*command, cwd=here, environment=environment, encoding=encoding) as process:
+            out, err = output_of_all(process)
+        assert process.returncode == 0, err
+        assert "?" in out
 
 
 def test_the_random_schedule_learns_nothing():
-    data = learned("--schedule", "random", "--seed", 4)
+    data = learned("--schedule", "random-policy", "--seed", 4)
     world = rs.instances.hard_to_learn(d=5, horizon=3, seed=4)
-    run = rs.simulate_random(world, episodes=40, seed=4)
+    run = simulate_random(world, episodes=40, seed=4)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
-    assert (data["updates"], data["switches"], data["policy_digest"]) == (0, 0, None)
+    assert (data["deployments"], data["switches"], data["policy_digest"]) == (0, 0, None)
     with np.load(data["result"]) as saved:
         assert saved["policy"].size == 0
         np.testing.assert_array_equal(saved["actions"], run.actions)
@@ -119,15 +192,22 @@ def test_the_random_schedule_learns_nothing():
     [
         ("--instance", "hard", "--reading", "compact", "--delta", 0.2),
         ("--instance", "misspecified", "--zeta", 0.3),
-        ("--instance", "lower-bound", "--d", 2),
+        ("--instance", "lower-bound", "--states", 2),
         ("--instance", "random-linear", "--states", 4, "--actions", 2),
         ("--instance", "tabular", "--states", 3, "--actions", 2),
     ],
     ids=lambda options: options[1],
 )
-@pytest.mark.parametrize("schedule", ["rareswitch", "batch", "random"])
+@pytest.mark.parametrize(
+    "schedule", ["determinant-growth,eta=2", "uniform-grid,batches=8", "random-policy"]
+)
 def test_every_instance_can_be_learned(options, schedule):
-    data = learned(*options, "--schedule", schedule, "--batches", 8)
+    settings = dict(zip(options[::2], options[1::2], strict=True))
+    small = dict(zip(SMALL[::2], SMALL[1::2], strict=True))
+    if settings["--instance"] in ("lower-bound", "tabular"):
+        del small["--dim"]  # it follows from the other sizes
+    words = [word for pair in (small | settings).items() for word in pair]
+    data = json.loads(call("learn", *words, "--schedule", schedule, "--json").stdout)
     assert data["episodes"] == 40
     assert data["total_regret"] >= 0.0
 
@@ -138,7 +218,7 @@ def test_the_instances_are_those_of_the_library():
     world = rs.instances.misspecified(exact, zeta=0.3, seed=2)
     run = rs.simulate(world, rs.DeterminantGrowth(eta=2.0), episodes=40, seed=2)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
-    data = learned("--instance", "lower-bound", "--d", 2, "--seed", 2)
+    data = learned("--instance", "lower-bound", "--states", 2, "--seed", 2)
     world = rs.instances.lower_bound(states=2, horizon=3, seed=2)
     rule = rs.DeterminantGrowth(eta=2.0)
     run = rs.simulate(world, rule, episodes=40, seed=2, initial_state=1)
@@ -149,24 +229,33 @@ def test_the_instances_are_those_of_the_library():
     ("options", "word"),
     [
         (("--instance", "moon"), "--instance"),
-        (("--d", 3), "d must be"),
-        (("--d", "x"), "--d"),
-        (("--horizon", 0), "horizon must be"),
+        (("--dim", 3), "d must be"),
+        (("--dim", "x"), "--dim"),
+        (("--instance", "tabular", "--dim", 7), "--dim of this tabular world is 40; got 7"),
+        (("--horizon", 0), "--horizon"),
         (("--delta", 0.5), "delta must be"),
         (("--delta", "nan"), "delta must be"),
         (("--reading", "mine"), "reading must be"),
         (("--instance", "misspecified", "--zeta", 1), "zeta must be"),
         (("--instance", "tabular", "--states", 0), "states must be"),
         (("--instance", "random-linear", "--actions", 0), "actions must be"),
-        (("--schedule", "never"), "--schedule"),
-        (("--eta", 1), "eta must be"),
-        (("--eta", "inf"), "eta must be"),
-        (("--budget", 0), "switches must be"),
-        (("--schedule", "batch", "--batches", 0), "batches must be"),
-        (("--schedule", "batch", "--batches", 41), "batches must be from 1 to 40"),
-        (("--episodes", 0), "episodes must be"),
+        (("--schedule", "never"), "--schedule never: kind must be one of every-episode"),
+        (("--schedule", "determinant-growth"), "determinant-growth needs eta or switches"),
+        (("--schedule", "determinant-growth,eta=1"), "eta must be"),
+        (("--schedule", "determinant-growth,eta=Infinity"), "eta must be"),
+        (("--schedule", "determinant-growth,eta=two"), "eta must be"),
+        (("--schedule", "determinant-growth,switches=0"), "switches must be"),
+        (("--schedule", "determinant-growth,speed=1"), "has no argument 'speed'"),
+        (("--schedule", "uniform-grid,batches=0"), "batches must be"),
+        (("--schedule", "uniform-grid,batches=41"), "batches must be from 1 to 40"),
+        (("--schedule", "no_such_module:Rule"), "cannot be imported"),
+        (("--schedule", "json:dumps"), "must be a class"),
+        (("--schedule", "json:JSONDecoder"), "schedule must have a method due"),
+        (("--exploration", "guess"), "--exploration guess: kind must be one of bonus"),
+        (("--exploration", "perturbation"), "perturbation needs sigma"),
+        (("--episodes", 0), "--episodes"),
         (("--episodes", "many"), "--episodes"),
-        (("--schedule", "random", "--episodes", -1), "episodes must be"),
+        (("--schedule", "random-policy", "--episodes", -1), "--episodes"),
         (("--beta", -1), "beta must be"),
         (("--ridge", 0), "ridge must be"),
         (("--ties", "highest"), "ties must be"),
@@ -215,18 +304,24 @@ def test_the_same_settings_may_run_again_and_give_the_same_bytes(here):
 def test_other_settings_have_another_default_name(here):
     names = {
         learned(*options)["result"]
-        for options in ((), ("--seed", 1), ("--eta", 3), ("--schedule", "batch", "--batches", 4))
+        for options in (
+            (),
+            ("--seed", 1),
+            ("--schedule", "determinant-growth,eta=3"),
+            ("--schedule", "uniform-grid,batches=4"),
+        )
     }
     assert len(names) == len(list(here.iterdir())) == 4
 
 
-def test_a_vacuous_bound_is_said_to_be_vacuous():
-    assert "vacuous" in call("learn", *SMALL, "--eta", 1.1).stdout
-    assert "vacuous" not in call("learn", *SMALL, "--eta", 1e9).stdout
+def test_a_vacuous_guarantee_is_said_to_be_one():
+    vacuous = "which no learner exceeds"
+    assert vacuous in call("learn", *SMALL, "--schedule", "determinant-growth,eta=1.1").stdout
+    assert vacuous not in call("learn", *SMALL, "--schedule", "determinant-growth,eta=1e9").stdout
 
 
 def test_ctrl_c_keeps_the_episodes_played_so_far(here):
-    options = ("--d", 5, "--horizon", 3, "--schedule", "lsvi-ucb", "--episodes", 10_000_000)
+    options = ("--dim", 5, "--horizon", 3, "--schedule", "every-episode", "--episodes", 10_000_000)
     with started("learn", *options, "--out", "r.npz", cwd=here) as process:
         assert process.stderr.readline().startswith("episodes: ")
         process.send_signal(signal.SIGINT)

@@ -1,7 +1,10 @@
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from rareswitch.core.arguments import floats, frozen, one_of, real, whole
+from rareswitch.core.arguments import flag, floats, frozen, one_of, real, whole
 
 
 @pytest.mark.parametrize(
@@ -11,6 +14,13 @@ from rareswitch.core.arguments import floats, frozen, one_of, real, whole
         (6, ValueError, r"n must be from 1 to 5; got 6"),
         (2.0, TypeError, r"n must be a whole number, from 1 to 5; got 2\.0"),
         (True, TypeError, r"n must be a whole number.*got True"),
+        (np.True_, TypeError, r"n must be a whole number.*got np.True_"),
+        (np.float64(3.0), TypeError, r"n must be a whole number.*got np.float64\(3.0\)"),
+        (Fraction(3), TypeError, r"n must be a whole number.*got Fraction\(3, 1\)"),
+        (np.timedelta64(3, "s"), TypeError, r"n must be a whole number.*got np.timedelta64"),
+        (np.array(3), TypeError, r"n must be a whole number.*got array\(3\)"),
+        (10**400, ValueError, r"n must be from 1 to 5; got 10{59}… \(401 characters\)"),
+        pytest.param(10**5000, ValueError, "n must be from 1 to 5; got a number of thousands of digits", id="5001 digits"),
         ("3", TypeError, r"n must be a whole number.*got '3'"),
         (None, TypeError, r"n must be a whole number.*got None"),
     ],
@@ -20,15 +30,17 @@ def test_a_whole_number_is_named_with_what_came_and_what_is_allowed(value, error
         whole("n", value, least=1, most=5)
 
 
-@pytest.mark.parametrize("value", [1, 5, np.int64(3), np.uint8(2)])
+@pytest.mark.parametrize("value", [1, 5, np.int64(3), np.uint8(2), np.int32(4)])
 def test_a_whole_number_in_range_becomes_an_int(value):
     result = whole("n", value, least=1, most=5)
     assert result == value
     assert type(result) is int
 
 
-def test_a_whole_number_may_have_no_upper_end():
-    assert whole("n", 10**30, least=0) == 10**30
+def test_without_an_upper_end_a_whole_number_is_what_an_array_can_count():
+    assert whole("n", 2**63 - 1, least=0) == 2**63 - 1
+    with pytest.raises(ValueError, match=f"n must be from 0 to {2**63 - 1}; got {2**63}"):
+        whole("n", 2**63, least=0)
     with pytest.raises(ValueError, match="n must be at least 0; got -1"):
         whole("n", -1, least=0)
 
@@ -44,6 +56,10 @@ def test_a_whole_number_may_have_no_upper_end():
         ({}, np.nan, "x must be a finite number; got nan"),
         ({}, np.inf, "x must be a finite number; got inf"),
         ({"most": 1.0}, -np.inf, "x must be a finite number at most 1; got -inf"),
+        ({}, 10**400, "x must be a finite number; got 1000.*401 characters"),
+        pytest.param({}, 10**5000, "x must be a finite number; got a number of thousands of digits", id="5001 digits"),
+        ({}, Fraction(10**400, 3), "x must be a finite number; got Fraction"),
+        ({}, np.longdouble("1e4000"), "x must be a finite number; got "),
     ],
 )
 def test_a_real_number_out_of_range_is_refused(ends, value, message):
@@ -51,7 +67,24 @@ def test_a_real_number_out_of_range_is_refused(ends, value, message):
         real("x", value, **ends)
 
 
-@pytest.mark.parametrize("value", [True, "1", None, 1j, [1.0]])
+@pytest.mark.parametrize(
+    "value",
+    [
+        True,
+        np.True_,
+        "1",
+        None,
+        1j,
+        np.complex128(1.0),
+        [1.0],
+        np.array(1.0),
+        np.ma.masked,
+        np.datetime64("2020-01-01"),
+        np.timedelta64(1, "s"),
+        Decimal(1),
+    ],
+    ids=repr,
+)
 def test_what_is_not_a_real_number_is_refused(value):
     with pytest.raises(TypeError, match="x must be a finite number"):
         real("x", value)
@@ -60,7 +93,20 @@ def test_what_is_not_a_real_number_is_refused(value):
 def test_closed_ends_are_allowed_and_numbers_become_floats():
     assert real("x", 0, least=0.0) == 0.0
     assert real("x", np.float32(1), most=1.0) == 1.0
-    assert type(real("x", np.int64(1))) is float
+    for value in (np.int64(1), np.float32(1), Fraction(1), np.longdouble(1), 1):
+        assert real("x", value) == 1.0
+        assert type(real("x", value)) is float
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_flag_becomes_a_bool(value):
+    assert flag("f", value) is bool(value)
+
+
+@pytest.mark.parametrize("value", [1, 0, "no", "True", None, np.int64(1), np.array(True), []])
+def test_nothing_else_is_taken_for_a_flag(value):
+    with pytest.raises(TypeError, match="f must be True or False; got "):
+        flag("f", value)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +118,29 @@ def test_closed_ends_are_allowed_and_numbers_become_floats():
         ([1.0, np.nan, 2.0], ValueError, r"a must be finite; got nan at index \(1,\)"),
         ([1.0, 2.0, -np.inf], ValueError, r"a must be finite; got -inf at index \(2,\)"),
         ([1.0, [2.0], 3.0], TypeError, "a must be an array of numbers"),
-        (["x", "y", "z"], TypeError, "a must be an array of numbers"),
+        (["x", "y", "z"], TypeError, "a must be an array of real numbers; got <U1"),
+        (["1", "2", "3"], TypeError, "a must be an array of real numbers; got <U1"),
+        ([1j, 2.0, 3.0], TypeError, "a must be an array of real numbers; got complex128"),
+        (np.zeros(3, object), TypeError, "a must be an array of real numbers; got object"),
+        ([Fraction(1), 2, 3], TypeError, "a must be an array of real numbers; got object"),
+        ([10**400, 2, 3], TypeError, "a must be an array of real numbers; got object"),
+        (np.zeros(3, "M8[D]"), TypeError, "a must be an array of real numbers; got datetime64"),
+        (np.zeros(3, "m8[s]"), TypeError, "a must be an array of real numbers; got timedelta64"),
+        (np.ma.zeros(3), TypeError, "a must be an array of real numbers; got a masked array"),
+        (None, TypeError, "a must be an array of real numbers; got object"),
+        (np.full(3, np.longdouble("1e4000")), ValueError, "a must be finite; got inf"),
     ],
 )
 def test_a_bad_array_is_named_with_what_came_and_what_is_allowed(value, error, message):
     with pytest.raises(error, match=message):
         floats("a", value, (3,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.longdouble, np.int8, np.uint64, np.float16])
+def test_numbers_of_any_width_become_float64(dtype):
+    taken = floats("a", np.array([0, 1, 2], dtype), (3,))
+    assert taken.dtype == np.float64
+    assert taken.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_letters_in_a_shape_stand_for_any_size():
@@ -121,3 +184,5 @@ def test_one_of_lists_what_is_allowed():
     assert one_of("w", "a", ("a", "b")) == "a"
     with pytest.raises(ValueError, match="w must be one of 'a', 'b'; got 'c'"):
         one_of("w", "c", ("a", "b"))
+    with pytest.raises(ValueError, match=r"w must be one of 'a', 'b'; got \['a'\]"):
+        one_of("w", ["a"], ("a", "b"))

@@ -23,7 +23,8 @@ def resealed(body):
 
 
 def test_contents_survive_exactly():
-    meta, arrays = codec.unpack("thing", PACKED)
+    parts = codec.unpack("thing", PACKED)
+    meta, arrays = parts.meta, parts.arrays
     assert meta == META
     assert list(arrays) == list(ARRAYS)
     for name, array in ARRAYS.items():
@@ -97,4 +98,4 @@ def test_another_format_is_refused_by_number(monkeypatch):
     with pytest.raises(ValueError, match="data must be in format 1; got format 2"):
         codec.unpack("thing", newer)
     body = PACKED[:-32]
-    assert codec.unpack("thing", resealed(body))[0] == META
+    assert codec.unpack("thing", resealed(body)).meta == META

@@ -6,11 +6,16 @@ import pytest
 
 import rareswitch as rs
 from oracles import unit_rows
-from rareswitch.core.gram import Gram
+from rareswitch.core.gram import Gram, solve
 
 DIM = 8
 UPDATES = 100_000
 GRID = 2.0**20  # features on this grid have an exact Gram matrix in int64
+
+
+def squared_norms(gram, columns):
+    """Return φᵀΛ⁻¹φ (..., n) of columns (d, n)."""
+    return ((gram.whitener @ columns) ** 2).sum(axis=-2)
 
 
 def reflection(v):
@@ -77,10 +82,10 @@ def test_norms_stay_accurate_over_a_hundred_thousand_updates(ridge, tolerance):
         gram.absorb(row)
     for i, (features, directions) in enumerate(sets):
         truth = exact_squared_norms(features, directions, ridge)
-        found = gram.squared_norms(directions.T)[i]
+        found = squared_norms(gram, directions.T)[i]
         error = np.abs(found - truth) / truth
         assert error.max() < tolerance, (FAMILIES[i].__name__, error)
-        solved = [direction @ gram.solve(i, direction) for direction in directions]
+        solved = [direction @ solve(gram.whitener[i], direction) for direction in directions]
         assert (np.abs(solved - truth) / truth).max() < tolerance, FAMILIES[i].__name__
 
 
@@ -109,61 +114,72 @@ def test_solve_applies_the_inverse_of_that_stage():
     target = rng.standard_normal(4)
     for h in range(3):
         matrix = 0.7 * np.eye(4) + features[:, h].T @ features[:, h]
-        np.testing.assert_allclose(gram.solve(h, target), np.linalg.solve(matrix, target))
+        np.testing.assert_allclose(solve(gram.whitener[h], target), np.linalg.solve(matrix, target))
 
 
-def test_watched_norms_equal_squared_norms_at_every_update():
+def test_what_the_inverse_loses_is_returned():
     rng = np.random.default_rng(5)
-    watch = rng.standard_normal((4, 30))
-    gram = Gram((2, 3), 4, 0.5, watch=watch)
-    np.testing.assert_allclose(gram.watched, np.tile((watch**2).sum(axis=0) / 0.5, (2, 3, 1)))
-    for _ in range(100):
-        gram.absorb(rng.standard_normal((2, 3, 4)), rng.integers(0, 3, (2, 3)))
-        np.testing.assert_allclose(gram.watched, gram.squared_norms(watch), rtol=1e-9)
-    gram.recompute_watched()
-    np.testing.assert_array_equal(gram.watched, gram.squared_norms(watch))
+    gram = Gram((2, 3), 4, 0.5)
+    for _ in range(30):
+        before = gram.whitener.mT @ gram.whitener
+        lost = gram.absorb(rng.standard_normal((2, 3, 4)), rng.integers(0, 3, (2, 3)))
+        after = gram.whitener.mT @ gram.whitener
+        product = lost[..., :, None] * lost[..., None, :]
+        np.testing.assert_allclose(before - after, product, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 37])
 def test_a_count_is_that_many_single_updates(count):
     rng = np.random.default_rng(6)
-    watch, feature = rng.standard_normal((3, 5)), rng.standard_normal((2, 3))
-    at_once, one_by_one = (Gram((2,), 3, 0.1, watch=watch) for _ in range(2))
+    directions, feature = rng.standard_normal((3, 5)), rng.standard_normal((2, 3))
+    at_once, one_by_one = (Gram((2,), 3, 0.1) for _ in range(2))
     at_once.absorb(feature, np.array([count, 1]))
     one_by_one.absorb(feature * [[count > 0], [1]])
     for _ in range(count - 1):
         one_by_one.absorb(feature * [[1], [0]])
     np.testing.assert_allclose(at_once.logdet, one_by_one.logdet, rtol=1e-12)
     np.testing.assert_allclose(at_once.trace, one_by_one.trace, rtol=1e-12)
-    norms = at_once.squared_norms(watch)
-    np.testing.assert_allclose(norms, one_by_one.squared_norms(watch), rtol=1e-9)
-    np.testing.assert_allclose(at_once.watched, norms, rtol=1e-9)
+    norms = squared_norms(at_once, directions)
+    np.testing.assert_allclose(norms, squared_norms(one_by_one, directions), rtol=1e-9)
 
 
 def test_runs_stacked_are_bit_identical_to_each_alone():
     rng = np.random.default_rng(7)
     features = rng.standard_normal((150, 5, 3, 4))
-    watch = rng.standard_normal((4, 20))
-    stacked = Gram((5, 3), 4, 0.2, watch=watch)
+    stacked = Gram((5, 3), 4, 0.2)
     for row in features:
         stacked.absorb(row)
     target = rng.standard_normal((5, 4))
     for run in range(5):
-        alone = Gram((3,), 4, 0.2, watch=watch)
+        alone = Gram((3,), 4, 0.2)
         for row in features[:, run]:
             alone.absorb(row)
         assert (alone.whitener == stacked.whitener[run]).all()
         assert (alone.logdet == stacked.logdet[run]).all()
-        assert (alone.watched == stacked.watched[run]).all()
-        assert (alone.solve(1, target[run]) == stacked.solve(1, target)[run]).all()
+        assert (alone.trace == stacked.trace[run]).all()
+        solved = solve(stacked.whitener[:, 1], target)[run]
+        assert (solve(alone.whitener[1], target[run]) == solved).all()
 
 
 def test_a_zero_feature_changes_nothing():
     rng = np.random.default_rng(8)
-    gram = Gram((2,), 3, 1.0, watch=rng.standard_normal((3, 4)))
+    gram = Gram((2,), 3, 1.0)
     gram.absorb(rng.standard_normal((2, 3)))
-    before = gram.whitener.copy(), gram.logdet.copy(), gram.watched.copy()
+    before = gram.whitener, gram.logdet, gram.trace
     gram.absorb(np.zeros((2, 3)))
     gram.absorb(rng.standard_normal((2, 3)), np.zeros(2))
-    for was, now in zip(before, (gram.whitener, gram.logdet, gram.watched), strict=True):
+    for was, now in zip(before, (gram.whitener, gram.logdet, gram.trace), strict=True):
         assert (was == now).all()
+
+
+def test_what_was_read_before_stays_what_it_was():
+    rng = np.random.default_rng(9)
+    gram = Gram((2,), 3, 1.0)
+    for _ in range(3):
+        read = gram.whitener, gram.logdet, gram.trace
+        copies = [array.copy() for array in read]
+        gram.absorb(rng.standard_normal((2, 3)))
+        for was, copy in zip(read, copies, strict=True):
+            assert (was == copy).all()
+            with pytest.raises(ValueError, match="read-only"):
+                was[...] = 0.0

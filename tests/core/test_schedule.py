@@ -6,16 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
+from oracles import clock_at
+from rareswitch.core.grids import MinimaxGrid
+from rareswitch.sim import Simulation
 from rareswitch.testing import check_schedule
 
 
-def clock(episode, growth=(0.0,), deployed=None):
-    deployed = np.zeros(len(growth)) if deployed is None else np.array(deployed, float)
-    return rs.Clock(episode=episode, logdet=deployed + growth, logdet_deployed=deployed)
-
-
 def dates(rule, episodes):
-    return [k for k in range(1, episodes + 1) if rule.due(clock(k))]
+    return [k for k in range(1, episodes + 1) if rule.due(clock_at([0.0], episode=k))]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +39,7 @@ def test_grids_are_as_printed_and_balanced(episodes, batches, last, balanced):
 def test_every_grid_has_its_batches(data, episodes):
     batches = data.draw(st.integers(1, episodes))
     printed = rs.UniformGrid(episodes=episodes, batches=batches).starts
-    assert printed == tuple((i - 1) * (episodes // batches) + 1 for i in range(1, batches + 1))
+    assert tuple(printed) == tuple((i - 1) * (episodes // batches) + 1 for i in range(1, batches + 1))
     balanced = rs.UniformGrid(episodes=episodes, batches=batches, spread="balanced").starts
     lengths = np.diff([*balanced, episodes + 1])
     assert len(balanced) == batches
@@ -55,6 +53,16 @@ def test_a_grid_names_its_next_date():
     assert upcoming == [1, 3, 3, 5, 5, 7, 7, None, None]
 
 
+@pytest.mark.parametrize("spread", ["last", "balanced"])
+def test_a_grid_of_a_trillion_batches_costs_nothing(spread):
+    grid = rs.UniformGrid(episodes=10**12, batches=10**11, spread=spread)
+    assert len(grid.starts) == 10**11
+    assert grid.upcoming(5) == 11
+    assert grid.due(clock_at([0.0], episode=10**12 - 9))
+    assert grid.upcoming(10**12 - 9) is None
+    assert tuple(grid.starts[:3]) == (1, 11, 21)
+
+
 def test_every_episode_is_due_at_every_episode():
     rule = rs.EveryEpisode()
     assert dates(rule, 5) == [1, 2, 3, 4, 5]
@@ -65,12 +73,12 @@ def test_every_episode_is_due_at_every_episode():
 def test_growth_above_eta_is_due_and_exactly_eta_is_not(eta):
     rule = rs.DeterminantGrowth(eta=eta)
     exact = math.log(eta)
-    assert rule.due(clock(9, [exact])) is False
-    assert rule.due(clock(9, [exact + 0.9e-10])) is False
-    assert rule.due(clock(9, [exact + 1.1e-10])) is True
-    assert rule.due(clock(9, [0.0, exact + 1e-6, 0.0])) is True
-    assert rule.due(clock(9, [0.9 * exact] * 20)) is False
-    assert rule.due(clock(9, [exact - 1e-6], deployed=[40.0])) is False
+    assert rule.due(clock_at([exact])) is False
+    assert rule.due(clock_at([exact + 0.9e-10])) is False
+    assert rule.due(clock_at([exact + 1.1e-10])) is True
+    assert rule.due(clock_at([0.0, exact + 1e-6, 0.0])) is True
+    assert rule.due(clock_at([0.9 * exact] * 20)) is False
+    assert rule.due(clock_at([exact - 1e-6], logdet=40.0)) is False
 
 
 def test_unit_features_reach_ratio_two_exactly_without_a_switch():
@@ -106,14 +114,14 @@ def test_a_bad_rule_is_refused(make, error, message):
 
 
 def test_the_rule_for_a_budget_is_the_theorems():
-    rule = rs.DeterminantGrowth.for_budget(
-        switches=50, dim=13, horizon=10, episodes=2500, feature_norm=2.0, ridge=0.5
-    )
+    task = rs.Task(dim=13, horizon=10, episodes=2500, feature_norm=2.0)
+    rule = rs.DeterminantGrowth.for_budget(task, switches=50, ridge=0.5)
     assert rule.eta == pytest.approx((1 + 2500 * 4.0 / (0.5 * 13)) ** (130 / 50), rel=1e-12)
-    plain = rs.DeterminantGrowth.for_budget(switches=130, dim=13, horizon=10, episodes=2500)
+    task = rs.Task(dim=13, horizon=10, episodes=2500)
+    plain = rs.DeterminantGrowth.for_budget(task, switches=130)
     assert plain.eta == pytest.approx(1 + 2500 / 13, rel=1e-12)
     with pytest.raises(ValueError, match="switches must be at least 1; got 0"):
-        rs.DeterminantGrowth.for_budget(switches=0, dim=2, horizon=2, episodes=10)
+        rs.DeterminantGrowth.for_budget(task, switches=0)
 
 
 def test_rules_are_values():
@@ -135,3 +143,94 @@ def test_rules_are_values():
 )
 def test_the_rules_keep_what_the_public_checks_demand(rule):
     check_schedule(rule)
+
+
+WORLD = rs.instances.tabular(states=2, actions=2, horizon=1)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda rule: rs.Learner(dim=2, horizon=1, schedule=rule),
+        lambda rule: rs.simulate(WORLD, rule, episodes=3),
+        lambda rule: Simulation([WORLD], rule, episodes=3, seeds=[0]),
+        lambda rule: rs.Capped(rule, switches=2),
+        check_schedule,
+    ],
+    ids=["Learner", "simulate", "Simulation", "Capped", "check_schedule"],
+)
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (rs.EveryEpisode, r"schedule must be an instance, not the class EveryEpisode itself"),
+        (rs.DeterminantGrowth, r"the class DeterminantGrowth itself; write DeterminantGrowth\(…\)"),
+        ("every", r"schedule must have a method due\(clock\) -> bool; got 'every'"),
+        (None, r"schedule must have a method due\(clock\) -> bool; got None"),
+    ],
+)
+def test_what_is_no_rule_is_refused_everywhere_with_the_same_words(take, rule, message):
+    with pytest.raises(TypeError, match=message):
+        take(rule)
+
+
+TASK = rs.Task(dim=3, horizon=2, episodes=50)
+
+
+@pytest.mark.parametrize(
+    ("rule", "limit"),
+    [
+        (rs.EveryEpisode(), 49),
+        (rs.UniformGrid(episodes=50, batches=7), 6),
+        (rs.UniformGrid(episodes=500, batches=50), 4),  # only starts up to episode 50 count
+        (rs.EpisodeGrid(starts=(1, 9, 50, 51)), 2),
+        (rs.GeometricGrid(episodes=50, batches=4), 3),
+        (MinimaxGrid(episodes=50, batches=4), 3),
+        (rs.DeterminantGrowth(eta=1e9), 6 * math.log1p(50 / 3) / math.log(1e9)),
+        (rs.DeterminantGrowth(eta=1.001), 49),
+    ],
+    ids=repr,
+)
+def test_a_rule_says_how_often_it_can_deploy(rule, limit):
+    assert rule.deployment_limit(TASK) == pytest.approx(limit, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kind", [rs.EveryEpisode, rs.UniformGrid, rs.GeometricGrid, rs.DeterminantGrowth]
+)
+@pytest.mark.parametrize("switches", [3, 49])
+def test_a_rule_for_a_budget_promises_to_keep_it(kind, switches):
+    if kind is rs.EveryEpisode and switches < 49:
+        with pytest.raises(ValueError, match="switches must be at least 49; got 3"):
+            kind.for_budget(TASK, switches=switches)
+    else:
+        rule = kind.for_budget(TASK, switches=switches)
+        assert rule.deployment_limit(TASK) <= switches * (1 + 1e-12)
+
+
+def test_regret_bounds_are_the_theorems():
+    every, grid = rs.EveryEpisode(), rs.UniformGrid(episodes=50, batches=7)
+    growth = rs.DeterminantGrowth(eta=3.0)
+    theory = rs.theory
+    assert every.regret_bound(TASK) == theory.batch_regret_bound(TASK, batches=50)
+    assert grid.regret_bound(TASK, 0.5) == theory.batch_regret_bound(TASK, batches=7, ridge=0.5)
+    assert growth.regret_bound(TASK, 0.5) == theory.rare_switch_regret_bound(
+        TASK, log_eta=math.log(3.0), ridge=0.5
+    )
+
+
+def test_clocks_compare_and_tell_their_growth():
+    clock, same = (clock_at([0.25, 0.5], logdet=[1.0, 2.0]) for _ in range(2))
+    assert clock.growth.tolist() == [0.25, 0.5]
+    assert clock == same
+    assert not clock != same
+    assert hash(clock) == hash(same)
+    for other in (
+        clock_at([0.25, 0.75], logdet=[1.0, 2.0]),
+        clock_at([0.25], logdet=1.0),
+        clock_at([0.25, 0.5], logdet=[1.0, 2.0], deployments=2),
+        clock_at([0.25, 0.5], logdet=[1.0, 2.0], trace=3.0),
+        None,
+        "clock",
+    ):
+        assert clock != other
+        assert not clock == other

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from rareswitch import theory
 
-PAPER = {"dim": 13, "horizon": 10, "episodes": 2500}
+PAPER = rs.Task(dim=13, horizon=10, episodes=2500)
 SIZES = [(13, 10, 2500, 50, 0.05, 1.0), (3, 2, 400, 7, 0.01, 0.2), (1, 1, 9, 2, 0.5, 3.0)]
 
 
@@ -34,7 +34,7 @@ def printed_rare_switch_bound(d, H, K, B, p, c):
 @pytest.mark.parametrize(("d", "H", "K", "B", "p", "c"), SIZES)
 def test_theorem_1_is_as_printed(d, H, K, B, p, c):
     bound = theory.batch_regret_bound(
-        batches=B, dim=d, horizon=H, episodes=K, failure_probability=p, constant=c
+        rs.Task(dim=d, horizon=H, episodes=K), batches=B, failure_probability=p, constant=c
     )
     assert bound.total == pytest.approx(printed_batch_bound(d, H, K, B, p, c), rel=1e-12)
     assert float(bound) == bound.total
@@ -44,11 +44,14 @@ def test_theorem_1_is_as_printed(d, H, K, B, p, c):
 
 @pytest.mark.parametrize(("d", "H", "K", "B", "p", "c"), SIZES)
 def test_theorem_2_is_as_printed_with_its_own_eta(d, H, K, B, p, c):
-    eta = theory.eta_for_budget(switches=B, dim=d, horizon=H, episodes=K)
+    task = rs.Task(dim=d, horizon=H, episodes=K)
+    eta = theory.eta_for_budget(task, switches=B)
     assert eta == pytest.approx((1 + K / d) ** (d * H / B), rel=1e-11)
-    bound = theory.rare_switch_regret_bound(
-        eta=eta, dim=d, horizon=H, episodes=K, failure_probability=p, constant=c
+    bound = theory.rare_switch_regret_bound(task, eta=eta, failure_probability=p, constant=c)
+    same = theory.rare_switch_regret_bound(
+        task, log_eta=math.log(eta), failure_probability=p, constant=c
     )
+    assert same.total == bound.total
     assert bound.total == pytest.approx(printed_rare_switch_bound(d, H, K, B, p, c), rel=1e-11)
     assert set(bound.terms) == {"martingale", "exploration"}
     assert bound.trivial == K * H
@@ -56,49 +59,49 @@ def test_theorem_2_is_as_printed_with_its_own_eta(d, H, K, B, p, c):
 
 @pytest.mark.parametrize(("d", "H", "K", "B", "p", "c"), SIZES)
 def test_the_radius_is_as_printed(d, H, K, B, p, c):
-    radius = theory.confidence_radius(
-        dim=d, horizon=H, episodes=K, failure_probability=p, constant=c
-    )
+    task = rs.Task(dim=d, horizon=H, episodes=K)
+    radius = theory.confidence_radius(task, failure_probability=p, constant=c)
     assert radius == pytest.approx(c * d * H * math.sqrt(math.log(2 * d * K * H / p)), rel=1e-12)
 
 
 def test_the_radius_at_the_experiments_size_is_in_the_hundreds():
-    assert 500 < theory.confidence_radius(**PAPER) < 550
+    assert 500 < theory.confidence_radius(PAPER) < 550
 
 
 @pytest.mark.parametrize(("L", "ridge"), [(1.0, 1.0), (3.4, 1.0), (1.0, 0.01), (0.5, 7.0)])
 def test_the_lemmas_hold_with_any_feature_norm_and_ridge(L, ridge):
     d, H, K, eta = 5, 3, 200, 1.7
-    logdet = theory.logdet_bound(dim=d, episode=K, feature_norm=L, ridge=ridge)
+    task = rs.Task(dim=d, horizon=H, episodes=K, feature_norm=L)
+    logdet = theory.logdet_bound(task, episode=K, ridge=ridge)
     assert logdet == pytest.approx(d * math.log(ridge + (K - 1) * L**2 / d), rel=1e-12)
-    switches = theory.switch_bound(
-        eta=eta, dim=d, horizon=H, episodes=K, feature_norm=L, ridge=ridge
-    )
+    switches = theory.switch_bound(task, eta=eta, ridge=ridge)
     gain = d * math.log(1 + K * L**2 / (ridge * d))
     assert switches == pytest.approx(H * gain / math.log(eta), rel=1e-12)
-    budget = theory.eta_for_budget(
-        switches=9, dim=d, horizon=H, episodes=K, feature_norm=L, ridge=ridge
-    )
+    budget = theory.eta_for_budget(task, switches=9, ridge=ridge)
     assert budget == pytest.approx((1 + K * L**2 / (ridge * d)) ** (d * H / 9), rel=1e-11)
-    found = theory.information_gain(dim=d, episodes=K, feature_norm=L, ridge=ridge)
-    assert found == pytest.approx(gain, rel=1e-12)
+    assert theory.information_gain(task, ridge=ridge) == pytest.approx(gain, rel=1e-12)
+    half = d * math.log(1 + K / 2 * L**2 / (ridge * d))
+    found = theory.information_gain(task, ridge=ridge, episodes=K // 2)
+    assert found == pytest.approx(half, rel=1e-12)
+    found = theory.switch_bound(task, eta=eta, ridge=ridge, episodes=K // 2)
+    assert found == pytest.approx(H * half / math.log(eta), rel=1e-12)
 
 
 @pytest.mark.parametrize(("L", "ridge"), [(1.0, 1.0), (3.4, 1.0), (1.0, 0.1), (0.3, 2.0)])
 def test_the_bounds_take_the_feature_norm_and_the_ridge(L, ridge):
     d, H, K, B, eta, p = 4, 3, 500, 20, 2.0, 0.1
-    sizes = {"dim": d, "horizon": H, "episodes": K, "failure_probability": p}
-    scale = {"feature_norm": L, "ridge": ridge}
+    task = rs.Task(dim=d, horizon=H, episodes=K, feature_norm=L)
+    terms = {"ridge": ridge, "failure_probability": p}
     x = L**2 / ridge
     log = math.log(2 * d * K * H / p)
     gain = d * math.log(1 + K * x / d)
     per_log = max(2.0, x / math.log(1 + x))
     bonuses = d * H * math.sqrt(log) * H * math.sqrt(K * per_log * gain)
-    batch = theory.batch_regret_bound(batches=B, **sizes, **scale).terms
+    batch = theory.batch_regret_bound(task, batches=B, **terms).terms
     assert batch["batching"] == pytest.approx(H**2 * K * gain / (2 * B * math.log(2)))
     assert batch["exploration"] == pytest.approx(4 * bonuses)
     assert batch["martingale"] == pytest.approx(2 * H * math.sqrt(K * H * log))
-    rare = theory.rare_switch_regret_bound(eta=eta, **sizes, **scale).terms
+    rare = theory.rare_switch_regret_bound(task, eta=eta, **terms).terms
     assert rare["exploration"] == pytest.approx(2 * math.sqrt(eta) * bonuses)
     assert rare["martingale"] == batch["martingale"]
 
@@ -114,26 +117,27 @@ def test_no_path_exceeds_the_logdet_bound_or_the_bonus_sum(seed, norm, ridge):
         bonuses += math.sqrt(feature @ np.linalg.solve(gram, feature))
         gram += np.outer(feature, feature)
     logdet = np.linalg.slogdet(gram)[1]
-    scale = {"feature_norm": norm, "ridge": ridge}
-    assert logdet <= theory.logdet_bound(dim=d, episode=K + 1, **scale) + 1e-9
-    bound = theory.rare_switch_regret_bound(eta=1.5, dim=d, horizon=1, episodes=K, **scale)
-    radius = theory.confidence_radius(dim=d, horizon=1, episodes=K)
+    task = rs.Task(dim=d, horizon=1, episodes=K, feature_norm=norm)
+    assert logdet <= theory.logdet_bound(task, episode=K + 1, ridge=ridge) + 1e-9
+    bound = theory.rare_switch_regret_bound(task, eta=1.5, ridge=ridge)
+    radius = theory.confidence_radius(task)
     assert radius * bonuses <= bound.terms["exploration"] / (2 * math.sqrt(1.5)) * (1 + 1e-12)
 
 
 def test_the_theorems_are_vacuous_at_the_experiments_size_and_not_for_ever():
-    assert theory.batch_regret_bound(batches=50, **PAPER).vacuous
-    assert theory.rare_switch_regret_bound(eta=2.0, **PAPER).vacuous
-    long = {"dim": 2, "horizon": 2, "episodes": 10**9}
-    assert not theory.batch_regret_bound(batches=10**6, **long).vacuous
-    assert not theory.rare_switch_regret_bound(eta=2.0, **long).vacuous
+    assert theory.batch_regret_bound(PAPER, batches=50).vacuous
+    assert theory.rare_switch_regret_bound(PAPER, eta=2.0).vacuous
+    long = rs.Task(dim=2, horizon=2, episodes=10**9)
+    assert not theory.batch_regret_bound(long, batches=10**6).vacuous
+    assert not theory.rare_switch_regret_bound(long, eta=2.0).vacuous
+    assert theory.rare_switch_regret_bound(long, log_eta=1e6).vacuous
     exact = theory.RegretBound(terms={"a": 1.0, "b": 2.0}, trivial=3.0)
     assert exact.vacuous
     assert exact.total == 3.0
 
 
 def test_the_experiments_budget_of_fifty_switches_needs_a_huge_eta():
-    assert 1e5 < theory.eta_for_budget(switches=50, **PAPER) < 1e7
+    assert 1e5 < theory.eta_for_budget(PAPER, switches=50) < 1e7
 
 
 @pytest.mark.parametrize(("d", "H", "K", "B"), [(2, 4, 800, 8), (3, 5, 903, 45), (1, 2, 11, 2)])
@@ -149,11 +153,12 @@ def test_with_one_stage_there_is_nothing_to_lose():
     assert theory.lower_bound(**sizes) == theory.lower_bound(**sizes, uniform=True) == 0.0
 
 
-radius = partial(theory.confidence_radius, dim=2, horizon=2, episodes=9)
-budget = partial(theory.eta_for_budget, dim=2, horizon=2, episodes=9)
-switch = partial(theory.switch_bound, dim=2, horizon=2, episodes=9)
-batch = partial(theory.batch_regret_bound, dim=2, horizon=2, episodes=9)
-rare = partial(theory.rare_switch_regret_bound, dim=2, horizon=2, episodes=9)
+SMALL = rs.Task(dim=2, horizon=2, episodes=9)
+radius = partial(theory.confidence_radius, SMALL)
+budget = partial(theory.eta_for_budget, SMALL)
+switch = partial(theory.switch_bound, SMALL)
+batch = partial(theory.batch_regret_bound, SMALL)
+rare = partial(theory.rare_switch_regret_bound, SMALL)
 lower = partial(theory.lower_bound, states=2, horizon=2, episodes=9)
 
 
@@ -163,20 +168,18 @@ lower = partial(theory.lower_bound, states=2, horizon=2, episodes=9)
         (lambda: radius(failure_probability=0.0), "failure_probability must be .*got 0.0"),
         (lambda: radius(failure_probability=1.0), "failure_probability must be .*got 1.0"),
         (lambda: radius(constant=0.0), "constant must be .*above 0; got 0.0"),
-        (lambda: radius(dim=0), "dim must be at least 1; got 0"),
-        (lambda: radius(horizon=0), "horizon must be at least 1; got 0"),
-        (lambda: radius(episodes=0), "episodes must be at least 1; got 0"),
         (lambda: budget(switches=0), "switches must be at least 1; got 0"),
         (lambda: budget(switches=1, ridge=0.0), "ridge must be .*above 0; got 0.0"),
-        (lambda: budget(switches=1, feature_norm=-1.0), "feature_norm must be .*above 0"),
         (lambda: switch(eta=1.0), "eta must be .*above 1; got 1.0"),
         (lambda: batch(batches=0), "batches must be from 1 to 9; got 0"),
         (lambda: batch(batches=10), "batches must be from 1 to 9; got 10"),
         (lambda: rare(eta=0.9), "eta must be .*above 1; got 0.9"),
+        (lambda: rare(log_eta=0.0), "log_eta must be .*above 0; got 0.0"),
+        (lambda: switch(eta=2.0, episodes=-1), "episodes must be at least 0; got -1"),
         (lambda: lower(batches=3), "batches must be from 4 to 9; got 3"),
         (lambda: lower(batches=10), "batches must be from 4 to 9; got 10"),
         (lambda: lower(batches=5, states=0), "states must be at least 1; got 0"),
-        (lambda: theory.logdet_bound(dim=2, episode=0), "episode must be at least 1; got 0"),
+        (lambda: theory.logdet_bound(SMALL, episode=0), "episode must be at least 1; got 0"),
     ],
 )
 def test_a_bad_argument_is_refused(call, message):
@@ -184,12 +187,18 @@ def test_a_bad_argument_is_refused(call, message):
         call()
 
 
+@pytest.mark.parametrize("given", [{}, {"eta": 2.0, "log_eta": 1.0}])
+def test_growth_is_said_once(given):
+    with pytest.raises(TypeError, match="either eta or log_eta must be given"):
+        rare(**given)
+
+
 def test_a_budget_that_no_finite_eta_keeps_names_the_least_that_one_does():
-    sizes = {"dim": 100, "horizon": 100, "episodes": 10**6}
+    task = rs.Task(dim=100, horizon=100, episodes=10**6)
     with pytest.raises(ValueError, match=r"switches must be at least (\d+).*got 1") as caught:
-        theory.eta_for_budget(switches=1, **sizes)
+        theory.eta_for_budget(task, switches=1)
     least = int(str(caught.value).split("at least ")[1].split()[0])
-    assert theory.eta_for_budget(switches=least, **sizes) <= 1e300
+    assert theory.eta_for_budget(task, switches=least) <= 1e300
     with pytest.raises(ValueError, match="switches must be at least"):
-        theory.eta_for_budget(switches=least - 1, **sizes)
+        theory.eta_for_budget(task, switches=least - 1)
     assert rs.theory is theory

@@ -4,9 +4,11 @@ from concurrent.futures import Executor, Future
 
 import numpy as np
 
-from rareswitch.experiments.results import Runs, assemble
-from rareswitch.experiments.run import Store, pieces_of, run_pieces
-from rareswitch.experiments.spec import paper_specs, parse_spec
+from rareswitch.experiments.load import paper_specs, parse_spec
+from rareswitch.experiments.pieces import pieces_of, versions
+from rareswitch.experiments.results import Results, assemble
+from rareswitch.experiments.run import run_pieces
+from rareswitch.experiments.store import Store
 
 WORLD = """
 [world]
@@ -98,7 +100,7 @@ def small_paper(*names, rounds=2):
     ]
 
 
-def handmade(spec, regret, *, switches=(), updates=()):
+def handmade(spec, regret, *, switches=(), deployments=()):
     """Return runs with this regret; an arm's number of switches is the same in every round.
 
     `regret` holds for each arm what broadcasts to (rounds, episodes).
@@ -111,14 +113,15 @@ def handmade(spec, regret, *, switches=(), updates=()):
         counts = np.array(counts) if len(counts) else np.zeros(arms, int)
         return np.broadcast_to((episode < counts.reshape(arms, -1, 1)), (arms, *shape)).copy()
 
-    return Runs(
+    return Results(
         experiment=spec,
         regret=np.stack([np.broadcast_to(np.asarray(arm, float), shape) for arm in regret]),
-        updated=first(updates),
+        deployed=first(deployments),
         switched=first(switches),
         local_switches=np.zeros((arms, spec.rounds), int),
         optimistic=np.ones((arms, spec.rounds)),
         radius=np.zeros((arms, spec.rounds)),
         logdet_growth={arm.name: np.ones((spec.rounds, 3)) for arm in spec.arms},
         cpu_seconds=np.zeros(arms),
+        versions=(versions(),),
     )

@@ -12,18 +12,19 @@ from experiments.miniature import (
     experiment,
     handmade,
 )
-from rareswitch import instances, theory
+from rareswitch import Task, instances, theory
 from rareswitch.experiments.bounds import (
     adversary_bound,
+    batches_of,
     growth_bound,
     regret_bound,
-    switch_bounds,
     switch_limit,
+    switch_limits,
 )
 
 ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
 L = float(np.linalg.norm(instances.hard_to_learn(d=5, horizon=3).features, axis=-1).max())
-SIZES = {"dim": 5, "horizon": 3, "episodes": 24, "feature_norm": L, "ridge": 1.0}
+TASK = Task(dim=5, horizon=3, episodes=24, feature_norm=L)
 
 
 def runs_of(**changes):
@@ -42,17 +43,18 @@ def test_switch_limits_are_those_of_each_schedule():
         "lsvi-ucb": 23,
         "batch-4": 3,
         "batch-8": 7,
-        "rareswitch-2": pytest.approx(theory.switch_bound(eta=2.0, **SIZES)),
-        "rareswitch-8": pytest.approx(theory.switch_bound(eta=8.0, **SIZES)),
-        "random": 23,
+        "rareswitch-2": 23,  # the switching lemma says more than anyone can make
+        "rareswitch-8": pytest.approx(theory.switch_bound(TASK, eta=8.0)),
+        "random": 0,
     }
+    assert theory.switch_bound(TASK, eta=2.0) > 23
 
 
-def test_switch_bounds_follow_the_episodes():
+def test_switch_limits_follow_the_episodes():
     runs = runs_of(arms=GROWTH)
     arm = runs.experiment.arms[1]
-    expected = [theory.switch_bound(eta=8.0, **SIZES | {"episodes": k}) for k in (1, 10, 24)]
-    found = switch_bounds(runs, arm, 8.0, np.array([1, 10, 24]))
+    expected = [min(theory.switch_bound(TASK, eta=8.0, episodes=k), k - 1) for k in (1, 10, 24)]
+    found = switch_limits(runs, arm, np.array([1, 10, 24]))
     assert found == pytest.approx(expected)
     assert found[-1] == switch_limit(runs, arm)
 
@@ -60,22 +62,33 @@ def test_switch_bounds_follow_the_episodes():
 def test_regret_bounds_are_those_of_theorems_1_and_2():
     runs = runs_of(arms=GRID + GROWTH)
     batch, _, rare, _ = runs.experiment.arms
-    assert regret_bound(runs, batch) == theory.batch_regret_bound(batches=4, **SIZES)
-    assert regret_bound(runs, rare) == theory.rare_switch_regret_bound(eta=2.0, **SIZES)
+    assert regret_bound(runs, batch) == theory.batch_regret_bound(TASK, batches=4)
+    assert regret_bound(runs, rare) == theory.rare_switch_regret_bound(TASK, eta=2.0)
 
 
 def test_bounds_take_the_ridge_and_the_normalisation_of_the_arm():
     runs = runs_of(arms=GROWTH + "ridge = 4", world=WORLD + "normalized = true")
-    arm = runs.experiment.arms[0]
-    sizes = SIZES | {"feature_norm": 1.0, "ridge": 4.0}
-    assert switch_limit(runs, arm) == pytest.approx(theory.switch_bound(eta=2.0, **sizes))
+    arm = runs.experiment.arms[1]
+    task = Task(dim=5, horizon=3, episodes=24, feature_norm=1.0)
+    assert switch_limit(runs, arm) == pytest.approx(theory.switch_bound(task, eta=8.0, ridge=4.0))
 
 
 def test_the_growth_bound_is_the_information_gain():
     runs = runs_of(arms=EVERY)
-    sizes = {key: value for key, value in SIZES.items() if key != "horizon"}
-    expected = theory.information_gain(**sizes)
+    expected = theory.information_gain(TASK)
     assert growth_bound(runs, runs.experiment.arms[0]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("size", ["batches = 8", "switches = 7"])
+def test_batches_are_counted_however_the_grid_was_asked_for(size):
+    runs = runs_of(arms=GRID.replace("batches = [4, 8]", size).replace("{batches}", "x"))
+    assert batches_of(runs, runs.experiment.arms[0]) == 8
+
+
+def test_an_arm_of_which_nothing_is_proved_has_no_bound():
+    runs = runs_of(arms=RANDOM)
+    with pytest.raises(ValueError, match="arm 'random': nothing is proved"):
+        regret_bound(runs, runs.experiment.arms[0])
 
 
 @pytest.mark.parametrize("uniform", [False, True])

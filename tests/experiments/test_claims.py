@@ -130,9 +130,9 @@ def test_close_throughout_means_at_every_check_and_batch_only_late(rare, batch, 
         ([1.0, 1.5 + WIDE - 1.0, 1.5, 1.2, 2.0], "undecided"),
     ],
 )
-def test_less_adaptivity_costs_more_if_every_step_down_in_updates_does(finals, verdict):
+def test_less_adaptivity_costs_more_if_every_step_down_in_deployments_does(finals, verdict):
     arms = EVERY + grids(4, 8) + rules(2, 8)
-    runs = figure(arms, finals, updates=[25, 4, 8, 12, 6])
+    runs = figure(arms, finals, deployments=[25, 4, 8, 12, 6])
     claim = claims.less_adaptivity_costs_more(runs)
     assert claim.verdict == verdict
     assert ("All 4 paired differences" in claim.evidence) == (verdict == "holds")
@@ -141,7 +141,7 @@ def test_less_adaptivity_costs_more_if_every_step_down_in_updates_does(finals, v
 def test_less_adaptivity_is_judged_by_paired_differences():
     base = 5.0 * WIDE
     arms = EVERY + grids(4)
-    runs = figure(arms, [base, base + 0.01], updates=[25, 4])
+    runs = figure(arms, [base, base + 0.01], deployments=[25, 4])
     assert claims.less_adaptivity_costs_more(runs).verdict == "holds"
 
 
@@ -244,7 +244,7 @@ def test_every_verdict_says_where_the_claim_stands_and_what_was_measured():
 
 def test_the_claims_of_the_experiments_at_hand_are_checked():
     adversary = figure(grids(8), [2.0], world=ADVERSARY, episodes=24)
-    order = figure(EVERY + grids(5) + rules(2), [1.0, 1.2, 1.1], updates=[25, 5, 8])
+    order = figure(EVERY + grids(5) + rules(2), [1.0, 1.2, 1.1], deployments=[25, 5, 8])
     found = claims.check_claims({"lower-bound": adversary, "figure1": order, "mine": order})
     assert [claim.name for claim in found] == [
         "batch-ends-close",

@@ -2,63 +2,77 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from rareswitch.planning.picture import STYLES, draw_plan
+from rareswitch.core.rules import row_of
+from rareswitch.planning import Outcome
+from rareswitch.planning.picture import draw_plan
 
-SIZES = {"episodes": 100, "horizon": 3, "dim": 2, "rounds": 3}
+TASK = rs.Task(episodes=100, horizon=3, dim=2)
 
 
-def by_name(schedule, optimism, seeds):
+class Mondays:
+    def due(self, clock):
+        return clock.episode % 7 == 0
+
+
+def by_name(schedule, exploration, seeds):
     """Return outcomes that differ between rules and rounds."""
     size = len(repr(schedule))
-    return [rs.Outcome(regret=float(size + r), switches=1 + size % 7) for _, r in seeds]
+    return [
+        Outcome(regret=float(size + r), deployments=2 + size % 7, switches=size % 3 // 2)
+        for _, r in seeds
+    ]
 
 
-def by_radius(schedule, optimism, seeds):
+def by_radius(schedule, exploration, seeds):
     """Return outcomes that are best at β = 1."""
-    return [rs.Outcome(regret=40.0 + abs(np.log(optimism.beta)), switches=3) for _ in seeds]
+    regret = 40.0 + abs(np.log(exploration.beta))
+    return [Outcome(regret=regret, deployments=4, switches=3) for _ in seeds]
 
 
-def test_every_rule_has_a_style_of_its_own():
-    names = {o.candidate.name for o in rs.plan(**SIZES, price=1.0).options}
-    assert names == set(STYLES)
-    assert len(set(STYLES.values())) == len(STYLES)
+def planned(**changes):
+    return rs.plan(TASK, rounds=3, **changes)
 
 
 def test_each_rules_points_are_its_simulated_options_and_one_is_ringed():
-    made = rs.plan(**SIZES, price=2.0, beta=1.0, simulator=by_name)
+    own = [Mondays(), rs.DeterminantGrowth(eta=2.0)]
+    made = planned(price=2.0, beta=1.0, simulator=by_name, candidates=own)
     figure = draw_plan(made)
     (axis,) = figure.axes
     drawn = {line.get_label(): line for line in axis.get_lines()}
     containers = {c.get_label(): c for c in axis.containers}
-    assert set(containers) == set(STYLES)
-    for name, container in containers.items():
-        options = [o for o in made.options if o.candidate.name == name]
+    assert set(containers) == {o.candidate.label for o in made.options}
+    assert {"LSVI-UCB-Batch", f"{__name__}:Mondays", "determinant-growth,eta=2.0"} < set(containers)
+    for label, container in containers.items():
+        options = [o for o in made.options if o.candidate.label == label]
+        row = row_of(options[0].candidate.schedule)
         line = container.lines[0]
+        assert (line.get_marker(), line.get_color()) == (row.marker, row.colour)
         assert [float(x) for x in line.get_xdata()] == pytest.approx(
-            [o.switches.mean for o in options]
+            [o.deployments.mean for o in options]
         )
         assert [float(y) for y in line.get_ydata()] == pytest.approx(
             [o.regret.mean for o in options]
         )
     ring = drawn["recommended"]
-    assert float(ring.get_xdata()[0]) == made.recommended.switches.mean
+    assert float(ring.get_xdata()[0]) == made.recommended.deployments.mean
     assert float(ring.get_ydata()[0]) == made.recommended.regret.mean
     assert axis.get_xscale() == "log"
+    assert "after the first" in axis.get_xlabel()
     assert "K = 100" in figure.get_suptitle()
     figure.draw_without_rendering()
 
 
-def test_a_rule_that_never_switches_still_has_a_place():
-    def simulator(schedule, optimism, seeds):
-        return [rs.Outcome(regret=5.0, switches=0) for _ in seeds]
+def test_a_rule_that_never_deploys_anew_still_has_a_place():
+    def simulator(schedule, exploration, seeds):
+        return [Outcome(regret=5.0, deployments=1, switches=0) for _ in seeds]
 
-    made = rs.plan(**SIZES, switches=0, beta=1.0, simulator=simulator)
+    made = planned(switches=0, beta=1.0, simulator=simulator)
     (axis,) = draw_plan(made).axes
     assert [float(x) for x in axis.containers[0].lines[0].get_xdata()] == [0.5]
 
 
 def test_a_sweep_has_a_panel_with_the_chosen_value_marked():
-    made = rs.plan(**SIZES, switches=5, simulator=by_radius)
+    made = planned(switches=5, simulator=by_radius)
     figure = draw_plan(made)
     assert len(figure.axes) == 2
     curve, mark = figure.axes[1].get_lines()
@@ -67,3 +81,8 @@ def test_a_sweep_has_a_panel_with_the_chosen_value_marked():
     assert list(mark.get_xdata()) == [1.0, 1.0]
     assert mark.get_label() == "chosen: 1"
     figure.draw_without_rendering()
+
+
+def test_a_plan_without_a_simulation_has_no_picture():
+    with pytest.raises(ValueError, match="there is nothing to draw"):
+        draw_plan(planned(switches=5))

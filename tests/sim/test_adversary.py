@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from oracles import Starts
+from rareswitch.sim import play_adversary
 from rareswitch.sim.adversary import _targets
 
 
@@ -12,7 +13,7 @@ def duel(grid, *, states, horizon, episodes, normalized=False, beta=1.0, ties="l
     learner = rs.Learner(
         dim=2 * states + 1, horizon=horizon, schedule=grid, beta=beta, ties=ties, seed=1
     )
-    return rs.play_adversary(
+    return play_adversary(
         learner,
         states=states,
         horizon=horizon,
@@ -144,5 +145,5 @@ def test_a_bad_duel_is_refused(change, message):
     arguments = {"states": 2, "horizon": 2, "episodes": 20, "starts": (1, 6, 11, 16)}
     learner = rs.Learner(dim=5, horizon=2, schedule=Starts(arguments["starts"]))
     with pytest.raises(ValueError, match=message):
-        rs.play_adversary(learner, **(arguments | change))
+        play_adversary(learner, **(arguments | change))
     assert learner.episodes == 0

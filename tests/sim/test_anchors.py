@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
+from rareswitch.sim import FiniteMDP, simulate_random
 from rareswitch.sim.anchors import _ucb2_triggers, mvp, ucb2_hoeffding
 from rareswitch.sim.run import initial_states, noise_of
 
@@ -14,7 +15,7 @@ def masked_tabular(seed, *, states=3, actions=3, horizon=3):
     world = rs.instances.tabular(states=states, actions=actions, horizon=horizon, seed=seed)
     feasible = np.ones((states, actions), bool)
     feasible[np.arange(1, states), np.arange(1, states) % actions] = False
-    return rs.FiniteMDP(
+    return FiniteMDP(
         features=world.features,
         transitions=world.transitions,
         rewards=world.rewards,
@@ -138,7 +139,7 @@ def literally(world, make, *, K, c, seed, initial_state=0):
         "states": np.array(states),
         "actions": np.array(all_actions),
         "regret": np.array(regret),
-        "update_episodes": [k + 1 for k in range(K) if learnt[k]],
+        "deployment_episodes": [k + 1 for k in range(K) if learnt[k]],
         "switch_episodes": [k + 2 for k, change in enumerate(changes) if change],
         "local_switches": sum(changes),
     }
@@ -156,13 +157,13 @@ def test_an_anchor_plays_what_its_description_plays(play, literal, world, scale)
     np.testing.assert_array_equal(run.states, expected["states"])
     np.testing.assert_array_equal(run.actions, expected["actions"])
     np.testing.assert_allclose(run.regret, expected["regret"], atol=1e-12)
-    for name in ("update_episodes", "switch_episodes"):
+    for name in ("deployment_episodes", "switch_episodes"):
         assert list(getattr(run, name)) == expected[name]
     assert run.local_switches == expected["local_switches"]
     assert run.local_switches >= run.switches
     assert run.policy is None
-    assert len(run.plan_values) == run.updates
-    assert np.isnan(run.plan_values).all()
+    assert len(run.fitted_values) == run.deployments
+    assert np.isnan(run.fitted_values).all()
 
 
 @pytest.mark.parametrize(("play", "literal"), ANCHORS.values(), ids=ANCHORS)
@@ -195,8 +196,8 @@ def visit_counts(run):
 def test_mvp_plans_anew_exactly_when_a_count_is_a_power_of_two():
     run = mvp(WORLDS["tabular"], episodes=600, seed=2)
     doubled = np.isin(visit_counts(run), 2 ** np.arange(12)).any(axis=1)
-    assert list(run.update_episodes) == [1, *(np.flatnonzero(doubled[:-1]) + 2)]
-    assert set(run.switch_episodes) <= set(run.update_episodes[1:])
+    assert list(run.deployment_episodes) == [1, *(np.flatnonzero(doubled[:-1]) + 2)]
+    assert set(run.switch_episodes) <= set(run.deployment_episodes[1:])
 
 
 def test_ucb2_follows_its_estimates_exactly_at_triggering_counts():
@@ -205,7 +206,7 @@ def test_ucb2_follows_its_estimates_exactly_at_triggering_counts():
     triggers = _ucb2_triggers(0.25, ceil(log(10) / log(1.25)), 600)
     triggered = np.isin(visit_counts(run), sorted(triggers)).any(axis=1)
     assert not triggered.all()
-    assert list(run.update_episodes) == [1, *(np.flatnonzero(triggered[:-1]) + 2)]
+    assert list(run.deployment_episodes) == [1, *(np.flatnonzero(triggered[:-1]) + 2)]
 
 
 @pytest.mark.parametrize("most", [1, 5, 12, 1000])
@@ -220,7 +221,7 @@ def test_the_triggering_counts_are_dense_and_then_geometric(most):
 @pytest.mark.parametrize(("play", "literal"), ANCHORS.values(), ids=ANCHORS)
 def test_anchors_learn(play, literal):
     world = rs.instances.tabular(states=3, actions=3, horizon=3, seed=6)
-    random = rs.simulate_random(world, episodes=1500, seed=0).regret.mean()
+    random = simulate_random(world, episodes=1500, seed=0).regret.mean()
     run = play(world, episodes=1500, scale=0.01, seed=0)
     assert run.regret[-300:].mean() < random / 4
     assert (run.regret >= -1e-12).all()

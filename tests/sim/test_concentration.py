@@ -3,6 +3,7 @@ import pytest
 
 import rareswitch as rs
 from oracles import masked_world
+from rareswitch.sim import Simulation
 from rareswitch.sim.concentration import empirical_radius
 
 WORLDS = {
@@ -13,7 +14,7 @@ WORLDS = {
 
 @pytest.mark.parametrize("worlds", WORLDS.values(), ids=WORLDS)
 def test_the_radius_is_the_least_beta_with_which_the_lemma_holds(worlds):
-    simulation = rs.Simulation(
+    simulation = Simulation(
         worlds, rs.UniformGrid(episodes=60, batches=4), episodes=60, seeds=[0, 1, 2], beta=0.5
     )
     for _ in range(4):

@@ -3,8 +3,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-import rareswitch as rs
 from rareswitch import instances
+from rareswitch.sim import FiniteLinearMDP
 
 READINGS = ["completed", "padded", "compact"]
 DELTA = 0.35
@@ -124,7 +124,7 @@ def test_the_same_seed_gives_the_same_world_and_another_round_another(make):
 def test_misspecification_mixes_state_zero_with_one_target_for_each_action(zeta):
     mdp = instances.hard_to_learn(d=9, horizon=4, seed=4)
     world = instances.misspecified(mdp, zeta=zeta, seed=5)
-    assert not isinstance(world, rs.FiniteLinearMDP)
+    assert not isinstance(world, FiniteLinearMDP)
     assert (world.transitions[:, 1] == mdp.transitions[:, 1]).all()
     assert (world.rewards == mdp.rewards).all()
     assert (world.features == mdp.features).all()
@@ -155,7 +155,7 @@ def test_a_bad_zeta_is_refused(zeta):
 def test_misspecification_keeps_the_feasible_actions():
     mdp = instances.tabular(states=2, actions=2, horizon=1)
     feasible = np.array([[True, False], [True, True]])
-    barred = rs.FiniteLinearMDP(mdp.features, mdp.mu, mdp.theta, feasible=feasible)
+    barred = FiniteLinearMDP(mdp.features, mdp.mu, mdp.theta, feasible=feasible)
     assert (instances.misspecified(barred, zeta=0.2).feasible == feasible).all()
 
 

@@ -3,6 +3,7 @@ import pytest
 
 import rareswitch as rs
 from oracles import masked_world
+from rareswitch.sim import FiniteLinearMDP
 
 WORLDS = {
     "hard": rs.instances.hard_to_learn(d=6, horizon=4, seed=1),
@@ -57,17 +58,17 @@ def parts():
 def test_a_world_that_is_no_mdp_is_refused(change, message):
     arguments = parts() | change
     with pytest.raises(ValueError, match=message):
-        rs.FiniteLinearMDP(**arguments)
+        FiniteLinearMDP(**arguments)
 
 
 def test_norms_beyond_the_definition_are_reported_not_refused():
-    assert rs.FiniteLinearMDP(**parts()).violations == ()
+    assert FiniteLinearMDP(**parts()).violations == ()
     scaled = parts()
     scaled["features"] = scaled["features"] * np.array([2.0, 0.25])
     scaled["mu"] = scaled["mu"] / np.array([2.0, 0.25])
     scaled["theta"] = scaled["theta"] / np.array([2.0, 0.25])
     scaled["theta"][2, 1] = 0.4
-    world = rs.FiniteLinearMDP(**scaled)
+    world = FiniteLinearMDP(**scaled)
     assert world.feature_norm == 2.0
     phi, mu, theta = world.violations
     assert phi == "‖φ(s,a)‖ = 2 at (s, a) = (0, 0) exceeds 1 by 1"
@@ -79,8 +80,8 @@ def test_a_pair_that_can_never_be_played_need_not_be_valid():
     features = np.array([[[1.0, 0.0], [7.0, -3.0]]])
     arguments = parts() | {"features": features}
     with pytest.raises(ValueError, match="must"):
-        rs.FiniteLinearMDP(**arguments)
-    world = rs.FiniteLinearMDP(**arguments, feasible=np.array([[True, False]]))
+        FiniteLinearMDP(**arguments)
+    world = FiniteLinearMDP(**arguments, feasible=np.array([[True, False]]))
     assert world.optimal_values()[0] == pytest.approx(1.5)
     assert world.feature_norm == 1.0
     assert world.violations == ()
@@ -92,7 +93,7 @@ def test_probabilities_that_miss_zero_or_one_by_rounding_are_set_to_it():
         "mu": np.array([[[1.0 - 1e-12], [1e-12]]]),
         "theta": np.array([[-1e-13]]),
     }
-    world = rs.FiniteLinearMDP(**arguments)
+    world = FiniteLinearMDP(**arguments)
     assert world.transitions[0, 0, 0].tolist() == [1.0, 0.0]
     assert world.rewards[0, 0, 0] == 0.0
 
@@ -100,6 +101,6 @@ def test_probabilities_that_miss_zero_or_one_by_rounding_are_set_to_it():
 def test_a_feasible_mask_of_the_wrong_shape_is_named():
     features = np.eye(2).reshape(1, 2, 2)
     with pytest.raises(ValueError, match="feasible must have shape"):
-        rs.FiniteLinearMDP(
+        FiniteLinearMDP(
             features, np.ones((3, 1, 2)), np.full((3, 2), 0.5), feasible=np.ones((2, 2), bool)
         )

@@ -3,8 +3,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-import rareswitch as rs
 from oracles import masked_world
+from rareswitch.sim import FiniteMDP
 
 
 def tiny(seed=0, *, horizon=2, states=2, actions=3):
@@ -38,12 +38,10 @@ def all_policies(world):
 
 
 WORLDS = {
-    "free": rs.FiniteMDP(**tiny(1)),
-    "barred": rs.FiniteMDP(
-        **tiny(2), feasible=np.array([[True, False, True], [False, False, True]])
-    ),
-    "three states": rs.FiniteMDP(**tiny(3, states=3, actions=2)),
-    "one stage": rs.FiniteMDP(**tiny(4, horizon=1)),
+    "free": FiniteMDP(**tiny(1)),
+    "barred": FiniteMDP(**tiny(2), feasible=np.array([[True, False, True], [False, False, True]])),
+    "three states": FiniteMDP(**tiny(3, states=3, actions=2)),
+    "one stage": FiniteMDP(**tiny(4, horizon=1)),
 }
 
 
@@ -77,7 +75,7 @@ def test_optimal_actions_are_feasible_and_attain_the_optimum(world):
 
 def test_the_lowest_of_equal_actions_is_optimal():
     parts = tiny(6)
-    world = rs.FiniteMDP(
+    world = FiniteMDP(
         features=parts["features"],
         transitions=np.full((2, 2, 3, 2), 0.5),
         rewards=np.full((2, 2, 3), 0.5),
@@ -96,10 +94,10 @@ def test_an_infeasible_action_is_never_optimal_however_good():
     parts = tiny(7)
     parts["rewards"][:, :, 0] = 1.0
     feasible = np.array([[False, True, True], [False, True, False]])
-    world = rs.FiniteMDP(**parts, feasible=feasible)
+    world = FiniteMDP(**parts, feasible=feasible)
     assert (world.optimal_actions() > 0).all()
     assert world.optimal_values()[0].max() < 2.0
-    assert (world.optimal_values()[0] < rs.FiniteMDP(**parts).optimal_values()[0]).all()
+    assert (world.optimal_values()[0] < FiniteMDP(**parts).optimal_values()[0]).all()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,7 @@ def test_a_world_out_of_range_is_refused_with_place_and_amount(part, place, valu
     parts = tiny(8)
     parts[part][place] = value
     with pytest.raises(ValueError, match=message):
-        rs.FiniteMDP(**parts)
+        FiniteMDP(**parts)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ def test_a_world_out_of_range_is_refused_with_place_and_amount(part, place, valu
 )
 def test_a_world_of_the_wrong_shape_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        rs.FiniteMDP(**(tiny(9) | change))
+        FiniteMDP(**(tiny(9) | change))
 
 
 @pytest.mark.parametrize(
@@ -157,17 +155,17 @@ def test_a_bad_policy_is_refused(actions, message):
 def test_sizes_and_the_feature_norm_count_feasible_pairs_only():
     features = np.array([[[3.0, 4.0], [1.0, 0.0]], [[0.0, 2.0], [30.0, 0.0]]])
     parts = {"transitions": np.full((4, 2, 2, 2), 0.5), "rewards": np.zeros((4, 2, 2))}
-    world = rs.FiniteMDP(features=features, **parts)
+    world = FiniteMDP(features=features, **parts)
     assert (world.horizon, world.states, world.dim) == (4, 2, 2)
     assert world.feature_norm == 30.0
-    barred = rs.FiniteMDP(features=features, **parts, feasible=[[True, True], [True, False]])
+    barred = FiniteMDP(features=features, **parts, feasible=[[True, True], [True, False]])
     assert barred.feature_norm == 5.0
 
 
 def test_a_world_holds_read_only_copies():
     parts = tiny(10)
     feasible = np.ones((2, 3), bool)
-    world = rs.FiniteMDP(**parts, feasible=feasible)
+    world = FiniteMDP(**parts, feasible=feasible)
     before = world.optimal_values()
     for array in (*parts.values(), feasible):
         array[:] = 0

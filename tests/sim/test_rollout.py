@@ -1,33 +1,82 @@
+import sys
+
 import numpy as np
 import pytest
 
+import rareswitch as rs
 from oracles import unit_rows
-from rareswitch.sim.rollout import logdet_growth, rollout
+from rareswitch.sim import FiniteMDP, simulate_random
+from rareswitch.sim.anchors import mvp, ucb2_hoeffding
+from rareswitch.sim.rollout import logdet_growth, rollout, thresholds
+
+LARGEST = 1.0 - 2.0**-53  # the largest uniform below 1
 
 
 def test_the_next_state_is_the_number_of_cdf_entries_at_most_the_noise():
     rng = np.random.default_rng(0)
     runs, length, horizon, states = 3, 7, 4, 5
-    cdf = rng.dirichlet(np.ones(states), (runs, horizon, states)).cumsum(axis=-1)
+    chances = rng.dirichlet(np.ones(states), (runs, horizon, states))
+    cdf = chances.cumsum(axis=-1)[..., :-1]
     noise = rng.random((runs, length, horizon))
     noise[0, 0, 0] = cdf[0, 0, 2, 1]
     initial = rng.integers(0, states, (runs, length))
     initial[0, 0] = 2
-    found = rollout(cdf, initial, noise)
+    found = rollout(thresholds(chances), initial, noise)
     assert found[0, 0, 1] == 2
     for r in range(runs):
         for k in range(length):
             s = initial[r, k]
             for h in range(horizon):
                 assert found[r, k, h] == s
-                s = sum(threshold <= noise[r, k, h] for threshold in cdf[r, h, s])
+                s = sum(entry <= noise[r, k, h] for entry in cdf[r, h, s])
             assert found[r, k, horizon] == s
 
 
-def test_rounding_in_the_last_cdf_entry_leads_nowhere():
-    cdf = np.array([0.5, 1.0 - 1e-12])[None, None, None].repeat(2, axis=2)
-    noise = np.full((1, 1, 1), np.nextafter(1.0, 0.0))
-    assert rollout(cdf, np.zeros((1, 1), int), noise)[0, 0].tolist() == [0, 1]
+@pytest.mark.parametrize(
+    ("chances", "reached"),
+    [
+        ([1.0, 0.0, 0.0], [0, 0]),
+        ([0.5, 0.5 - 1e-12, 0.0], [0, 1]),
+        ([0.0, 1.0 - 1e-10, 0.0], [1, 1]),
+        ([0.0, 0.0, 1.0], [2, 2]),
+        ([0.1, 0.0, 0.9 - 1e-12], [0, 2]),
+        ([1.0, 1e-300, 0.0], [0, 0]),
+    ],
+)
+def test_no_uniform_leads_to_a_state_of_probability_zero(chances, reached):
+    limits = thresholds(np.array(chances))
+    assert [int((limits <= noise).sum()) for noise in (0.0, LARGEST)] == reached
+
+
+def short_of_one():
+    """Return a world whose rows sum to just below 1, with a last state that is never reached."""
+    states, horizon = 4, 3
+    transitions = np.zeros((horizon, states, 2, states))
+    transitions[..., :2] = 0.5 - 1e-10
+    return FiniteMDP(
+        features=np.eye(states * 2).reshape(states, 2, -1),
+        transitions=transitions,
+        rewards=np.full((horizon, states, 2), 0.5),
+    )
+
+
+PLAYERS = {
+    "simulate": lambda world, **kw: rs.simulate(world, rs.DeterminantGrowth(eta=2.0), **kw),
+    "simulate_random": simulate_random,
+    "ucb2": ucb2_hoeffding,
+    "mvp": mvp,
+}
+
+
+@pytest.mark.parametrize("play", PLAYERS.values(), ids=PLAYERS)
+def test_whatever_plays_never_reaches_a_state_of_probability_zero(play, monkeypatch):
+    def extreme(given, episodes, horizon, seed):
+        return np.full((episodes, horizon), LARGEST)
+
+    for module in ("simulation", "simulate", "anchors"):
+        monkeypatch.setattr(sys.modules[f"rareswitch.sim.{module}"], "noise_of", extreme)
+    run = play(short_of_one(), episodes=20, seed=1)
+    assert (run.states[:, 1:] == 1).all()
 
 
 @pytest.mark.parametrize(("states", "dim"), [(2, 6), (6, 2), (3, 3)])

@@ -4,45 +4,70 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
+from oracles import Asked, masked_world
+from rareswitch.sim import Simulation
 
 HARD = [rs.instances.hard_to_learn(d=7, horizon=4, seed=(3, i)) for i in range(4)]
-WIDE = [rs.instances.random_linear(states=9, actions=4, d=4, horizon=3, seed=1)] * 4
+WORLDS = {
+    "hard": HARD,
+    "wide": [rs.instances.random_linear(states=9, actions=4, d=4, horizon=3, seed=1)] * 4,
+    "masked": [masked_world(2)] * 4,
+}
 RULES = {
     "every episode": rs.EveryEpisode(),
-    "batch": rs.UniformGrid(episodes=300, batches=13),
+    "batch": rs.UniformGrid(episodes=200, batches=13),
     "rareswitch": rs.DeterminantGrowth(eta=1.5),
+    "rareswitch asked": Asked(rs.DeterminantGrowth(eta=6.0)),
     "total growth": rs.TotalGrowth(eta=3.0),
 }
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("worlds", [HARD, WIDE], ids=["hard", "wide"])
-def test_runs_stepped_together_are_bit_identical_to_each_alone(worlds, rule):
+@pytest.mark.parametrize("worlds", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize("exploration", [rs.Bonus(0.5), rs.Bonus(3.0), rs.Perturbation(0.5, 3)])
+def test_runs_stepped_together_are_bit_identical_to_each_alone(worlds, rule, exploration):
     seeds = [(5, i) for i in range(4)]
-    together = rs.Simulation(worlds, rule, episodes=300, seeds=seeds)
+    arguments = {"episodes": 200, "exploration": exploration}
+    together = Simulation(worlds, rule, seeds=seeds, **arguments)
     while not together.done:
         together.step()
     for world, seed, run in zip(worlds, seeds, together.runs(), strict=True):
-        alone = rs.simulate(world, rule, episodes=300, seed=seed)
-        np.testing.assert_array_equal(run.regret, alone.regret)
-        np.testing.assert_array_equal(run.plan_values, alone.plan_values)
+        alone = rs.simulate(world, rule, seed=seed, **arguments)
+        for name in ("regret", "states", "actions", "deployment_episodes", "switch_episodes"):
+            np.testing.assert_array_equal(getattr(run, name), getattr(alone, name), err_msg=name)
+        np.testing.assert_array_equal(run.fitted_values, alone.fitted_values)
+        assert run.local_switches == alone.local_switches
         assert run.policy.to_bytes() == alone.policy.to_bytes()
 
 
-def test_as_many_seeds_as_worlds_are_needed():
-    with pytest.raises(ValueError, match="seeds must be one for each of 1 worlds; got 2"):
-        rs.Simulation(HARD[:1], rs.EveryEpisode(), episodes=3, seeds=[0, 1])
+@pytest.mark.parametrize(
+    ("worlds", "seeds", "message"),
+    [
+        ([], [], "worlds must hold at least one world; got none"),
+        (HARD[:1], [0, 1], "seeds must be one for each of 1 worlds; got 2"),
+        (
+            [HARD[0], rs.instances.hard_to_learn(d=7, horizon=4, delta=0.2)],
+            [0, 1],
+            "worlds stepped together must share features and horizon",
+        ),
+        (
+            [HARD[0], rs.instances.hard_to_learn(d=7, horizon=5)],
+            [0, 1],
+            "worlds stepped together must share features and horizon",
+        ),
+    ],
+)
+def test_worlds_that_cannot_step_together_are_refused(worlds, seeds, message):
+    with pytest.raises(ValueError, match=message):
+        Simulation(worlds, rs.EveryEpisode(), episodes=3, seeds=seeds)
 
 
-def test_a_rule_that_writes_to_its_clock_cannot_reach_into_a_simulation():
+@pytest.mark.parametrize("part", ["logdet", "logdet_deployed", "trace_deployed"])
+def test_a_rule_that_writes_to_its_clock_cannot_reach_into_a_simulation(part):
     class Meddles:
         def due(self, clock):
-            clock.logdet_deployed[:] = 0.0
-            return False
+            getattr(clock, part)[:] = 0.0
 
-    meddled = rs.Simulation(HARD[:1], Meddles(), episodes=10, seeds=[0], ridge=2.0)
-    meddled.step()
-    grid = rs.UniformGrid(episodes=10, batches=1)
-    fresh = rs.Simulation(HARD[:1], grid, episodes=10, seeds=[0], ridge=2.0)
-    fresh.step()
-    np.testing.assert_allclose(meddled.gram.logdet, fresh.gram.logdet)
+    meddled = Simulation(HARD[:1], Meddles(), episodes=10, seeds=[0], ridge=2.0)
+    with pytest.raises(ValueError, match="read-only"):
+        meddled.step()

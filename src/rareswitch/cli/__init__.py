@@ -1,5 +1,10 @@
 """The command line. Each command lives in a module of its own and imports what it needs lazily."""
 
+import errno
+import os
+import sys
+from typing import Any
+
 import click
 
 from rareswitch import __version__
@@ -8,12 +13,37 @@ from rareswitch.cli.learn import learn
 from rareswitch.cli.plan import plan
 
 
+class Program(click.Group):
+    """The one place that turns what a machine refuses into one line, on any console."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # closed by whoever started us
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+            stream = getattr(sys, name)
+            if hasattr(stream, "reconfigure"):  # a console without η shows ? instead
+                stream.reconfigure(errors="replace")
+        return super().main(*args, **options)
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except MemoryError as error:
+            raise click.ClickException(f"not enough memory ({error})") from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{error.strerror or error}") from None
+
+
 @click.group(
+    cls=Program,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
         "show_default": True,
-    }
+    },
 )
 @click.version_option(__version__, prog_name="rareswitch")
 def main() -> None:

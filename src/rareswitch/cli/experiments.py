@@ -14,8 +14,8 @@ import click
 
 if TYPE_CHECKING:
     from rareswitch.experiments.claims import Claim
-    from rareswitch.experiments.results import Runs
-    from rareswitch.experiments.run import Piece
+    from rareswitch.experiments.pieces import Piece
+    from rareswitch.experiments.results import Results
     from rareswitch.experiments.spec import Experiment
 
 QUICK_ROUNDS = 3
@@ -73,9 +73,9 @@ def reproduce(
       rareswitch reproduce figure1 figure2
       rareswitch reproduce --rounds 200 --out many-rounds
     """
-    require_extra()
+    need("experiments")
+    from rareswitch.experiments.load import paper_specs, parse_spec
     from rareswitch.experiments.reproduce import reproduce as run_all
-    from rareswitch.experiments.spec import paper_specs, parse_spec
 
     texts = paper_specs()
     if unknown := [name for name in names if name not in texts]:
@@ -97,7 +97,7 @@ def reproduce(
     given = {"rounds": rounds, "episodes": episodes, "seed": seed}
     command += "".join(f" --{key} {value}" for key, value in given.items() if value is not None)
 
-    def work(pool: Any, report: Any) -> tuple[dict[str, Runs], list[Claim]]:
+    def work(pool: Any, report: Any) -> tuple[dict[str, Results], list[Claim]]:
         return run_all(specs, out, pool, report, command=command)
 
     results, claims = execute(work, specs, out, pool_of(workers, cluster), as_json)
@@ -131,9 +131,9 @@ def run(
       rareswitch run my.toml
       rareswitch run my.toml --rounds 5 --out trial
     """
-    require_extra()
-    from rareswitch.experiments.reproduce import run as run_all
-    from rareswitch.experiments.spec import load_spec
+    need("experiments")
+    from rareswitch.experiments.load import load_spec
+    from rareswitch.experiments.run import run as run_all
 
     try:
         overrides = {"rounds": rounds, "episodes": episodes, "seed": seed}
@@ -141,7 +141,7 @@ def run(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
-    def work(pool: Any, report: Any) -> dict[str, Runs]:
+    def work(pool: Any, report: Any) -> dict[str, Results]:
         return run_all(specs, out, pool, report)
 
     results = execute(work, specs, out, pool_of(workers, cluster), as_json)
@@ -163,39 +163,37 @@ def plot(folder: Path) -> None:
     Example:
       rareswitch plot results/figure1
     """
-    require_extra()
+    need("experiments")
     from rareswitch.experiments.reproduce import plot as draw_again
 
     try:
         draw_again(folder)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{folder} cannot be written to ({error.strerror})") from None
     click.echo(f"figure         {folder / 'figure.png'}, .pdf, .svg")
 
 
-EXTRAS = {"experiments": ("pydantic", "matplotlib", "jinja2"), "cluster": ("distributed",)}
+def need(extra: str) -> None:
+    """Say what to install where the libraries of an extra are missing."""
+    from rareswitch.extras import require
 
-
-def require_extra(extra: str = "experiments") -> None:
-    """Explain what to install where the libraries of an extra are missing."""
-    from importlib.util import find_spec
-
-    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
-    if missing:
-        raise click.ClickException(
-            f"this command needs {', '.join(missing)}: pip install 'rareswitch[{extra}]'"
-        )
+    try:
+        require(extra)
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def pool_of(workers: int | None, cluster: str | None) -> AbstractContextManager[Executor]:
     """Return the processes to run on: local ones, or those of a cluster."""
-    from rareswitch.experiments.run import local_pool
+    from rareswitch.experiments.pool import local_pool
 
     if cluster is None:
         return local_pool(workers or os.cpu_count() or 1)
     if workers is not None:
         raise click.UsageError("--workers is for this machine; a --cluster has its own")
-    require_extra("cluster")
+    need("cluster")
     from rareswitch.cluster import cluster_pool
 
     return cluster_pool(cluster, lambda line: click.echo(line, err=True))
@@ -210,7 +208,7 @@ def execute(
 ) -> Any:
     """Do the work with a pool of processes and progress; on Ctrl-C say what is kept."""
     from rareswitch.cli.progress import progress
-    from rareswitch.experiments.run import pieces_of
+    from rareswitch.experiments.pieces import pieces_of
 
     pieces = {piece.key for spec in specs for piece in pieces_of(spec)}
     done_so_far = 0
@@ -236,14 +234,15 @@ def execute(
             return work(executor, show)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    except (BrokenExecutor, OSError) as error:
-        raise click.ClickException(f"{error or 'a worker died'}; {kept()}") from error
+    except (BrokenExecutor, OSError, MemoryError) as error:  # a cluster's errors are the first
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise click.ClickException(f"{reason}; {kept()}") from None
     except KeyboardInterrupt:
         click.echo(f"interrupted: {kept()}", err=True)
         raise SystemExit(130) from None
 
 
-def summary(results: dict[str, Runs], out: Path) -> dict[str, Any]:
+def summary(results: dict[str, Results], out: Path) -> dict[str, Any]:
     """Return the final figures of each experiment for `--json`."""
     return {
         "out": str(out),

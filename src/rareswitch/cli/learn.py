@@ -11,27 +11,26 @@ import click
 from rareswitch.cli.worlds import build_world, world_options
 
 if TYPE_CHECKING:
-    from rareswitch import FiniteMDP, Run, Schedule
+    from rareswitch.core.exploration import Exploration
+    from rareswitch.core.schedule import Schedule
+    from rareswitch.sim.mdp import FiniteMDP
+    from rareswitch.sim.run import Run
 
-SCHEDULES = ("rareswitch", "batch", "lsvi-ucb", "random")
+RANDOM = "random-policy"
 
 
 @click.command()
 @world_options(default="hard")
 @click.option(
     "--schedule",
-    type=click.Choice(SCHEDULES),
-    default="rareswitch",
-    help="When to switch: rareswitch (Alg. 2), batch (Alg. 1), lsvi-ucb (every episode); random "
-    "acts at random.",
+    default="determinant-growth,eta=2",
+    help="When to switch: a rule and its arguments, or random-policy.",
 )
-@click.option("--eta", default=2.0, help="rareswitch: switch when a determinant grew this much.")
+@click.option("--exploration", help="How to explore, e.g. perturbation,sigma=0.1.")
 @click.option(
-    "--budget", type=int, help="rareswitch: at most so many switches; takes the place of --eta."
+    "--beta", type=float, help="Confidence radius β: short for --exploration bonus,beta=β."
 )
-@click.option("--batches", default=50, help="batch: number of batches B.")
-@click.option("--episodes", default=2500, help="Episodes K to play.")
-@click.option("--beta", default=1.0, help="Confidence radius β.")
+@click.option("--episodes", type=click.IntRange(1), default=2500, help="Episodes K to play.")
 @click.option("--ridge", default=1.0, help="Regularisation λ.")
 @click.option("--ties", default="direction", help="Between equal actions: direction or lowest.")
 @click.option("--seed", default=0, help="Seed of the world, its noise and the ties.")
@@ -42,137 +41,156 @@ SCHEDULES = ("rareswitch", "batch", "lsvi-ucb", "random")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, no progress.")
 def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
-    """Run one learner on one instance; print regret, updates, switches and the bound.
+    """Run one learner on one instance; print regret, deployments, switches and their limit.
 
-    The defaults are the paper's experiment. Ctrl-C keeps the episodes played so far. The result
-    file is a NumPy archive with the regret, states and actions of every episode, the update
-    episodes, the final policy as bytes and the summary as JSON.
+    The defaults are the paper's experiment. A schedule is every-episode (LSVI-UCB), uniform-grid
+    (LSVI-UCB-Batch), determinant-growth (LSVI-UCB-RareSwitch), adaptive-budget, total-growth,
+    geometric-grid, minimax-grid, or module:Class for one of your own, with its arguments;
+    switches=50 asks for the rule of that kind that deploys at most 50 times after the first.
+    Whatever `rareswitch plan` recommends runs here.
+
+    Ctrl-C keeps the episodes played so far. The result file is a NumPy archive with the regret,
+    states and actions of every episode, the episodes of deployments and switches, the final policy
+    as bytes and the summary as JSON.
 
     \b
     Examples:
-      rareswitch learn --eta 8
-      rareswitch learn --budget 600
-      rareswitch learn --schedule batch --batches 20 --seed 3
+      rareswitch learn --schedule determinant-growth,eta=8
+      rareswitch learn --schedule uniform-grid,batches=20 --seed 3
+      rareswitch learn --schedule adaptive-budget,switches=60
+      rareswitch learn --schedule my_rules:EveryMonday,day=3
       rareswitch learn --instance tabular --states 5 --actions 3 --horizon 6
     """
-    from rareswitch import Simulation, simulate_random
-    from rareswitch.cli.interrupt import interruptible
-    from rareswitch.cli.progress import progress
-
     out = out or default_path(settings)
     check_writable(out, settings)
-    episodes, seed = settings["episodes"], settings["seed"]
     try:
-        world = build_world(settings, seed)
-        if settings["schedule"] == "random":
-            start = first_state(settings)
-            run = simulate_random(world, episodes=episodes, seed=seed, initial_state=start)
-        else:
-            simulation = Simulation(
-                [world],
-                build_schedule(world, settings),
-                episodes=episodes,
-                seeds=[seed],
-                beta=settings["beta"],
-                ridge=settings["ridge"],
-                ties=settings["ties"],
-                initial_state=first_state(settings),
-            )
-            with (
-                progress("episodes", episodes, quiet=as_json) as report,
-                interruptible() as pressed,
-            ):
-                while not simulation.done and not pressed():
-                    simulation.step()
-                    report(int(simulation.episode[0]) - 1)
-            run = simulation.runs()[0]
+        world = build_world(settings, settings["seed"])
+        schedule = build_schedule(world, settings)
+        exploration = build_exploration(settings["exploration"])
+        run = play(world, schedule, exploration, settings, quiet=as_json)
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
-    summary = summarise(world, run, settings)
-    if len(run.regret) < episodes and out.exists():
-        raise click.ClickException(f"interrupted: {out} is kept, the result of an earlier run")
-    save(out, run, summary, settings)
+    summary = summarise(world, schedule, run, settings)
     if as_json:
         click.echo(json.dumps({**summary, "settings": settings, "result": str(out)}, indent=2))
     else:
-        show(summary, out)
-    if summary["episodes"] < episodes:
+        show(summary)
+    interrupted = len(run.regret) < settings["episodes"]
+    if interrupted and out.exists():
+        raise click.ClickException(f"interrupted: {out} is kept, the result of an earlier run")
+    save(out, run, summary, settings)
+    if not as_json:
+        click.echo(f"result          {out}")
+    if interrupted:
         click.echo("interrupted: the result holds the episodes played so far", err=True)
         raise SystemExit(130)
 
 
-def build_schedule(world: FiniteMDP, settings: dict[str, Any]) -> Schedule:
-    from rareswitch import DeterminantGrowth, EveryEpisode, UniformGrid
+def play(
+    world: FiniteMDP,
+    schedule: Schedule | None,
+    exploration: Exploration | None,
+    settings: dict[str, Any],
+    *,
+    quiet: bool,
+) -> Run:
+    """Play all episodes, or those until Ctrl-C."""
+    from rareswitch.cli.interrupt import interruptible
+    from rareswitch.cli.progress import progress
+    from rareswitch.sim import Simulation, simulate_random
 
-    if settings["schedule"] == "lsvi-ucb":
-        return EveryEpisode()
-    if settings["schedule"] == "batch":
-        return UniformGrid(episodes=settings["episodes"], batches=settings["batches"])
-    if settings["budget"] is None:
-        return DeterminantGrowth(eta=settings["eta"])
-    return DeterminantGrowth.for_budget(
-        switches=settings["budget"],
-        **world.sizes(episodes=settings["episodes"], ridge=settings["ridge"]),
+    episodes, seed = settings["episodes"], settings["seed"]
+    # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
+    start = 1 if settings["instance"] == "lower-bound" else 0
+    if schedule is None:
+        return simulate_random(world, episodes=episodes, seed=seed, initial_state=start)
+    simulation = Simulation(
+        [world],
+        schedule,
+        episodes=episodes,
+        seeds=[seed],
+        exploration=exploration,
+        beta=settings["beta"],
+        ridge=settings["ridge"],
+        ties=settings["ties"],
+        initial_state=start,
     )
+    with progress("episodes", episodes, quiet=quiet) as report, interruptible() as pressed:
+        while not simulation.done and not pressed():
+            simulation.step()
+            report(int(simulation.episode[0]) - 1)
+    return simulation.runs()[0]
 
 
-def first_state(settings: dict[str, Any]) -> int:
-    """State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose."""
-    return 1 if settings["instance"] == "lower-bound" else 0
+def build_schedule(world: FiniteMDP, settings: dict[str, Any]) -> Schedule | None:
+    """Return the schedule that --schedule names; None acts at random."""
+    from rareswitch import named
+
+    if settings["schedule"] == RANDOM:
+        return None
+    try:
+        kind, arguments = named.parse(settings["schedule"])
+        task = world.task(episodes=settings["episodes"])
+        return named.make_schedule(kind, arguments, task, ridge=settings["ridge"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"--schedule {settings['schedule']}: {error}") from None
 
 
-def summarise(world: FiniteMDP, run: Run, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what was measured, and the bound of the paper beside it."""
-    from rareswitch import DeterminantGrowth, theory
+def build_exploration(text: str | None) -> Exploration | None:
+    """Return the exploration that --exploration names."""
+    from rareswitch import named
 
-    played = len(run.regret)
-    summary: dict[str, Any] = {
+    if text is None:
+        return None
+    try:
+        return named.make_exploration(*named.parse(text))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"--exploration {text}: {error}") from None
+
+
+def summarise(
+    world: FiniteMDP, schedule: Schedule | None, run: Run, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what was measured, and what is guaranteed of the schedule beside it."""
+    played, K = len(run.regret), settings["episodes"]
+    guarantee = getattr(schedule, "deployment_limit", None)
+    limit = guarantee and guarantee(world.task(episodes=K), settings["ridge"])
+    return {
         "episodes": played,
         "total_regret": float(run.regret.sum()),
         "average_regret": float(run.regret.mean()) if played else None,
-        "updates": run.updates,
+        "deployments": run.deployments,
         "switches": run.switches,
         "local_switches": run.local_switches,
-        "switch_bound": None,
-        "switch_bound_vacuous": None,
+        "deployment_limit": limit,
+        "deployment_limit_vacuous": None if limit is None else limit >= K - 1,
         "policy_digest": run.policy.digest if run.policy else None,
         "violations": list(getattr(world, "violations", ())),
     }
-    if settings["schedule"] == "batch":
-        summary["switch_bound"] = settings["batches"] - 1
-    elif settings["schedule"] == "rareswitch":
-        schedule = build_schedule(world, settings)
-        assert isinstance(schedule, DeterminantGrowth)
-        summary["eta"] = schedule.eta
-        summary["switch_bound"] = theory.switch_bound(
-            eta=schedule.eta, **world.sizes(episodes=settings["episodes"], ridge=settings["ridge"])
-        )
-    if summary["switch_bound"] is not None:
-        summary["switch_bound_vacuous"] = summary["switch_bound"] >= settings["episodes"] - 1
-    return summary
 
 
-def show(summary: dict[str, Any], out: Path) -> None:
+def show(summary: dict[str, Any]) -> None:
     click.echo(f"episodes        {summary['episodes']}")
     click.echo(f"total regret    {summary['total_regret']:.1f}")
     if summary["episodes"]:
         click.echo(f"average regret  {summary['average_regret']:.4f} an episode")
-    click.echo(f"updates         {summary['updates']} (with the first, on no data)")
+    click.echo(f"deployments     {summary['deployments']} (with the first, on no data)")
     click.echo(f"switches        {summary['switches']} ({summary['local_switches']} local)")
-    if (bound := summary["switch_bound"]) is not None:
-        vacuous = "; vacuous: not below K−1" if summary["switch_bound_vacuous"] else ""
-        click.echo(f"switch bound    {bound:.1f}{vacuous}")
+    if (limit := summary["deployment_limit"]) is not None:
+        vacuous = ", which no learner exceeds" if summary["deployment_limit_vacuous"] else ""
+        click.echo(f"guaranteed      at most {limit:.0f} deployments after the first{vacuous}")
     for violation in summary["violations"]:
         click.echo(f"note            {violation}; bounds use it")
-    click.echo(f"result          {out}")
 
 
 def default_path(settings: dict[str, Any]) -> Path:
     """Name the result after its settings, so that different runs do not meet."""
     import hashlib
+    import re
 
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    return Path(f"rareswitch-learn-{settings['schedule']}-{digest[:8]}.npz")
+    rule = re.sub(r"[^A-Za-z0-9-]", "-", settings["schedule"].split(",")[0])[:40]
+    return Path(f"rareswitch-learn-{rule}-{digest[:8]}.npz")
 
 
 def check_writable(out: Path, settings: dict[str, Any]) -> None:
@@ -194,7 +212,7 @@ def check_writable(out: Path, settings: dict[str, Any]) -> None:
 
 def saved_settings(path: Path) -> Any:
     """Return the settings of a result file, or None if it is none."""
-    from rareswitch.experiments.archive import load_archive
+    from rareswitch.archive import load_archive
 
     try:
         return json.loads(str(load_archive(path)["settings"]))
@@ -206,7 +224,7 @@ def save(out: Path, run: Run, summary: dict[str, Any], settings: dict[str, Any])
     """Write the result file."""
     import numpy as np
 
-    from rareswitch.experiments.archive import save_archive
+    from rareswitch.archive import save_archive
 
     save_archive(
         out,
@@ -214,9 +232,9 @@ def save(out: Path, run: Run, summary: dict[str, Any], settings: dict[str, Any])
             "regret": run.regret,
             "states": run.states,
             "actions": run.actions,
-            "update_episodes": run.update_episodes,
+            "deployment_episodes": run.deployment_episodes,
             "switch_episodes": run.switch_episodes,
-            "plan_values": run.plan_values,
+            "fitted_values": run.fitted_values,
             "policy": np.frombuffer(run.policy.to_bytes() if run.policy else b"", np.uint8),
             "summary": np.array(json.dumps(summary)),
             "settings": np.array(json.dumps(settings)),

@@ -1,8 +1,9 @@
-"""`rareswitch plan`: from a switch budget to a schedule."""
+"""`rareswitch plan`: from a budget of deployments to a schedule."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,59 +12,62 @@ import click
 from rareswitch.cli.worlds import build_world, world_options
 
 if TYPE_CHECKING:
+    from rareswitch.core.exploration import Exploration
+    from rareswitch.core.log import LogPartition
+    from rareswitch.core.schedule import Schedule
+    from rareswitch.core.streams import Seed
+    from rareswitch.core.task import Task
+    from rareswitch.planning.beta import BetaSweep
+    from rareswitch.planning.option import Option
     from rareswitch.planning.plan import Plan
-    from rareswitch.planning.simulator import Simulator
+    from rareswitch.planning.simulator import Outcome, Simulator
+
+
+class SimulatorError(Exception):
+    """What a simulator raised: an error of its code, or of a rule's, and not of the options."""
 
 
 @click.command()
 @click.option("--episodes", type=click.IntRange(1), required=True, help="Episodes K to come.")
-@click.option("--switches", type=int, help="At most so many policy changes.")
+@click.option("--switches", type=int, help="At most so many deployments after the first.")
 @click.option("--target", type=float, help="Or: average regret an episode to reach.")
-@click.option("--price", type=float, help="Or: what one switch costs, in units of reward.")
-@click.option("--dim", type=click.IntRange(1), help="Feature dimension  [default: the world's]")
+@click.option(
+    "--price", type=float, help="Or: what a deployment after the first costs, in units of reward."
+)
 @click.option("--feature-norm", type=float, help="L = max‖φ‖  [default: the world's, or 1]")
 @click.option("--ridge", default=1.0, help="Regularisation λ.")
 @click.option("--beta", type=float, help="Confidence radius β  [default: swept, or 1]")
+@click.option("--exploration", help="Instead of --beta, e.g. perturbation,sigma=0.1.")
+@click.option(
+    "--candidate",
+    multiple=True,
+    help="A rule to judge beside ours, e.g. my_rules:EveryMonday,day=3. May be repeated.",
+)
 @click.option(
     "--simulator",
-    help="Your own: module:function, called with (schedule, optimism, seeds).",
+    help="Your own: module:function, called with (schedule, exploration, seeds).",
 )
 @click.option(
     "--log",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Logged features, a .npy file of shape (episodes, H, d), to count switches on.",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of a saved log partition, to count deployments on.",
 )
 @click.option("--rounds", type=click.IntRange(2), default=20, help="Rounds to simulate.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Root seed of the simulation.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for plan.json and the picture of regret against switches.",
+    help="Folder for plan.json and the picture of regret against deployments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
 @world_options(default=None)
-def plan(
-    episodes: int,
-    switches: int | None,
-    target: float | None,
-    price: float | None,
-    dim: int | None,
-    feature_norm: float | None,
-    ridge: float,
-    beta: float | None,
-    simulator: str | None,
-    log: Path | None,
-    rounds: int,
-    seed: int,
-    out: Path | None,
-    as_json: bool,
-    **settings: Any,
-) -> None:
-    """Choose a switching rule for a budget, a regret target or a price of switching.
+def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
+    """Choose a switching rule for a budget, a regret target or a price of deploying.
 
-    Lists the rules that keep the budget with what is guaranteed of each; with --instance or
+    Budgets, limits and prices count deployments after the first, whether or not they change an
+    action. Lists the rules that keep the budget with what is guaranteed of each; with --instance or
     --simulator also what to expect, the choice of β, and what a wrong β costs. Prints the code to
-    paste.
+    paste and, for an instance, the command that plays the rule.
 
     \b
     Examples:
@@ -72,70 +76,107 @@ def plan(
       rareswitch plan --episodes 2500 --instance hard --price 20 --out plan
       rareswitch plan --episodes 2000 --instance tabular --states 4 --horizon 2 --target 0.1
     """
-    from rareswitch.cli.progress import progress
-    from rareswitch.planning.plan import plan as make_plan
-
     if out is not None:
-        prepare(out)
+        prepare(out, drawing=bool(settings["instance"] or settings["simulator"]))
     try:
-        play = load_simulator(simulator, settings, episodes, ridge)
-        if settings["instance"]:
-            worlds = [build_world(settings, (seed, round_)) for round_ in range(rounds)]
-            if dim not in (None, worlds[0].dim):
-                raise ValueError(f"--dim must be the world's, {worlds[0].dim}; got {dim}")
-            dim = worlds[0].dim
-            if feature_norm is None:
-                feature_norm = max(world.feature_norm for world in worlds)
-        if dim is None:
-            raise ValueError("--dim must be given where no --instance is named")
-        features = load_features(log) if log else None
-        with progress("simulations", 1, quiet=as_json) as report:
-            made = make_plan(
-                episodes=episodes,
-                horizon=settings["horizon"],
-                dim=dim,
-                feature_norm=1.0 if feature_norm is None else feature_norm,
-                ridge=ridge,
-                switches=switches,
-                target=target,
-                price=price,
-                beta=beta,
-                simulator=play,
-                log=features,
-                rounds=rounds,
-                seed=seed,
-                progress=lambda done, total: report(done, total=total),
-            )
+        made = make(settings, quiet=as_json)
+    except SimulatorError as failure:
+        show_error(failure)
+        raise click.ClickException("raised by the simulator, or by a rule that it played") from None
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
         click.echo("interrupted: a plan is only made whole", err=True)
         raise SystemExit(130) from None
-    if out is not None:
-        save(made, out)
+    data = made.to_dict() | {"command": learn_command(made, settings)}
     if as_json:
-        click.echo(json.dumps(made.to_dict(), indent=2))
+        click.echo(json.dumps(data, indent=2, allow_nan=False))
     else:
-        show(made, out)
+        show(made)
+        if settings["instance"] and data["command"]:
+            click.echo(f"\n{data['command']}")
+    if out is not None:
+        save(made, data, out)
+        if not as_json:
+            click.echo(f"\nwritten to {out}")
 
 
-def load_simulator(
-    path: str | None, settings: dict[str, Any], episodes: int, ridge: float
-) -> Simulator | None:
-    """Return the user's simulator, that of the named world, or None."""
+def make(settings: dict[str, Any], *, quiet: bool) -> Plan:
+    """Return the plan that the options ask for."""
+    from rareswitch.cli.learn import build_exploration
+    from rareswitch.cli.progress import progress
+    from rareswitch.planning.plan import plan as make_plan
+
+    task, world_play = build_task(settings)
+    own = load_simulator(settings["simulator"]) if settings["simulator"] else None
+    play = own or world_play
+    rounds = settings["rounds"]
+    with progress("simulations", 1, quiet=quiet) as report:
+
+        def tell(done: int, total: int) -> None:
+            if not done and not quiet:
+                click.echo(f"{total} simulations of {rounds} rounds each", err=True)
+            report(done, total=total)
+
+        return make_plan(
+            task,
+            **{name: settings[name] for name in ("switches", "target", "price", "ridge", "beta")},
+            exploration=build_exploration(settings["exploration"]),
+            candidates=[build_candidate(text, task, settings) for text in settings["candidate"]],
+            simulator=guarded(play) if play else None,
+            log=open_log(settings["log"]) if settings["log"] else None,
+            rounds=rounds,
+            seed=settings["seed"],
+            progress=tell,
+        )
+
+
+def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
+    """Return the task, of the named world where there is one, and the simulator of that world."""
+    from functools import cache
+
+    from rareswitch.core.task import Task
+    from rareswitch.planning.simulator import world_simulator
+
+    norm, episodes = settings["feature_norm"], settings["episodes"]
+    if settings["instance"] is None:
+        for name in ("dim", "horizon"):
+            if settings[name] is None:
+                raise ValueError(f"--{name} must be given where no --instance is named")
+        sizes = {"dim": settings["dim"], "horizon": settings["horizon"]}
+        return Task(**sizes, episodes=episodes, feature_norm=1.0 if norm is None else norm), None
+    make_world = cache(lambda seed: build_world(settings, seed))
+    worlds = [make_world((settings["seed"], round_)) for round_ in range(settings["rounds"])]
+    if norm is None:
+        norm = max(world.feature_norm for world in worlds)
+    sizes = {"dim": worlds[0].dim, "horizon": worlds[0].horizon}
+    play = world_simulator(
+        make_world,
+        episodes=episodes,
+        ridge=settings["ridge"],
+        # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
+        initial_state=1 if settings["instance"] == "lower-bound" else 0,
+    )
+    return Task(**sizes, episodes=episodes, feature_norm=norm), play
+
+
+def build_candidate(text: str, task: Task, settings: dict[str, Any]) -> Schedule:
+    from rareswitch import named
+
+    try:
+        return named.make_schedule(*named.parse(text), task, ridge=settings["ridge"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"--candidate {text}: {error}") from None
+
+
+def load_simulator(path: str) -> Simulator:
+    """Return the user's function module:function, from the current folder or installed."""
     import importlib
     import sys
 
-    from rareswitch.planning.simulator import world_simulator
-
-    if path is None:
-        if settings["instance"] is None:
-            return None
-        return world_simulator(
-            lambda seed: build_world(settings, seed), episodes=episodes, ridge=ridge
-        )
     module, _, name = path.partition(":")
-    sys.path.insert(0, "")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     try:
         found: Simulator = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
@@ -145,84 +186,133 @@ def load_simulator(
     return found
 
 
-def load_features(path: Path) -> Any:
-    import numpy as np
+def guarded(play: Simulator) -> Simulator:
+    """Return the simulator with its errors told apart from those of the options."""
+
+    def simulate(
+        schedule: Schedule, exploration: Exploration, seeds: Sequence[Seed]
+    ) -> Sequence[Outcome]:
+        try:
+            return play(schedule, exploration, seeds)
+        except Exception as error:
+            raise SimulatorError from error
+
+    return simulate
+
+
+def show_error(failure: SimulatorError) -> None:
+    """Print the traceback of what a simulator raised, from its own first line on."""
+    import traceback
+
+    error = failure.__cause__
+    assert error is not None
+    assert error.__traceback__ is not None
+    traceback.print_exception(error.with_traceback(error.__traceback__.tb_next))
+
+
+def open_log(folder: Path) -> LogPartition:
+    from rareswitch.partition_folder import open_partition
 
     try:
-        features = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"--log {path} is not a .npy file ({error})") from None
-    if not isinstance(features, np.ndarray):
-        raise ValueError(f"--log {path} must be one array (.npy); it is an archive of several")
-    return features
+        return open_partition(folder)
+    except ValueError as error:
+        raise ValueError(f"--log: {error}") from None
 
 
-def prepare(out: Path) -> None:
+def learn_command(made: Plan, settings: dict[str, Any]) -> str | None:
+    """Return the command that plays the recommended rule on the named world."""
+    import shlex
+
+    from click.core import ParameterSource
+
+    if made.command is None or settings["instance"] is None:
+        return made.command
+    context = click.get_current_context()
+    named = ("instance", "dim", "horizon", "delta", "reading", "zeta", "states", "actions")
+    said = [n for n in named if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
+    world = [word for name in said for word in (f"--{name}", str(settings[name]))]
+    return f"{made.command} {shlex.join(world)}"
+
+
+def prepare(out: Path, *, drawing: bool) -> None:
     """Find out before any simulation whether the plan can be written and drawn."""
-    from rareswitch.cli.experiments import require_extra
+    from rareswitch.extras import require
 
-    require_extra()
     try:
+        if drawing:
+            require("experiments")
         out.mkdir(parents=True, exist_ok=True)
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.UsageError(f"--out {out} cannot be made ({error.strerror})") from None
 
 
-def save(made: Plan, out: Path) -> None:
+def save(made: Plan, data: dict[str, Any], out: Path) -> None:
     """Write plan.json and, where something was simulated, the picture."""
-    from rareswitch.experiments.archive import write_bytes
+    from rareswitch.archive import write_bytes
 
-    write_bytes(out / "plan.json", json.dumps(made.to_dict(), indent=2).encode())
-    if made.recommended.regret is not None:
-        from rareswitch.experiments.figures import save_figure
-        from rareswitch.planning.picture import draw_plan
+    text = json.dumps(data, indent=2, allow_nan=False)
+    try:
+        write_bytes(out / "plan.json", text.encode())
+        if made.recommended.regret is not None:
+            from rareswitch.drawing import save_figure
+            from rareswitch.planning.picture import draw_plan
 
-        save_figure(draw_plan(made), out)
+            save_figure(draw_plan(made), out)
+    except OSError as error:
+        raise click.ClickException(f"--out {out} cannot be written ({error.strerror})") from None
 
 
-def show(made: Plan, out: Path | None) -> None:
-    rows = [
-        (
-            "rule",
-            "regret bound",
-            "avg regret [95%]",
-            "switches [95%]",
-            "on the log",
-            "best for prices",
-        )
-    ]
-    for option in made.options:
-        bound = option.candidate.bound
-        rows.append(
-            (
-                option.name,
-                "none" if bound is None else "vacuous" if bound.vacuous else f"{bound.total:.4g}",
-                str(option.regret or "–"),
-                str(option.switches or "–"),
-                "–" if option.replayed is None else str(option.replayed),
-                "–" if option.prices is None else "{:.3g} to {:.3g}".format(*option.prices),
-            )
-        )
-    used = [c for c in range(6) if c < 2 or any(row[c] != "–" for row in rows[1:])]
+def show(made: Plan) -> None:
+    from rareswitch.core.exploration import Bonus
+
+    header = (
+        "rule",
+        "regret bound",
+        "avg regret [95%]",
+        "deployments [95%]",
+        "switches [95%]",
+        "on the log",
+        "best for prices",
+    )
+    rows = [header, *map(cells, made.options)]
+    used = [c for c in range(len(header)) if c < 2 or any(row[c] != "–" for row in rows[1:])]
     widths = [max(len(row[c]) for row in rows) for c in used]
     for row in rows:
-        cells = (row[c].ljust(width) for c, width in zip(used, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+        padded = (row[c].ljust(width) for c, width in zip(used, widths, strict=True))
+        click.echo("  ".join(padded).rstrip())
+    click.echo("\nLimits, deployments and prices count deployments after the first.")
     if made.sweep:
-        sweep = made.sweep
-        click.echo("\nβ        avg regret [95%]            optimistic plans")
-        for beta, regret, optimistic in zip(
-            sweep.betas, sweep.regret, sweep.optimistic, strict=True
-        ):
-            share = "–" if optimistic is None else f"{100 * optimistic:.0f}%"
-            mark = "  ← chosen" if beta == sweep.chosen else ""
-            click.echo(f"{beta:<8.3g} {regret!s:27} {share}{mark}")
-        click.echo(
-            f"A third of it multiplies regret by {sweep.loss_low:.2f}, three times it by "
-            f"{sweep.loss_high:.2f}."
-        )
-    click.echo(f"\nβ = {made.beta:g} ({made.beta_source})")
+        show_sweep(made.sweep)
+    explores = made.exploration
+    how = f"β = {explores.beta:g}" if isinstance(explores, Bonus) else repr(explores)
+    click.echo(f"\n{how} ({made.exploration_source})")
     click.echo(f"Take {made.recommended.name}: {made.reason}\n")
     click.echo(made.code)
-    if out is not None:
-        click.echo(f"\nwritten to {out}")
+
+
+def cells(option: Option) -> tuple[str, ...]:
+    """Return the row of an option in the table."""
+    bound = option.candidate.bound
+    return (
+        option.name,
+        "none" if bound is None else "vacuous" if bound.vacuous else f"{bound.total:.4g}",
+        str(option.regret or "–"),
+        str(option.deployments or "–"),
+        str(option.switches or "–"),
+        "–" if option.replayed is None else str(option.replayed),
+        "–" if option.prices is None else "{:.3g} to {:.3g}".format(*option.prices),
+    )
+
+
+def show_sweep(sweep: BetaSweep) -> None:
+    click.echo("\nβ        avg regret [95%]            optimistic fits")
+    for beta, regret, optimistic in zip(sweep.betas, sweep.regret, sweep.optimistic, strict=True):
+        share = "–" if optimistic is None else f"{100 * optimistic:.0f}%"
+        mark = "  ← chosen" if beta == sweep.chosen else ""
+        click.echo(f"{beta:<8.3g} {regret!s:27} {share}{mark}")
+    click.echo(
+        f"A third of it multiplies regret by {sweep.loss_low:.2f}, three times it by "
+        f"{sweep.loss_high:.2f}."
+    )

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rareswitch import FiniteMDP
     from rareswitch.core.streams import Seed
+    from rareswitch.sim.mdp import FiniteMDP
 
 INSTANCES = ("hard", "misspecified", "lower-bound", "random-linear", "tabular")
+DEFAULT_DIM, DEFAULT_HORIZON = 13, 10
 
 
 def world_options(default: str | None) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -21,9 +22,15 @@ def world_options(default: str | None) -> Callable[[Callable[..., None]], Callab
             "--instance", type=click.Choice(INSTANCES), default=default, help="The world to learn."
         ),
         click.option(
-            "--d", default=13, help="Feature dimension (lower-bound: number of rewarding states)."
+            "--dim",
+            type=click.IntRange(1),
+            help=f"Feature dimension d.  [default: {DEFAULT_DIM}, or what the instance has]",
         ),
-        click.option("--horizon", default=10, help="Stages H in an episode."),
+        click.option(
+            "--horizon",
+            type=click.IntRange(1),
+            help=f"Stages H in an episode.  [default: {DEFAULT_HORIZON} for an instance]",
+        ),
         click.option("--delta", default=0.35, help="hard, misspecified: δ, between 0 and 0.5."),
         click.option(
             "--reading",
@@ -31,7 +38,11 @@ def world_options(default: str | None) -> Callable[[Callable[..., None]], Callab
             help="hard, misspecified: completed, padded or compact.",
         ),
         click.option("--zeta", default=0.1, help="misspecified: most that a move is corrupted."),
-        click.option("--states", default=10, help="random-linear, tabular: number of states."),
+        click.option(
+            "--states",
+            default=10,
+            help="random-linear, tabular: number of states; lower-bound: of rewarding ones.",
+        ),
         click.option("--actions", default=4, help="random-linear, tabular: number of actions."),
     )
 
@@ -45,19 +56,23 @@ def world_options(default: str | None) -> Callable[[Callable[..., None]], Callab
 
 def build_world(settings: dict[str, Any], seed: Seed) -> FiniteMDP:
     """Return the world that the options name."""
-    from rareswitch import instances
+    from rareswitch.sim import instances
 
     s = settings
+    dim, horizon = s["dim"] or DEFAULT_DIM, s["horizon"] or DEFAULT_HORIZON
     if s["instance"] in ("hard", "misspecified"):
         world = instances.hard_to_learn(
-            d=s["d"], horizon=s["horizon"], delta=s["delta"], reading=s["reading"], seed=seed
+            d=dim, horizon=horizon, delta=s["delta"], reading=s["reading"], seed=seed
         )
         if s["instance"] == "hard":
             return world
         return instances.misspecified(world, zeta=s["zeta"], seed=seed)
-    if s["instance"] == "lower-bound":
-        return instances.lower_bound(states=s["d"], horizon=s["horizon"], seed=seed)
-    sizes = {name: s[name] for name in ("states", "actions", "horizon")}
-    if s["instance"] == "tabular":
-        return instances.tabular(seed=seed, **sizes)
-    return instances.random_linear(d=s["d"], seed=seed, **sizes)
+    sizes = {"states": s["states"], "horizon": horizon}
+    if s["instance"] == "random-linear":
+        return instances.random_linear(d=dim, actions=s["actions"], seed=seed, **sizes)
+    make = instances.lower_bound if s["instance"] == "lower-bound" else instances.tabular
+    actions = {} if s["instance"] == "lower-bound" else {"actions": s["actions"]}
+    small: FiniteMDP = make(seed=seed, **sizes, **actions)
+    if s["dim"] not in (None, small.dim):
+        raise ValueError(f"--dim of this {s['instance']} world is {small.dim}; got {s['dim']}")
+    return small

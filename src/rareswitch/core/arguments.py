@@ -15,13 +15,19 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool]
 
+LARGEST_COUNT = 2**63 - 1  # what an array can count
+NOT_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy count them among the whole numbers
+
 
 def whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
-    """Return value as an int in [least, most]."""
-    allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    """Return value as an int in [least, most]; without most, as one that an array can count."""
+    end = LARGEST_COUNT if most is None else most
+    allowed = f"from {least} to {end}" if end < LARGEST_COUNT else f"at least {least}"
+    if not isinstance(value, int | np.integer) or isinstance(value, NOT_NUMBERS):
         raise TypeError(f"{name} must be a whole number, {allowed}; got {_shown(value)}")
-    if value < least or (most is not None and value > most):
+    if value > end:
+        raise ValueError(f"{name} must be from {least} to {end}; got {_shown(value)}")
+    if value < least:
         raise ValueError(f"{name} must be {allowed}; got {_shown(value)}")
     return int(value)
 
@@ -39,7 +45,7 @@ def real(
     ends = [("above", above), ("at least", least), ("below", below), ("at most", most)]
     allowed = " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
     allowed = f"a finite number {allowed}".rstrip()
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if not isinstance(value, Real) or isinstance(value, NOT_NUMBERS):
         raise TypeError(f"{name} must be {allowed}; got {_shown(value)}")
     try:
         number = float(value)
@@ -80,7 +86,8 @@ def floats(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
     if given.dtype.kind not in "fiub" or isinstance(value, np.ma.MaskedArray):
         kind = "a masked array" if isinstance(value, np.ma.MaskedArray) else given.dtype
         raise TypeError(f"{name} must be an array of real numbers; got {kind}")
-    array = given.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # a longer float beyond float64 is refused below
+        array = given.astype(np.float64, copy=False)
     fits = array.ndim == len(shape) and all(
         isinstance(want, str) or have == want for have, want in zip(array.shape, shape, strict=True)
     )

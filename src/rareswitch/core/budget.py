@@ -1,8 +1,8 @@
 """Rules that spend a budget of B switches and never exceed it.
 
 The switching lemma multiplies determinants over stages, so it proves more than it says: if every
-deployment needs Σ_h Δlogdet_h > log η, then N of them need more than N·log η of a total growth of at
-most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory.md. Budgets count deployments after the
+deployment needs Σ_h Δlogdet_h > log η, then N of them need more than N·log η of a total growth of
+at most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory.md. Budgets count deployments after the
 first, whether or not they change an action.
 """
 
@@ -67,8 +67,9 @@ class AdaptiveBudget:
     """Switch when the growth since the deployment exceeds its share of all growth still possible.
 
     With b switches left the share is 1/(b+1) of Σ_h [d·log((tr Λ_h + n·L²)/d) − log det Λ_h], taken
-    at the deployment, with n the episodes left then. Makes at most `switches` switches in `episodes`
-    episodes on every path with ‖φ‖ ≤ `feature_norm`; the threshold never increases.
+    at the deployment, with n the episodes left then. Deploys at most `switches` times after the
+    first in `episodes` episodes on every path with ‖φ‖ ≤ `feature_norm`; the threshold never
+    increases.
 
     >>> from rareswitch.core.ledger import Ledger
     >>> ledger = Ledger()

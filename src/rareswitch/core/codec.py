@@ -11,7 +11,7 @@ Layout, all integers little-endian:
 
 dtypes are "<f8", "<i8" and "|u1". JSON writes a float as the shortest text that reads back to the
 same float, so values survive exactly. A checksum proves that bytes were not damaged, not that they
-are honest: what the header announces is held against the length of the data before anything is made.
+are honest: what the header announces is held against the data before anything is made.
 """
 
 import hashlib
@@ -127,7 +127,9 @@ def unpack(kind: str, data: bytes) -> Parts:
         name, dtype, shape = _announced(kind, entry)
         size = math.prod(shape)
         if name in arrays or stop + size * np.dtype(dtype).itemsize > len(body):
-            raise ValueError(f"data must be a {kind}; {name} comes twice or is larger than the data")
+            raise ValueError(
+                f"data must be a {kind}; {name} comes twice or is larger than the data"
+            )
         array = np.frombuffer(body, dtype=dtype, count=size, offset=stop)
         arrays[name] = array.reshape(shape)
         stop += array.nbytes
@@ -143,6 +145,6 @@ def _announced(kind: str, entry: Any) -> tuple[str, str, list[int]]:
         sizes = isinstance(shape, list) and len(shape) <= 8
         if isinstance(name, str) and dtype in DTYPES and sizes:
             plain = all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
-            if plain and all(0 <= n < 2**48 for n in shape):
+            if plain and min(shape, default=0) >= 0 and math.prod(max(n, 1) for n in shape) < 2**48:
                 return name, dtype, shape
     raise ValueError(f"data must be a {kind}; its header announces {str(entry)[:80]!r} as an array")

@@ -88,9 +88,7 @@ class History:
         if not isinstance(episode, Episode):
             raise TypeError(f"episode must be an Episode; got {type(episode).__name__}")
         if len(episode) > self.horizon:
-            raise ValueError(
-                f"episode must have at most {self.horizon} steps; got {len(episode)}"
-            )
+            raise ValueError(f"episode must have at most {self.horizon} steps; got {len(episode)}")
         if episode.dim != self.dim:
             raise ValueError(
                 f"episode must have features of dimension {self.dim}; got {episode.dim}"
@@ -98,7 +96,9 @@ class History:
         rows = (episode.features, *episode.next_features)
         longest = max(float(np.abs(part).max()) for part in rows)
         if longest * np.sqrt(self.dim) > self.feature_norm:  # only then is it worth a closer look
-            longest = max(float(np.linalg.norm(part, axis=1).max()) for part in rows)
+            scale = max(1.0, longest / 1e100)  # squares must not overflow
+            norms = (float(np.linalg.norm(part / scale, axis=1).max()) for part in rows)
+            longest = scale * max(norms)
         if longest > self.feature_norm:
             raise ValueError(
                 f"episode must have features no longer than feature_norm = {self.feature_norm:g}; "
@@ -117,20 +117,15 @@ class History:
             arrays |= {f"next_states/{h}/{name}": a for name, a in next_states.to_arrays().items()}
         return arrays
 
-    @classmethod
-    def from_parts(
-        cls, parts: Parts, *, dim: int, horizon: int, ridge: float, feature_norm: float
-    ) -> "History":
-        """Return the history of `to_arrays`; the sizes are held against the arrays first."""
-        whitener = parts.array("whitener", "<f8", (horizon, dim, dim))
-        history = cls(dim=dim, horizon=horizon, ridge=ridge, feature_norm=feature_norm)
-        gram = history.gram
-        gram.whitener = whitener
+    def fill(self, parts: Parts, *, episodes: int) -> None:
+        """Take over what `to_arrays` returned, once it is known to be of these sizes."""
+        horizon, dim, gram = self.horizon, self.dim, self.gram
+        gram.whitener = parts.array("whitener", "<f8", (horizon, dim, dim))
         gram.logdet = parts.array("logdet", "<f8", (horizon,))
         gram.trace = parts.array("trace", "<f8", (horizon,))
-        history._rewards[:] = parts.array("rewards", "<f8", (horizon, dim))
-        history._lost[:] = parts.array("rewards_lost", "<f8", (horizon, dim))
-        for h, next_states in enumerate(history._next_states):
+        self._rewards[:] = parts.array("rewards", "<f8", (horizon, dim))
+        self._lost[:] = parts.array("rewards_lost", "<f8", (horizon, dim))
+        for h, next_states in enumerate(self._next_states):
             where = f"next_states/{h}"
             lengths = parts.array(f"{where}/lengths", "<i8", ("J",))
             next_states.fill(
@@ -139,4 +134,4 @@ class History:
                 lengths,
                 parts.array(f"{where}/rows", "<f8", ("M", dim)),
             )
-        return history
+        self.episodes = episodes

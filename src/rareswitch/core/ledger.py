@@ -36,7 +36,9 @@ class Ledger(Sequence[Deployment]):
     def __init__(self) -> None:
         self._deployments: list[Deployment] = []
 
-    def deploy(self, *, episode: int, logdet: Floats, trace: Floats, digest: str = "") -> Deployment:
+    def deploy(
+        self, *, episode: int, logdet: Floats, trace: Floats, digest: str = ""
+    ) -> Deployment:
         """Write down the next version, in force from that episode on."""
         deployment = Deployment(
             version=len(self) + 1, episode=episode, logdet=logdet, trace=trace, digest=digest

@@ -89,7 +89,9 @@ class LogPartition:
                 if length:
                     following.append(stage.next_features[row[h] : row[h] + length])
                 position[h], row[h] = position[h] + 1, row[h] + length
-            yield Episode(features=np.array(features), rewards=rewards, next_features=following)
+            yield Episode(
+                features=np.array(features), rewards=np.array(rewards), next_features=following
+            )
 
 
 class Partitions(Protocol):

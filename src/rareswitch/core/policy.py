@@ -72,7 +72,9 @@ class Policy:
         weights = floats("weights", self.weights, ("H", "d"))
         horizon, dim = weights.shape
         if not horizon or not dim:
-            raise ValueError(f"weights must have a stage and a dimension; got shape {weights.shape}")
+            raise ValueError(
+                f"weights must have a stage and a dimension; got shape {weights.shape}"
+            )
         settle(
             self,
             weights=weights,
@@ -147,8 +149,13 @@ class Policy:
             arrays=("weights", "whitener"),
             optional=("directions", "offsets"),
         )
+        axes = {"whitener": ("H", "d", "d"), "offsets": ("H", "M", "d")}
+        arrays = {
+            name: parts.array(name, "<f8", axes.get(name, ("H", "d"))) for name in parts.arrays
+        }
+        values: dict[str, Any] = parts.meta | arrays
         with parts.reading():
-            return cls(**parts.meta, **parts.arrays)
+            return cls(**values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and unpickle through the bytes, so that copies are frozen too."""

@@ -4,7 +4,7 @@ Nothing drawn for a fit depends on what was fitted before: randomness is keyed b
 and the version that the policy is for, so a candidate that is dropped leaves no trace.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ class Recipe:
     actions takes the one furthest along it; `ties="lowest"` takes the lowest index.
     """
 
-    exploration: Exploration = Bonus(1.0)
+    exploration: Exploration = field(default_factory=Bonus)
     ridge: float = 1.0
     ties: str = "direction"
     clip: bool = True

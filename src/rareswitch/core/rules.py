@@ -4,8 +4,11 @@ TOML, the command line, snapshots, plans and figures read it. A rule's arguments
 those of its class, so adding one is one class and one line here.
 """
 
+import math
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
 from rareswitch.core.exploration import Bonus, Perturbation
@@ -59,8 +62,7 @@ def describe(thing: Any) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": row_of(thing).name}
     if is_dataclass(thing) and not isinstance(thing, type):
         for field in fields(thing):
-            part = getattr(thing, field.name)
-            plain[field.name] = describe(part) if is_dataclass(part) else _plain(part)
+            plain[field.name] = _plain(getattr(thing, field.name))
     return plain
 
 
@@ -77,9 +79,14 @@ def rebuild(plain: Any) -> Any:
 
 
 def _plain(part: Any) -> Any:
-    """Return what JSON can hold of an argument: itself, or for anything else its repr."""
+    """Return what JSON can hold of an argument: itself, its kind, or for anything else its repr."""
     if isinstance(part, tuple | list):
         return [_plain(value) for value in part]
-    if part is None or isinstance(part, bool | int | float | str):
+    if isinstance(part, np.ndarray | np.generic):
+        return _plain(part.tolist())
+    if part is None or isinstance(part, bool | int | str):
         return part
-    return part.item() if hasattr(part, "item") else repr(part)
+    if isinstance(part, float):
+        return part if math.isfinite(part) else repr(part)
+    nameless = repr(part) == object.__repr__(part)  # it tells an address
+    return describe(part) if is_dataclass(part) or nameless else repr(part)

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
 from rareswitch.core import theory
 from rareswitch.core.arguments import Floats, one_of, real, same_fields, settle, whole
 from rareswitch.core.task import Task
@@ -184,6 +182,7 @@ class _Balanced(Sequence[int]):
 class DeterminantGrowth:
     """Switch when some det Λ_h grew by a factor above η: LSVI-UCB-RareSwitch (Alg. 2).
 
+    >>> import numpy as np
     >>> from rareswitch.core.ledger import Ledger
     >>> ledger = Ledger()
     >>> _ = ledger.deploy(episode=1, logdet=np.zeros(2), trace=np.ones(2))
@@ -200,8 +199,7 @@ class DeterminantGrowth:
         settle(self, eta=real("eta", self.eta, above=1.0))
 
     def due(self, clock: Clock) -> bool:
-        limit = math.log(self.eta) + GROWTH_TOLERANCE
-        return bool((clock.growth > limit).any())  # Alg. 2, line 7
+        return bool(clock.growth.max() > math.log(self.eta) + GROWTH_TOLERANCE)  # Alg. 2, line 7
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
         return min(theory.switch_bound(task, eta=self.eta, ridge=ridge), task.episodes - 1)

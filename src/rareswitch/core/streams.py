@@ -14,6 +14,9 @@ from rareswitch.core.arguments import whole
 Seed = int | tuple[int, int]
 
 
+LARGEST_SEED = 2**128 - 1  # what NumPy draws when it is given none
+
+
 class Stream(IntEnum):
     """What the numbers are for. The values are part of every recorded seed: never renumber."""
 
@@ -29,10 +32,10 @@ class Stream(IntEnum):
 def checked_seed(seed: Seed) -> Seed:
     """Return a seed of plain ints."""
     if not isinstance(seed, tuple | list):
-        return whole("seed", seed, least=0)
+        return whole("seed", seed, least=0, most=LARGEST_SEED)
     if len(seed) != 2:
         raise ValueError(f"seed must be a whole number or (root, round); got {seed}")
-    return whole("seed", seed[0], least=0), whole("round", seed[1], least=0)
+    return whole("seed", seed[0], least=0, most=LARGEST_SEED), whole("round", seed[1], least=0)
 
 
 def generator(seed: Seed, stream: Stream) -> np.random.Generator:
@@ -55,7 +58,7 @@ class KeyedStream:
 
     def at(self, version: int) -> np.random.Generator:
         """Return the stream's generator, moved to the beginning of a version's numbers."""
-        self._counter[:] = 0, 0, version, 0
+        self._counter[2] = version
         self._bits.state = self._start
         return self._generator
 

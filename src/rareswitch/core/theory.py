@@ -3,7 +3,7 @@
 The paper assumes L = 1 and λ = 1. Scaling every feature by L and the ridge by L² changes no
 policy, so K/d becomes K·L²/(λd) throughout. The determinant and switching bounds then hold on every
 path; the regret bounds hold with the theorems' probability where L² ≤ λ and both ‖μ_h(S)‖ and ‖θ_h‖
-are at most √(d/λ). T = KH; `failure_probability` is the theorems' δ. d, H, K and L come as a `Task`.
+are at most √(d/λ). T = KH; `failure_probability` is the theorems' δ; d, H, K, L come as a `Task`.
 """
 
 import math

@@ -1,65 +1,63 @@
-"""The paper's bounds for the arms of an experiment, to stand beside what was measured."""
+"""The bounds on the arms of an experiment, to stand beside what was measured."""
 
-from typing import Any
+from dataclasses import replace
 
 from rareswitch.core import theory
 from rareswitch.core.arguments import Ints
-from rareswitch.experiments.results import Runs
-from rareswitch.experiments.spec import (
-    Adversary,
-    Arm,
-    BudgetSpec,
-    DeterminantGrowthSpec,
-    UniformGridSpec,
-)
+from rareswitch.core.task import Task
+from rareswitch.experiments.algorithms import Algorithm
+from rareswitch.experiments.results import Results
+from rareswitch.experiments.spec import Arm
 
 
-def switch_bounds(runs: Runs, arm: Arm, eta: float, episodes: Ints) -> list[float]:
-    """Return the switching lemma's bound on N_switch after each of these episodes."""
-    sizes = _sizes(runs, arm)
-    return [theory.switch_bound(eta=eta, **sizes | {"episodes": int(k)}) for k in episodes]
+def task_of(results: Results, arm: Arm) -> Task:
+    """Return the sizes of the arm's world and the episodes played on it."""
+    world = arm.world.build(results.experiment.seed)
+    return world.task(episodes=results.experiment.episodes)
 
 
-def switch_limit(runs: Runs, arm: Arm) -> float:
+def switch_limit(results: Results, arm: Arm) -> float:
     """Return the most switches that the arm can make in all episodes."""
-    if isinstance(arm.schedule, UniformGridSpec):
-        return arm.schedule.batches - 1
-    if isinstance(arm.schedule, BudgetSpec):
-        return arm.schedule.switches
-    if isinstance(arm.schedule, DeterminantGrowthSpec):
-        return theory.switch_bound(eta=arm.schedule.eta, **_sizes(runs, arm))
-    return runs.experiment.episodes - 1
+    algorithm, task = _played(results, arm)
+    return algorithm.deployment_limit(task)
 
 
-def regret_bound(runs: Runs, arm: Arm) -> theory.RegretBound:
-    """Return the bound of Theorem 1 or 2 on the total regret (c = 1, probability 0.95)."""
-    sizes = _sizes(runs, arm)
-    if isinstance(arm.schedule, UniformGridSpec):
-        return theory.batch_regret_bound(batches=arm.schedule.batches, **sizes)
-    assert isinstance(arm.schedule, DeterminantGrowthSpec)
-    return theory.rare_switch_regret_bound(eta=arm.schedule.eta, **sizes)
+def batches_of(results: Results, arm: Arm) -> int:
+    """Return the number of batches of an arm with fixed dates."""
+    return int(switch_limit(results, arm)) + 1
 
 
-def growth_bound(runs: Runs, arm: Arm) -> float:
+def switch_limits(results: Results, arm: Arm, episodes: Ints) -> list[float]:
+    """Return the most switches that the arm can make up to each of these episodes."""
+    algorithm, task = _played(results, arm)
+    return [algorithm.deployment_limit(replace(task, episodes=int(k))) for k in episodes]
+
+
+def regret_bound(results: Results, arm: Arm) -> theory.RegretBound:
+    """Return the bound on the arm's total regret (c = 1, probability 0.95)."""
+    algorithm, task = _played(results, arm)
+    bound = algorithm.regret_bound(task)
+    if bound is None:
+        raise ValueError(f"arm {arm.name!r}: nothing is proved of the regret of {arm.schedule}")
+    return bound
+
+
+def growth_bound(results: Results, arm: Arm) -> float:
     """Return the bound on the growth of one log det Λ_h over all episodes."""
-    sizes = _sizes(runs, arm)
-    del sizes["horizon"]
-    return theory.information_gain(**sizes)
+    return theory.information_gain(task_of(results, arm), ridge=arm.ridge)
 
 
-def adversary_bound(runs: Runs, arm: Arm, *, uniform: bool) -> float:
+def adversary_bound(results: Results, arm: Arm, *, uniform: bool) -> float:
     """Return the lower bound on the total regret against the adversary."""
-    assert isinstance(arm.world, Adversary)
-    assert isinstance(arm.schedule, UniformGridSpec)
     return theory.lower_bound(
-        states=arm.world.states,
+        states=arm.world.sizes.states - 1,
         horizon=arm.world.horizon,
-        episodes=runs.experiment.episodes,
-        batches=arm.schedule.batches,
+        episodes=results.experiment.episodes,
+        batches=batches_of(results, arm),
         uniform=uniform,
     )
 
 
-def _sizes(runs: Runs, arm: Arm) -> dict[str, Any]:
-    world = arm.world.build(runs.experiment.seed)
-    return world.sizes(episodes=runs.experiment.episodes, ridge=arm.ridge)
+def _played(results: Results, arm: Arm) -> tuple[Algorithm, Task]:
+    task = task_of(results, arm)
+    return arm.algorithm(task), task

@@ -13,18 +13,13 @@ from typing import Literal
 
 import numpy as np
 
+from rareswitch import samples
 from rareswitch.core.arguments import Floats
-from rareswitch.experiments import stats
-from rareswitch.experiments.bounds import adversary_bound, switch_limit
-from rareswitch.experiments.results import Runs
-from rareswitch.experiments.spec import (
-    DeterminantGrowthSpec,
-    EveryEpisodeSpec,
-    HardToLearn,
-    RandomPolicySpec,
-    UniformGridSpec,
-)
+from rareswitch.experiments.bounds import adversary_bound, batches_of, switch_limit
+from rareswitch.experiments.results import Results
 
+# The three algorithms of the paper, as families of arms.
+EVERY, BATCH, RARE = "every-episode", "uniform-grid", "determinant-growth"
 Verdict = Literal["holds", "does not hold", "undecided"]
 
 
@@ -55,12 +50,12 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return "holds"
 
 
-def batch_ends_close(runs: Runs) -> Claim:
+def batch_ends_close(runs: Results) -> Claim:
     near = _nearest_batches(runs, np.sqrt(runs.experiment.episodes))
     ratio, low, high = _final_ratio(runs, near)
     last = runs.experiment.episodes // 5
     arm, base = (runs.regret[i][:, -last:].mean(axis=-1) for i in (near, _baseline(runs)))
-    tail, tail_low, tail_high = stats.ratio_interval(arm, base, runs.weights)
+    tail, tail_low, tail_high = samples.ratio_interval(arm, base, runs.weights)
     return Claim(
         name="batch-ends-close",
         statement="With B ≈ √K batches, Batch ends close to LSVI-UCB (its average regret is at "
@@ -72,9 +67,9 @@ def batch_ends_close(runs: Runs) -> Claim:
     )
 
 
-def rareswitch_same_order(runs: Runs) -> Claim:
+def rareswitch_same_order(runs: Results) -> Claim:
     verdicts, parts = [], []
-    for i, arm, _ in runs.arms_of(DeterminantGrowthSpec):
+    for i, arm in runs.arms_of(RARE):
         ratio, low, high = _final_ratio(runs, i)
         verdicts.append(below(high, low, 2.0))
         parts.append(f"{arm.label} {_fmt(ratio, low, high)}")
@@ -88,11 +83,10 @@ def rareswitch_same_order(runs: Runs) -> Claim:
     )
 
 
-def rareswitch_close_throughout(runs: Runs) -> Claim:
+def rareswitch_close_throughout(runs: Results) -> Claim:
     batch = _nearest_batches(runs, np.sqrt(runs.experiment.episodes))
     made = runs.switches.mean(axis=1)
-    rules = runs.arms_of(DeterminantGrowthSpec)
-    rare = min(rules, key=lambda rule: abs(made[rule[0]] - made[batch]))[0]
+    rare = min((i for i, _ in runs.arms_of(RARE)), key=lambda i: abs(made[i] - made[batch]))
     K = runs.experiment.episodes
     checks = sorted({max(1, K // 25), K // 5, K // 2, K})
     verdicts, parts = [], []
@@ -120,15 +114,15 @@ def rareswitch_close_throughout(runs: Runs) -> Claim:
     )
 
 
-def less_adaptivity_costs_more(runs: Runs) -> Claim:
+def less_adaptivity_costs_more(runs: Results) -> Claim:
     verdicts: list[Verdict] = []
     parts = []
-    for kind in (UniformGridSpec, DeterminantGrowthSpec):
-        order = [i for i, _, _ in runs.arms_of(kind)]
-        order.sort(key=lambda i: runs.updates[i].mean(), reverse=True)
+    for family in (BATCH, RARE):
+        order = [i for i, _ in runs.arms_of(family)]
+        order.sort(key=lambda i: runs.deployments[i].mean(), reverse=True)
         chain = [_baseline(runs), *order]
         for more, less in pairwise(chain):
-            mean, low, high = stats.difference_interval(
+            mean, low, high = samples.difference_interval(
                 runs.final[less], runs.final[more], runs.weights
             )
             verdicts.append("holds" if low > 0 else "does not hold" if high < 0 else "undecided")
@@ -139,7 +133,7 @@ def less_adaptivity_costs_more(runs: Runs) -> Claim:
     return Claim(
         name="less-adaptivity-costs-more",
         statement="Less adaptivity (smaller B, larger η) costs more regret, monotonically: every "
-        "step down in the number of updates raises the final average regret.",
+        "step down in the number of deployments raises the final average regret.",
         source="Section 6",
         verdict=worst(verdicts),
         evidence="; ".join(parts) + "."
@@ -148,10 +142,10 @@ def less_adaptivity_costs_more(runs: Runs) -> Claim:
     )
 
 
-def slopes_near_half(runs: Runs) -> Claim:
+def slopes_near_half(runs: Results) -> Claim:
     verdicts, parts = [], []
     for i, arm in enumerate(runs.experiment.arms):
-        if isinstance(arm.schedule, RandomPolicySpec):
+        if not arm.learns:
             continue
         value, low, high = runs.slope(i)
         inside: Verdict = "undecided"
@@ -171,17 +165,17 @@ def slopes_near_half(runs: Runs) -> Claim:
     )
 
 
-def graceful_under_misspecification(runs: Runs) -> Claim:
+def graceful_under_misspecification(runs: Results) -> Claim:
     verdicts, parts = [], []
-    for kind in (UniformGridSpec, DeterminantGrowthSpec):
-        arms = [(i, arm) for i, arm, _ in runs.arms_of(kind)]
-        exact = next(
-            i for i, arm in arms if isinstance(arm.world, HardToLearn) and not arm.world.zeta
-        )
+    for family in (BATCH, RARE):
+        arms = runs.arms_of(family)
+        exact = next(i for i, arm in arms if not getattr(arm.world, "zeta", 0.0))
         for i, arm in arms:
             if i == exact:
                 continue
-            ratio, low, high = stats.ratio_interval(runs.final[i], runs.final[exact], runs.weights)
+            ratio, low, high = samples.ratio_interval(
+                runs.final[i], runs.final[exact], runs.weights
+            )
             verdicts.append(below(high, low, 2.0))
             parts.append(f"{arm.label} {_fmt(ratio, low, high)}")
     return Claim(
@@ -194,12 +188,12 @@ def graceful_under_misspecification(runs: Runs) -> Claim:
     )
 
 
-def switches_within_bound(runs: Runs) -> Claim:
+def switches_within_bound(runs: Results) -> Claim:
     parts, within = [], True
     for i, arm in enumerate(runs.experiment.arms):
         most, limit = int(runs.switches[i].max()), switch_limit(runs, arm)
         within &= most <= limit
-        if isinstance(arm.schedule, DeterminantGrowthSpec):
+        if arm.family.name == RARE:
             parts.append(f"{arm.label}: at most {most} of {limit:.0f}")
     return Claim(
         name="switches-within-bound",
@@ -211,10 +205,10 @@ def switches_within_bound(runs: Runs) -> Claim:
     )
 
 
-def matched_budget(runs: Runs) -> Claim:
+def matched_budget(runs: Results) -> Claim:
     verdicts, parts = [], []
     for rare, batch in _budget_matched(runs):
-        mean, low, high = stats.difference_interval(
+        mean, low, high = samples.difference_interval(
             runs.final[rare], runs.final[batch], runs.weights
         )
         verdicts.append(below(high, low, 0.0))
@@ -233,9 +227,9 @@ def matched_budget(runs: Runs) -> Claim:
     )
 
 
-def lower_bound_forced(runs: Runs) -> Claim:
+def lower_bound_forced(runs: Results) -> Claim:
     parts, forced = [], True
-    for i, arm, _ in runs.arms_of(UniformGridSpec):
+    for i, arm in runs.arms_of(BATCH):
         least, bound = runs.regret[i].sum(axis=-1).min(), adversary_bound(runs, arm, uniform=True)
         forced &= bool(least >= bound)
         parts.append(f"{arm.label}: {least:.0f} against {bound:.0f}")
@@ -248,7 +242,7 @@ def lower_bound_forced(runs: Runs) -> Claim:
     )
 
 
-CLAIMS: tuple[tuple[str, Callable[[Runs], Claim]], ...] = (
+CLAIMS: tuple[tuple[str, Callable[[Results], Claim]], ...] = (
     ("figure1", batch_ends_close),
     ("figure1", rareswitch_same_order),
     ("figure1", rareswitch_close_throughout),
@@ -261,40 +255,40 @@ CLAIMS: tuple[tuple[str, Callable[[Runs], Claim]], ...] = (
 )
 
 
-def check_claims(results: Mapping[str, Runs]) -> list[Claim]:
+def check_claims(results: Mapping[str, Results]) -> list[Claim]:
     """Return the claims that these experiments speak to."""
     return [claim(results[name]) for name, claim in CLAIMS if name in results]
 
 
-def _baseline(runs: Runs) -> int:
-    return runs.arms_of(EveryEpisodeSpec)[0][0]
+def _baseline(runs: Results) -> int:
+    return runs.arms_of(EVERY)[0][0]
 
 
-def _final_ratio(runs: Runs, i: int) -> tuple[float, float, float]:
-    return stats.ratio_interval(runs.final[i], runs.final[_baseline(runs)], runs.weights)
+def _final_ratio(runs: Results, i: int) -> tuple[float, float, float]:
+    return samples.ratio_interval(runs.final[i], runs.final[_baseline(runs)], runs.weights)
 
 
-def _ratio_at(runs: Runs, i: int, k: int) -> tuple[float, float, float]:
+def _ratio_at(runs: Results, i: int, k: int) -> tuple[float, float, float]:
     curves: Floats = runs.average[:, :, k - 1]
-    return stats.ratio_interval(curves[i], curves[_baseline(runs)], runs.weights)
+    return samples.ratio_interval(curves[i], curves[_baseline(runs)], runs.weights)
 
 
-def _nearest_batches(runs: Runs, wanted: float) -> int:
-    return min(runs.arms_of(UniformGridSpec), key=lambda arm: abs(arm[2].batches - wanted))[0]
+def _nearest_batches(runs: Results, wanted: float) -> int:
+    return min(runs.arms_of(BATCH), key=lambda arm: abs(batches_of(runs, arm[1]) - wanted))[0]
 
 
-def _budget_matched(runs: Runs) -> list[tuple[int, int]]:
+def _budget_matched(runs: Results) -> list[tuple[int, int]]:
     """Return the pairs of RareSwitch and Batch arms that make about as many switches."""
     made = runs.switches.mean(axis=1)
-    rare = [i for i, _, _ in runs.arms_of(DeterminantGrowthSpec)]
+    rare = [i for i, _ in runs.arms_of(RARE)]
     pairs = [
         (min(rare, key=lambda i: abs(made[i] - made[batch])), batch)
-        for batch, _, _ in runs.arms_of(UniformGridSpec)
+        for batch, _ in runs.arms_of(BATCH)
     ]
     return [(i, batch) for i, batch in pairs if abs(made[i] - made[batch]) <= 0.15 * made[batch]]
 
 
-def _label(runs: Runs, i: int) -> str:
+def _label(runs: Results, i: int) -> str:
     return runs.experiment.arms[i].label
 
 

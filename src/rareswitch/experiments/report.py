@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from rareswitch.experiments import stats
+from rareswitch import samples
 from rareswitch.experiments.bounds import growth_bound, regret_bound, switch_limit
-from rareswitch.experiments.claims import Claim
-from rareswitch.experiments.results import Runs, versions
-from rareswitch.experiments.spec import Adversary, EveryEpisodeSpec, RandomPolicySpec
+from rareswitch.experiments.claims import EVERY, Claim
+from rareswitch.experiments.results import Results
 
 
-def render(results: Mapping[str, Runs], claims: list[Claim], out: Path, command: str) -> str:
+def render(results: Mapping[str, Results], claims: list[Claim], out: Path, command: str) -> str:
     """Return the report on these results, with the figures that were saved beside them."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -31,7 +30,7 @@ def render(results: Mapping[str, Runs], claims: list[Claim], out: Path, command:
             "spec": runs.experiment,
             "svg": base64.b64encode((out / name / "figure.svg").read_bytes()).decode(),
             "rows": final_rows(runs),
-            "paired": len(runs.arms_of(EveryEpisodeSpec)) == 1,
+            "paired": len(runs.arms_of(EVERY)) == 1,
             "cpu": float(runs.cpu_seconds.sum()),
         }
         for name, runs in results.items()
@@ -42,22 +41,22 @@ def render(results: Mapping[str, Runs], claims: list[Claim], out: Path, command:
         bounds=bound_rows(results["bounds"]) if "bounds" in results else [],
         readings=reading_rows(results["readings"]) if "readings" in results else [],
         radii=radius_rows(results["beta"]) if "beta" in results else [],
-        versions=versions(),
+        versions=list({str(v): v for runs in results.values() for v in runs.versions}.values()),
         command=command,
     )
 
 
-def final_rows(runs: Runs) -> list[dict[str, Any]]:
+def final_rows(runs: Results) -> list[dict[str, Any]]:
     """Return one row for each arm: final average regret, its spread, and the switches made."""
     rows = []
-    baselines = runs.arms_of(EveryEpisodeSpec)
+    baselines = runs.arms_of(EVERY)
     for i, arm in enumerate(runs.experiment.arms):
-        low, high = stats.run_band(runs.final[i])
-        ci_low, ci_high = stats.mean_interval(runs.final[i], runs.weights)
+        low, high = samples.run_band(runs.final[i])
+        ci_low, ci_high = samples.mean_interval(runs.final[i], runs.weights)
         difference = None
         if len(baselines) == 1 and baselines[0][0] != i:
             base = runs.final[baselines[0][0]]
-            difference = stats.difference_interval(runs.final[i], base, runs.weights)
+            difference = samples.difference_interval(runs.final[i], base, runs.weights)
         rows.append(
             {
                 "label": arm.label,
@@ -66,7 +65,7 @@ def final_rows(runs: Runs) -> list[dict[str, Any]]:
                 "ci": (ci_low, ci_high),
                 "band": (low, high),
                 "difference": difference,
-                "updates": runs.updates[i].mean(),
+                "deployments": runs.deployments[i].mean(),
                 "switches": runs.switches[i].mean(),
                 "local": runs.local_switches[i].mean(),
                 "cpu": runs.cpu_seconds[i],
@@ -75,7 +74,7 @@ def final_rows(runs: Runs) -> list[dict[str, Any]]:
     return rows
 
 
-def bound_rows(runs: Runs) -> list[dict[str, Any]]:
+def bound_rows(runs: Results) -> list[dict[str, Any]]:
     """Return every bound beside its measured quantity, vacuous ones marked."""
     rows = []
     for i, arm in enumerate(runs.experiment.arms):
@@ -96,7 +95,7 @@ def bound_rows(runs: Runs) -> list[dict[str, Any]]:
     return rows
 
 
-def reading_rows(runs: Runs) -> list[dict[str, Any]]:
+def reading_rows(runs: Results) -> list[dict[str, Any]]:
     """Return the effect of each choice on the final regret, paired with the default choice."""
     rows = []
     for i, arm in enumerate(runs.experiment.arms):
@@ -108,12 +107,14 @@ def reading_rows(runs: Runs) -> list[dict[str, Any]]:
         )
         difference = None
         if i != default:
-            difference = stats.difference_interval(runs.final[i], runs.final[default], runs.weights)
+            difference = samples.difference_interval(
+                runs.final[i], runs.final[default], runs.weights
+            )
         rows.append({"label": arm.label, "mean": runs.final[i].mean(), "difference": difference})
     return rows
 
 
-def radius_rows(runs: Runs) -> list[dict[str, Any]]:
+def radius_rows(runs: Results) -> list[dict[str, Any]]:
     """Return, for each β, how often plans were optimistic and how large β had to be."""
     return [
         {
@@ -124,5 +125,5 @@ def radius_rows(runs: Runs) -> list[dict[str, Any]]:
             "radius_max": float(runs.radius[i].max()),
         }
         for i, arm in enumerate(runs.experiment.arms)
-        if not isinstance(arm.schedule, RandomPolicySpec) and not isinstance(arm.world, Adversary)
+        if np.isfinite(runs.radius[i]).all()
     ]

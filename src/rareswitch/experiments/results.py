@@ -1,66 +1,71 @@
-"""The results of one experiment: in memory as `Runs`, on disk as a folder anyone can read.
+"""The results of one experiment: in memory as `Results`, on disk as a folder anyone can read.
 
-manifest.json   spec, digest, versions, seeds, timings
+manifest.json   format, spec, digest, the versions that computed its pieces, seeds, timings
 runs.npz        regret (arms, rounds, episodes) and what else was measured
-summary.csv     arm, episode, mean, q20, q80, ci_low, ci_high, updates, switches
+summary.csv     arm, episode, mean, q20, q80, ci_low, ci_high, deployments, switches
 figure.*        drawn from runs.npz
 """
 
 import csv
 import io
 import json
-import platform
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel, ValidationError, model_validator
 
+from rareswitch import samples
+from rareswitch.archive import load_archive, save_archive, write_bytes
 from rareswitch.core.arguments import Bools, Floats, Ints
 from rareswitch.core.streams import Stream, generator
-from rareswitch.experiments import stats
-from rareswitch.experiments.archive import load_archive, save_archive, write_bytes
-from rareswitch.experiments.run import Arrays, Store, pieces_of
+from rareswitch.experiments.algorithms import Arrays
+from rareswitch.experiments.pieces import FORMAT, pieces_of
 from rareswitch.experiments.spec import Arm, Experiment
+from rareswitch.experiments.store import Store, check_format
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-S = TypeVar("S")
-
 SUMMARY_POINTS = 250
+BY_EPISODE = ("regret", "deployed", "switched")
+MEASURED = (*BY_EPISODE, "local_switches", "optimistic", "radius")
 COLUMNS = (
-    "arm", "episode", "mean", "q20", "q80", "ci_low", "ci_high", "updates", "switches",
+    "arm", "episode", "mean", "q20", "q80", "ci_low", "ci_high", "deployments", "switches",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Runs:
-    """Everything that was measured in one experiment; arrays are indexed (arm, round, …)."""
+class Results:
+    """Everything that was measured in one experiment; arrays are indexed (arm, round, …).
+
+    A run is one round of one arm.
+    """
 
     experiment: Experiment
     regret: Floats  # (arms, rounds, episodes), instantaneous
-    updated: Bools  # (arms, rounds, episodes), a policy was fitted before the episode
-    switched: Bools  # (arms, rounds, episodes), and it differs from the one before
+    deployed: Bools  # (arms, rounds, episodes), a policy was deployed before the episode
+    switched: Bools  # (arms, rounds, episodes), and it was a switch
     local_switches: Ints  # (arms, rounds)
     optimistic: Floats  # (arms, rounds), fraction of fits with V₁ ≥ V*₁; NaN where no one plans
     radius: Floats  # (arms, rounds), smallest β with which the lemma held; 0 or NaN: not measured
     logdet_growth: dict[str, Floats]  # arm → (rounds, H)
     cpu_seconds: Floats  # (arms,)
+    versions: tuple[dict[str, str], ...]  # that computed the pieces: several if they differ
 
     @cached_property
     def average(self) -> Floats:
         """Regret(k)/k, (arms, rounds, episodes)."""
-        return stats.running_average(self.regret)
+        return samples.running_average(self.regret)
 
     @cached_property
     def weights(self) -> Floats:
         """The bootstrap resamples of rounds, the same for every statistic of the experiment."""
         spec = self.experiment
-        return stats.resamples(spec.rounds, generator(spec.seed, Stream.BOOTSTRAP))
+        return samples.resamples(spec.rounds, generator(spec.seed, Stream.BOOTSTRAP))
 
     @property
     def final(self) -> Floats:
@@ -73,18 +78,19 @@ class Runs:
         return self.switched.sum(axis=-1)
 
     @property
-    def updates(self) -> Ints:
-        return self.updated.sum(axis=-1)
+    def deployments(self) -> Ints:
+        """Deployments made in each run, the first included, (arms, rounds)."""
+        return self.deployed.sum(axis=-1)
 
-    def arms_of(self, kind: type[S]) -> list[tuple[int, Arm, S]]:
-        """Return (position, arm, schedule) of the arms with that kind of schedule."""
+    def arms_of(self, family: str) -> list[tuple[int, Arm]]:
+        """Return (position, arm) of the arms of that family."""
         arms = enumerate(self.experiment.arms)
-        return [(i, arm, arm.schedule) for i, arm in arms if isinstance(arm.schedule, kind)]
+        return [(i, arm) for i, arm in arms if arm.family.name == family]
 
     def slope(self, arm: int) -> tuple[float, float, float]:
         """Return the slope of log average regret on log k over the last four fifths of k."""
         points = self.points[self.points >= self.experiment.episodes / 5]
-        return stats.slope_interval(self.average[arm][:, points - 1], points, self.weights)
+        return samples.slope_interval(self.average[arm][:, points - 1], points, self.weights)
 
     @cached_property
     def points(self) -> Ints:
@@ -99,11 +105,13 @@ class Runs:
         at = self.points - 1
         for i, arm in enumerate(self.experiment.arms):
             curves = self.average[i][:, at]
-            low, high = stats.run_band(curves)
-            ci_low, ci_high = stats.mean_interval(curves, self.weights)
-            updates = self.updated[i].cumsum(axis=-1)[:, at].mean(axis=0)
-            switches = self.switched[i].cumsum(axis=-1)[:, at].mean(axis=0)
-            columns = (curves.mean(axis=0), low, high, ci_low, ci_high, updates, switches)
+            low, high = samples.run_band(curves)
+            ci_low, ci_high = samples.mean_interval(curves, self.weights)
+            counts = (
+                made[i].cumsum(axis=-1)[:, at].mean(axis=0)
+                for made in (self.deployed, self.switched)
+            )
+            columns = (curves.mean(axis=0), low, high, ci_low, ci_high, *counts)
             for k, *values in zip(self.points, *columns, strict=True):
                 numbers = (int(k), *(float(value) for value in values))
                 rows.append(dict(zip(COLUMNS, (arm.name, *numbers), strict=True)))
@@ -122,111 +130,127 @@ class Runs:
         return polars.DataFrame(self.summary(), schema=list(COLUMNS))
 
 
-def assemble(experiment: Experiment, store: Store) -> Runs:
+def assemble(experiment: Experiment, store: Store) -> Results:
     """Put the finished pieces of an experiment together."""
     pieces = pieces_of(experiment)
-    count = len(experiment.arms)
-    per_arm = len(pieces) // count
+    per_arm = len(pieces) // len(experiment.arms)
     arms: list[Arrays] = []
-    seconds = np.zeros(count)
-    for i in range(count):
-        own = pieces[i * per_arm : (i + 1) * per_arm]
+    seconds: list[float] = []
+    versions: dict[str, dict[str, str]] = {}
+    for i in range(0, len(pieces), per_arm):
+        own = pieces[i : i + per_arm]
         loaded = [store.load(piece) for piece in own]
+        records = [store.record(piece) for piece in own]
         arms.append({name: np.concatenate([p[name] for p in loaded]) for name in loaded[0]})
-        seconds[i] = sum(store.cpu_seconds(piece) for piece in own)
-    names = ("regret", "updated", "switched", "local_switches", "optimistic", "radius")
-    return Runs(
+        seconds.append(sum(record.cpu_seconds for record in records))
+        versions |= {str(record.versions): record.versions for record in records}
+    return Results(
         experiment=experiment,
-        **{name: np.stack([arm[name] for arm in arms]) for name in names},
+        **{name: np.stack([arm[name] for arm in arms]) for name in MEASURED},
         logdet_growth={
             arm.name: arrays["logdet_growth"]
             for arm, arrays in zip(experiment.arms, arms, strict=True)
         },
-        cpu_seconds=seconds,
+        cpu_seconds=np.array(seconds),
+        versions=tuple(versions[key] for key in sorted(versions)),
     )
 
 
-def save_runs(runs: Runs, folder: Path) -> None:
+def save_results(results: Results, folder: Path) -> None:
     """Write runs.npz, summary.csv and manifest.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    arrays: Arrays = {
-        "regret": runs.regret,
-        "updated": runs.updated,
-        "switched": runs.switched,
-        "local_switches": runs.local_switches,
-        "optimistic": runs.optimistic,
-        "radius": runs.radius,
-        "digest": np.array(runs.experiment.digest),
-    }
-    arrays |= {f"logdet_growth/{name}": growth for name, growth in runs.logdet_growth.items()}
+    spec = results.experiment
+    arrays: Arrays = {name: getattr(results, name) for name in MEASURED}
+    arrays["digest"] = np.array(spec.digest)
+    arrays |= {f"logdet_growth/{name}": growth for name, growth in results.logdet_growth.items()}
     save_archive(folder / "runs.npz", arrays)
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(runs.summary())
+    writer.writerows(results.summary())
     write_bytes(folder / "summary.csv", text.getvalue().encode())
-    spec = runs.experiment
     manifest = {
+        "format": FORMAT,
         "experiment": spec.name,
         "digest": spec.digest,
         "spec": spec.model_dump(mode="json"),
-        "versions": versions(),
+        "versions": results.versions,
         "seeds": {"root": spec.seed, "rounds": spec.rounds, "streams": {s.name: s for s in Stream}},
         "timings": {
             "cpu_seconds": {
                 arm.name: round(float(seconds), 3)
-                for arm, seconds in zip(spec.arms, runs.cpu_seconds, strict=True)
+                for arm, seconds in zip(spec.arms, results.cpu_seconds, strict=True)
             }
         },
     }
     write_bytes(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
 
 
-def load_runs(folder: Path) -> Runs:
-    """Return the runs that `save_runs` wrote, refusing a folder that does not hold any."""
-    path = folder / "manifest.json"
+def load_results(folder: Path) -> Results:
+    """Return what `save_results` wrote, refusing a folder that does not hold any."""
+    manifest = load_manifest(folder)
+    experiment = manifest.spec
+    path = folder / "runs.npz"
     try:
-        manifest = json.loads(path.read_text())
-        experiment = Experiment.model_validate(manifest["spec"])
-        seconds = [manifest["timings"]["cpu_seconds"][arm.name] for arm in experiment.arms]
-        digest = manifest["digest"]
-    except OSError:
-        raise ValueError(f"{folder} holds no results: it has no manifest.json") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not the manifest of an experiment ({error})") from None
-    if digest != experiment.digest:
-        raise ValueError(f"{path}: digest does not match the spec; one of them was altered")
-    try:
-        arrays = load_archive(folder / "runs.npz")
+        arrays = load_archive(path)
     except FileNotFoundError:
         raise ValueError(f"{folder} holds no results: it has no runs.npz") from None
-    if str(arrays.pop("digest", "")) != digest:
-        raise ValueError(f"{folder / 'runs.npz'}: is of another spec than {path}")
+    if str(arrays.pop("digest", "")) != experiment.digest:
+        raise ValueError(f"{path}: is of another spec than {folder / 'manifest.json'}")
     arms, rounds, episodes = len(experiment.arms), experiment.rounds, experiment.episodes
-    shapes: dict[str, tuple[int, ...]]
-    shapes = dict.fromkeys(("regret", "updated", "switched"), (arms, rounds, episodes))
-    shapes |= dict.fromkeys(("local_switches", "optimistic", "radius"), (arms, rounds))
+    shapes = {
+        name: (arms, rounds, episodes) if name in BY_EPISODE else (arms, rounds)
+        for name in MEASURED
+    }
     growth = {
         arm.name: arrays.pop(f"logdet_growth/{arm.name}", np.zeros(0)) for arm in experiment.arms
     }
     found = {name: array.shape for name, array in arrays.items()}
     if found != shapes or any(len(values) != rounds for values in growth.values()):
         raise ValueError(
-            f"{folder / 'runs.npz'}: must hold arrays of the shapes {shapes} and a growth for "
-            f"each round; got {found}"
+            f"{path}: must hold arrays of the shapes {shapes} and a growth for each round; "
+            f"got {found}"
         )
-    return Runs(
-        experiment=experiment, **arrays, logdet_growth=growth, cpu_seconds=np.array(seconds)
+    return Results(
+        experiment=experiment,
+        **arrays,
+        logdet_growth=growth,
+        cpu_seconds=np.array([manifest.cpu_seconds[arm.name] for arm in experiment.arms]),
+        versions=manifest.versions,
     )
 
 
-def versions() -> dict[str, str]:
-    """Return what the numbers were computed with."""
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return {
-        "rareswitch": metadata.version("rareswitch"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "blas": f"{blas['name']} {blas['version']}",
-        "machine": platform.machine(),
-    }
+class Manifest(BaseModel):
+    """What the readers need of manifest.json."""
+
+    spec: Experiment
+    digest: str
+    versions: tuple[dict[str, str], ...]
+    timings: dict[str, dict[str, float]]
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Manifest":
+        if self.digest != self.spec.digest:
+            raise ValueError("digest does not match the spec; one of them was altered")
+        if set(self.cpu_seconds) != {arm.name for arm in self.spec.arms}:
+            raise ValueError("timings must hold the cpu_seconds of every arm")
+        return self
+
+    @property
+    def cpu_seconds(self) -> dict[str, float]:
+        return self.timings.get("cpu_seconds", {})
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a folder of results."""
+    path = folder / "manifest.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        raise ValueError(f"{folder} holds no results: it has no manifest.json") from None
+    check_format(path)
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{path} is not the manifest of an experiment ({reason})") from None

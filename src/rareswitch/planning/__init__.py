@@ -1,1 +1,8 @@
-"""From a switch budget to a schedule: candidates, guarantees, what to expect, what to choose."""
+"""From a budget of deployments to a schedule: candidates, guarantees, what to expect and to choose.
+
+Budgets, limits and prices count deployments after the first, whether or not they change an action.
+"""
+
+from rareswitch.planning.simulator import Outcome, Simulator, world_simulator
+
+__all__ = ["Outcome", "Simulator", "world_simulator"]

@@ -1,192 +1,98 @@
-"""The rules that keep a budget of B switches, with what is guaranteed of each."""
+"""The rules to choose from: those of the table that keep a budget, and the user's own."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import index
 
-from rareswitch.core import theory
-from rareswitch.core.arguments import Floats, floats, real, whole
-from rareswitch.core.budget import AdaptiveBudget, TotalGrowth
-from rareswitch.core.gram import Gram
-from rareswitch.core.grids import EpisodeGrid
-from rareswitch.core.schedule import Clock, DeterminantGrowth, EveryEpisode, Schedule, UniformGrid
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """The task: episodes K, horizon H, feature dimension d, norm L = max‖φ‖ and ridge λ."""
-
-    episodes: int
-    horizon: int
-    dim: int
-    feature_norm: float = 1.0
-    ridge: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.episodes is None:
-            raise ValueError(
-                "episodes must be given: no budget can be guaranteed without K. A rule that needs "
-                "no K is DeterminantGrowth(eta=2.0); its switches grow with log K"
-            )
-        for name in ("episodes", "horizon", "dim"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), least=1))
-        for name in ("feature_norm", "ridge"):
-            object.__setattr__(self, name, real(name, getattr(self, name), above=0.0))
+from rareswitch import named
+from rareswitch.core.arguments import whole
+from rareswitch.core.rules import RULES, row_of
+from rareswitch.core.schedule import Schedule, checked_schedule
+from rareswitch.core.task import Task
+from rareswitch.core.theory import RegretBound
+from rareswitch.planning.source import expression
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A schedule, the code that makes it, and what is certain about it.
+    """A schedule and what is certain about it.
 
-    `bound` is the theorem's on the total regret (c = 1); None where the paper has none.
+    `deployment_limit` is the most deployments after the first on any path: what the rule promises
+    (`guaranteed`), or K−1, which none exceeds. `bound` is the theorem's on the total regret, with
+    c = 1; None where there is none.
     """
 
     name: str
     schedule: Schedule
-    code: str
-    guaranteed_switches: int
-    bound: theory.RegretBound | None
+    deployment_limit: int
+    guaranteed: bool
+    bound: RegretBound | None
+
+    @property
+    def code(self) -> str:
+        """The schedule as Python, with rareswitch imported as rs."""
+        return expression(self.schedule)
+
+    @property
+    def label(self) -> str:
+        """What figures call the rule."""
+        row = row_of(self.schedule)
+        return row.label if self.name == row.name and row in RULES else self.name
 
 
-def candidates_for(budget: int, sizes: Sizes) -> list[Candidate]:
-    """Return the rules that make at most `budget` switches in K episodes, on every path."""
-    K = sizes.episodes
-    try:
-        budget = index(budget)
-    except TypeError:
-        raise TypeError(f"switches must be a whole number; got {budget!r}") from None
-    if not 0 <= budget < K:
-        raise ValueError(
-            f"switches must be from 0 to {K - 1}: before the first of {K} episodes nothing has "
-            f"been learnt, and EveryEpisode() makes {K - 1}; got {budget}"
-        )
-    if budget == K - 1:
-        return [_every_episode(sizes)]
-    if budget == 0:
-        return [_grid(1, sizes)]
-    return [
-        _adaptive(budget, sizes),
-        _total(budget, sizes),
-        _grid(budget + 1, sizes),
-        _geometric(budget + 1, sizes),
-        *_theorem(budget, sizes),
-    ]
+def candidates_for(budget: int, task: Task, *, ridge: float = 1.0) -> list[Candidate]:
+    """Return the rules of the table that keep a budget of deployments after the first.
 
+    At 0 and at K−1 that is one rule: never again, and before every episode.
 
-def replay(schedule: Schedule, features: Floats, *, ridge: float = 1.0) -> list[int]:
-    """Return the episodes before which the rule would have switched on logged features (n, H, d).
-
-    What the learner would have done differently after a switch is not in a log: the answer is
-    what the rule does on such data, not a simulation.
+    >>> task = Task(dim=2, horizon=3, episodes=100)
+    >>> [candidate.name for candidate in candidates_for(99, task)]
+    ['every-episode']
     """
-    features = floats("features", features, ("n", "H", "d"))
-    count, horizon, dim = features.shape
-    gram = Gram((horizon,), dim, real("ridge", ridge, above=0.0))
-    switched: list[int] = []
-    deployed, logdet, trace = 1, gram.logdet.copy(), gram.trace.copy()
-    for k in range(2, count + 1):
-        gram.absorb(features[k - 2])
-        clock = Clock(
-            episode=k,
-            logdet=gram.logdet,
-            logdet_deployed=logdet,
-            deployed=deployed,
-            updates=len(switched) + 1,
-            trace_deployed=trace,
-        )
-        if schedule.due(clock):
-            switched.append(k)
-            deployed, logdet, trace = k, gram.logdet.copy(), gram.trace.copy()
-    return switched
+    last = task.episodes - 1
+    budget = whole("switches", budget, least=0, most=last)
+    found = []
+    for row in RULES:
+        if not hasattr(row.kind, "for_budget"):
+            continue
+        try:
+            schedule = row.kind.for_budget(task, switches=budget, ridge=ridge)
+        except ValueError:  # this kind has no rule for so few, or so many
+            continue
+        candidate = _judged(row.name, schedule, task, ridge)
+        if candidate.deployment_limit <= budget:
+            found.append(candidate)
+    return found[:1] if budget in (0, last) else found
 
 
-def _every_episode(sizes: Sizes) -> Candidate:
+def own_candidates(
+    schedules: Iterable[Schedule], task: Task, *, ridge: float = 1.0
+) -> list[Candidate]:
+    """Return what is certain about rules that the user brings."""
+    if not hasattr(schedules, "__iter__"):
+        raise TypeError(f"candidates must be a list of schedules; got {schedules!r}")
+    checked = [checked_schedule(schedule, "candidates") for schedule in schedules]
+    return [_judged(_own_name(schedule), schedule, task, ridge) for schedule in checked]
+
+
+def _judged(name: str, schedule: Schedule, task: Task, ridge: float) -> Candidate:
+    promise = getattr(schedule, "deployment_limit", None)
+    bound = getattr(schedule, "regret_bound", None)
+    limit = task.episodes - 1
+    if promise is not None:
+        limit = math.floor(min(limit, promise(task, ridge) + 1e-6))  # rounding; more is still safe
     return Candidate(
-        name="every episode",
-        schedule=EveryEpisode(),
-        code="rs.EveryEpisode()",
-        guaranteed_switches=sizes.episodes - 1,
-        bound=_batch_bound(sizes.episodes, sizes),
-    )
-
-
-def _grid(batches: int, sizes: Sizes) -> Candidate:
-    return Candidate(
-        name="uniform grid",
-        schedule=UniformGrid(episodes=sizes.episodes, batches=batches),
-        code=f"rs.UniformGrid(episodes={sizes.episodes}, batches={batches})",
-        guaranteed_switches=batches - 1,
-        bound=_batch_bound(batches, sizes),
-    )
-
-
-def _geometric(batches: int, sizes: Sizes) -> Candidate:
-    return Candidate(
-        name="geometric grid",
-        schedule=EpisodeGrid.geometric(episodes=sizes.episodes, batches=batches),
-        code=f"rs.EpisodeGrid.geometric(episodes={sizes.episodes}, batches={batches})",
-        guaranteed_switches=batches - 1,
-        bound=None,
-    )
-
-
-def _adaptive(budget: int, sizes: Sizes) -> Candidate:
-    code = (
-        f"rs.AdaptiveBudget(switches={budget}, episodes={sizes.episodes}, dim={sizes.dim}, "
-        f"feature_norm={sizes.feature_norm!r}, ridge={sizes.ridge!r})"
-    )
-    return Candidate(
-        name="adaptive budget",
-        schedule=AdaptiveBudget(
-            switches=budget,
-            episodes=sizes.episodes,
-            dim=sizes.dim,
-            feature_norm=sizes.feature_norm,
-            ridge=sizes.ridge,
-        ),
-        code=code,
-        guaranteed_switches=budget,
-        bound=_growth_bound(_total_growth(budget, sizes).log_eta, sizes),
-    )
-
-
-def _total(budget: int, sizes: Sizes) -> Candidate:
-    schedule = _total_growth(budget, sizes)
-    return Candidate(
-        name="total growth",
+        name=name,
         schedule=schedule,
-        code=f"rs.TotalGrowth(log_eta={schedule.log_eta!r})",
-        guaranteed_switches=budget,
-        bound=_growth_bound(schedule.log_eta, sizes),
+        deployment_limit=limit,
+        guaranteed=promise is not None,
+        bound=bound and bound(task, ridge),
     )
 
 
-def _theorem(budget: int, sizes: Sizes) -> list[Candidate]:
-    """Return the any-stage rule of Theorem 2, unless its η exceeds every float."""
+def _own_name(schedule: Schedule) -> str:
+    """Return the rule as it is written on the command line, or else the name of its kind."""
     try:
-        schedule = DeterminantGrowth.for_budget(switches=budget, **vars(sizes))
+        return named.written(schedule)
     except ValueError:
-        return []
-    return [
-        Candidate(
-            name="any-stage growth (Theorem 2)",
-            schedule=schedule,
-            code=f"rs.DeterminantGrowth(eta={schedule.eta!r})",
-            guaranteed_switches=budget,
-            bound=_growth_bound(math.log(schedule.eta), sizes),
-        )
-    ]
-
-
-def _total_growth(budget: int, sizes: Sizes) -> TotalGrowth:
-    return TotalGrowth.for_budget(switches=budget, **vars(sizes))
-
-
-def _batch_bound(batches: int, sizes: Sizes) -> theory.RegretBound:
-    return theory.batch_regret_bound(batches=batches, **vars(sizes))
-
-
-def _growth_bound(log_eta: float, sizes: Sizes) -> theory.RegretBound:
-    """Theorem 2 for a rule that lets no stage grow by more than η between switches."""
-    eta = math.exp(min(log_eta, 700.0))  # beyond, the bound is vacuous many times over
-    return theory.rare_switch_regret_bound(eta=eta, **vars(sizes))
+        return row_of(schedule).name

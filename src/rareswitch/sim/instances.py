@@ -12,6 +12,7 @@ from rareswitch.core.arguments import Floats, Ints, one_of, real, whole
 from rareswitch.core.streams import Seed, Stream, generator
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.memory import require_memory
 
 READINGS = ("completed", "padded", "compact")
 
@@ -109,6 +110,7 @@ def lower_bound(
     """
     d = whole("states", states, least=1)
     whole("horizon", horizon, least=1)
+    _require_room(states=d + 1, actions=2, horizon=horizon)
     if right_actions is None:
         right_actions = generator(seed, Stream.INSTANCE).integers(0, 2, (horizon, d))
     right_actions = np.asarray(right_actions)
@@ -141,6 +143,7 @@ def random_linear(
     whole("actions", actions, least=1)
     whole("d", d, least=1)
     whole("horizon", horizon, least=1)
+    _require_room(states=states, actions=actions, horizon=horizon)
     rng = generator(seed, Stream.INSTANCE)
     features = rng.dirichlet(np.ones(d), (states, actions))
     mu = rng.dirichlet(np.ones(states), (horizon, d)).transpose(0, 2, 1)
@@ -152,8 +155,15 @@ def tabular(*, states: int, actions: int, horizon: int, seed: Seed = 0) -> Finit
     whole("states", states, least=1)
     whole("actions", actions, least=1)
     whole("horizon", horizon, least=1)
+    _require_room(states=states, actions=actions, horizon=horizon)
     d = states * actions
     rng = generator(seed, Stream.INSTANCE)
     features = np.eye(d).reshape(states, actions, d)
     mu = rng.dirichlet(np.ones(states), (horizon, d)).transpose(0, 2, 1)
     return FiniteLinearMDP(features, mu, rng.random((horizon, d)))
+
+
+def _require_room(*, states: int, actions: int, horizon: int) -> None:
+    """A world holds its transitions about four times: μ, P, what decides the next state, a copy."""
+    sizes = f"transitions of {states} states, {actions} actions and {horizon} stages"
+    require_memory(4 * 8.0 * horizon * states**2 * actions, sizes)

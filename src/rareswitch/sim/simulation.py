@@ -17,6 +17,7 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.schedule import Schedule, checked_schedule
 from rareswitch.core.streams import Seed
 from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.memory import require_memory
 from rareswitch.sim.record import Record
 from rareswitch.sim.rollout import logdet_growth, rollout
 from rareswitch.sim.run import Run, initial_states, noise_of
@@ -44,11 +45,10 @@ class Simulation:
         initial_state: int | str | Ints = 0,
         noise: Floats | None = None,
     ) -> None:
-        if not worlds or not alike(worlds):
-            raise ValueError(
-                "worlds must be at least one, and those stepped together must share features and "
-                "horizon"
-            )
+        if not len(worlds):
+            raise ValueError("worlds must hold at least one world; got none")
+        if not alike(worlds):
+            raise ValueError("worlds stepped together must share features and horizon")
         if len(seeds) != len(worlds):
             raise ValueError(
                 f"seeds must be one for each of {len(worlds)} worlds; got {len(seeds)}"
@@ -59,6 +59,9 @@ class Simulation:
         recipe = Recipe.of(beta=beta, exploration=exploration, ridge=ridge, ties=ties, clip=clip)
         self.recipes = [replace(recipe, seed=seed) for seed in seeds]
         runs, horizon, states = len(worlds), first.horizon, first.states
+        # Noise, paths and regret, once as they are played and once as they are handed out.
+        each = 64.0 * horizon + 8.0 * states
+        require_memory(each * runs * self.episodes, f"{self.episodes} episodes of {runs} run(s)")
         self._space = first.space
         self._thresholds = np.stack([world.thresholds for world in worlds])
         self._transitions = np.stack([world.transitions for world in worlds])
@@ -217,18 +220,25 @@ class Simulation:
         while (open_ := np.flatnonzero(low < high)).size:
             # A rule that stays due is bisected; any other is asked before every episode.
             m = (low[open_] + high[open_]) // 2 if persistent else low[open_]
-            growth = logdet_growth(whitened[open_], visits[open_, m])
-            due = np.array([self._due(r, *at) for r, *at in zip(open_, m, growth, strict=True)])
+            logdet = self.tally.gram.logdet[open_] + logdet_growth(
+                whitened[open_], visits[open_, m]
+            )
+            due = self._due(open_, self.episode[open_] + 1 + m, logdet)
             high[open_[due]] = m[due]
             low[open_[~due]] = m[~due] + 1
         return low
 
-    def _due(self, r: np.int64, m: np.int64, growth: Floats) -> bool:
-        """Ask the schedule after run r has played m+1 episodes of the policy in force."""
-        logdet = self.tally.gram.logdet[r] + growth
+    def _due(self, runs: Ints, episodes: Ints, logdet: Floats) -> Bools:
+        """Ask the schedule, for each of these runs, before an episode with log det Λ_h (n, H)."""
         logdet.flags.writeable = False
-        clock = self._record.ledgers[r].clock(episode=int(self.episode[r] + 1 + m), logdet=logdet)
-        return bool(self.schedule.due(clock))
+        ledgers = self._record.ledgers
+        asked = zip(runs.tolist(), episodes.tolist(), logdet, strict=True)
+        return np.array(
+            [
+                bool(self.schedule.due(ledgers[r].clock(episode=k, logdet=now)))
+                for r, k, now in asked
+            ]
+        )
 
     def _absorb(self, states: Ints, lengths: Ints, run: Ints, played: Ints) -> None:
         """Absorb the episodes one by one, or all visits of a state in one go: the fewer steps.

@@ -8,7 +8,6 @@ an update instead of O(N·d²) a fit.
 
 import numpy as np
 
-from rareswitch.core import sums
 from rareswitch.core.arguments import Floats, Ints
 from rareswitch.core.gram import Gram
 from rareswitch.core.lsvi import backward
@@ -33,13 +32,14 @@ class Tally:
         dim, rows = space.columns.shape
         self.space, self.beta = space, beta
         self.gram = Gram((runs, horizon), dim, ridge)
-        self._rewards, self._rewards_lost = sums.zeros(runs, horizon, dim)
-        self._features, self._features_lost = sums.zeros(runs, horizon, space.states, dim)
+        self.reward_sums: Floats = np.zeros((runs, horizon, dim))
+        self._feature_sums = np.zeros((runs, horizon, space.states, dim))
         self._here = np.ogrid[:runs, :horizon]
         self._fits = 0
-        self._q_values = np.empty((horizon, runs, rows))  # a stage's fit into the cache together
-        self._bonus = np.empty((runs, rows))
+        # One piece of memory for two purposes that never meet, so that more of it stays cached.
         self._change = np.empty((runs, horizon, rows))
+        self._q_values = self._change.reshape(horizon, runs, rows)
+        self._bonus = np.empty((runs, rows))
         self.values: Floats = np.zeros((runs, horizon, space.states))
         self._scaled = beta * space.columns
         self._squared_bonuses: Floats | None = None
@@ -50,15 +50,11 @@ class Tally:
     def whitener(self) -> Floats:
         return self.gram.whitener
 
-    @property
-    def reward_sums(self) -> Floats:
-        return self._rewards + self._rewards_lost
-
     def absorb(self, features: Floats, rewards: Floats, next_states: Ints) -> None:
         """Add one episode of each run: features (R, H, d), rewards and next states (R, H)."""
         self._grow(features)
-        sums.add(self._rewards, self._rewards_lost, rewards[..., None] * features)
-        sums.add(self._features, self._features_lost, features, (*self._here, next_states))
+        self.reward_sums += rewards[..., None] * features
+        self._feature_sums[*self._here, next_states] += features
 
     def absorb_moves(self, moves: Floats, features: Floats, rewards: Floats) -> None:
         """Add any number of episodes played under one policy for each run.
@@ -69,13 +65,12 @@ class Tally:
         visits = moves.sum(axis=-1)
         for s in np.flatnonzero(visits.any(axis=(0, 1))):
             self._grow(features[:, :, s], visits[:, :, s])
-        sums.add(self._rewards, self._rewards_lost, np.vecmat(visits * rewards, features))
-        sums.add(self._features, self._features_lost, moves.mT @ features)
+        self.reward_sums += np.vecmat(visits * rewards, features)
+        self._feature_sums += moves.mT @ features
 
     def next_value_sums(self, h: int, following: Stage) -> Floats:
         self._evaluate(h + 1, following)
-        values = self.values[:, h + 1]
-        return np.vecmat(values, self._features[:, h]) + np.vecmat(values, self._features_lost[:, h])
+        return np.vecmat(self.values[:, h + 1], self._feature_sums[:, h])
 
     def fit(
         self, *, offsets: Floats | None, clip: bool, directions: Floats | None
@@ -135,5 +130,8 @@ class Tally:
             self._squared_bonuses -= np.multiply(change, change, out=change)
 
     def _norms_anew(self) -> Floats:
-        whitened = self.whitener @ self.space.columns
-        return np.square(whitened, out=whitened).sum(axis=-2)
+        norms = np.empty_like(self._change)
+        for run, whitener in enumerate(self.whitener):  # one at a time, within the cache
+            whitened = whitener @ self.space.columns
+            np.square(whitened, out=whitened).sum(axis=-2, out=norms[run])
+        return norms

@@ -1,11 +1,14 @@
 import os
+import platform
+import subprocess
+import sys
 import time
 import zipfile
 
 import numpy as np
 import pytest
 
-from rareswitch.experiments.archive import load_archive, save_archive, write_bytes
+from rareswitch.archive import load_archive, save_archive, write_bytes
 
 ARRAYS = {
     "regret": np.linspace(0.0, 1.0, 12).reshape(3, 4),
@@ -114,3 +117,41 @@ def test_whatever_byte_is_damaged_the_error_names_the_file(tmp_path):
     assert len(told) > len(whole) / 2  # some bytes, such as a date, mean nothing
     assert all(message.startswith(f"{path} is not a readable result file") for message in told)
     assert refused(whole[: len(whole) // 2]).startswith(str(path))
+
+
+def part_of(process):
+    return f".a.npz.{platform.node()}.{process}.part"
+
+
+def test_what_a_killed_process_left_is_removed_when_its_file_is_written_again(tmp_path):
+    killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    alive = [os.getppid(), 1]
+    killed.kill()
+    killed.wait()
+    kept = {
+        *(part_of(process) for process in alive),
+        part_of("x"),
+        part_of(10**40),
+        f".a.npz.elsewhere.{killed.pid}.part",
+        f".b.npz.{platform.node()}.{killed.pid}.part",
+    }
+    for name in (*kept, part_of(killed.pid)):
+        (tmp_path / name).write_bytes(b"half")
+    save_archive(tmp_path / "a.npz", ARRAYS)
+    assert {path.name for path in tmp_path.iterdir()} == kept | {"a.npz"}
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    for write in (lambda path: save_archive(path, ARRAYS), lambda path: write_bytes(path, b"")):
+        with pytest.raises(NotADirectoryError, match=r"file/a\.npz cannot be written .*choose"):
+            write(tmp_path / "file" / "a.npz")
+
+
+def test_a_size_that_no_memory_holds_is_an_error_that_names_the_file(tmp_path):
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,)}"
+    magic = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", magic + header)
+    with pytest.raises(ValueError, match=r"a\.npz is not a readable result file"):
+        load_archive(tmp_path / "a.npz")

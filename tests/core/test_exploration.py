@@ -11,6 +11,8 @@ from oracles import (
     walk,
 )
 from rareswitch.core.gram import Gram
+from rareswitch.core.streams import KeyedStream, Stream
+from rareswitch.sim import Simulation
 from rareswitch.sim.run import noise_of
 
 
@@ -28,7 +30,7 @@ def grown_gram(rng, *, horizon=2, dim=3, ridge=0.5, count=12):
 def test_offsets_have_the_covariance_of_the_estimate(sigma):
     rng = np.random.default_rng(0)
     gram, explicit = grown_gram(rng)
-    draws = 40_000
+    draws = 10_000
     offsets = rs.Perturbation(sigma, draws).offsets(rng, gram.whitener)
     assert offsets.shape == (2, draws, 3)
     for h in range(2):
@@ -44,26 +46,27 @@ def test_offsets_have_the_covariance_of_the_estimate(sigma):
     assert (np.abs(across) <= 6 * np.sqrt(np.outer(*scale) / draws)).all()
 
 
-def test_offsets_are_the_perturbation_stream_one_draw_for_each_fit():
-    rng = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(6, 2)))
+def test_offsets_are_the_perturbation_stream_at_the_version():
+    stream = KeyedStream((4, 2), Stream.PERTURBATION)
     learner = rs.Learner(
         dim=3,
         horizon=2,
         schedule=rs.EveryEpisode(),
-        optimism=rs.Perturbation(0.7, draws=4),
+        exploration=rs.Perturbation(0.7, draws=4),
         seed=(4, 2),
     )
     for k in range(4):
         policy = learner.policy
-        expected = np.einsum("hme,hed->hmd", rng.standard_normal((2, 4, 3)), policy.whitener)
+        draws = stream.at(k + 1).standard_normal((2, 4, 3))
+        expected = np.einsum("hme,hed->hmd", draws, policy.whitener)
         np.testing.assert_allclose(policy.offsets, 0.7 * expected, atol=1e-12)
         ragged_learning(learner, seed=7, start=k, stop=k + 1)
 
 
 def test_the_stream_of_ties_is_untouched_by_perturbations():
     directions = []
-    for optimism in (rs.Bonus(1.0), rs.Perturbation(1.0)):
-        learner = rs.Learner(dim=3, horizon=2, schedule=rs.EveryEpisode(), optimism=optimism)
+    for exploration in (rs.Bonus(1.0), rs.Perturbation(1.0)):
+        learner = rs.Learner(dim=3, horizon=2, schedule=rs.EveryEpisode(), exploration=exploration)
         ragged_learning(learner, seed=1, start=0, stop=3)
         directions.append(learner.policy.directions)
     np.testing.assert_array_equal(*directions)
@@ -99,7 +102,7 @@ def test_q_is_the_best_of_the_perturbed_estimates(horizon, clip, sigma):
         dim=3,
         horizon=horizon,
         schedule=rs.UniformGrid(episodes=20, batches=5),
-        optimism=rs.Perturbation(sigma, draws=3),
+        exploration=rs.Perturbation(sigma, draws=3),
         ridge=0.4,
         clip=clip,
         ties="lowest",
@@ -118,7 +121,7 @@ def test_q_is_the_best_of_the_perturbed_estimates(horizon, clip, sigma):
             np.testing.assert_allclose(found, expected(h, rows), atol=1e-9)
             assert policy.act(h, rows) == np.flatnonzero(found >= found.max() - 1e-9)[0]
             beyond += int(((found < 0) | (found > horizon - h)).sum())
-    assert learner.versions == 5
+    assert len(learner.ledger) == 5
     assert not (clip and beyond)
 
 
@@ -126,11 +129,11 @@ def test_q_is_the_best_of_the_perturbed_estimates(horizon, clip, sigma):
 def test_without_noise_a_perturbation_is_no_bonus(horizon):
     world = masked_world(5, horizon=horizon)
     runs = [
-        rs.simulate(world, rs.TotalGrowth(1.5), episodes=60, optimism=optimism, seed=3)
-        for optimism in (rs.Perturbation(0.0, draws=5), rs.Bonus(0.0))
+        rs.simulate(world, rs.TotalGrowth(1.5), episodes=60, exploration=exploration, seed=3)
+        for exploration in (rs.Perturbation(0.0, draws=5), rs.Bonus(0.0))
     ]
-    assert runs[0].updates > 3
-    for name in ("actions", "states", "regret", "update_episodes", "plan_values"):
+    assert runs[0].deployments > 3
+    for name in ("actions", "states", "regret", "deployment_episodes", "fitted_values"):
         np.testing.assert_array_equal(getattr(runs[0], name), getattr(runs[1], name))
 
 
@@ -138,7 +141,7 @@ def test_more_draws_are_more_optimistic():
     world = rs.instances.hard_to_learn(d=5, horizon=3)
     grid = rs.UniformGrid(episodes=40, batches=4)
     values = [
-        rs.simulate(world, grid, episodes=40, optimism=rs.Perturbation(0.1, draws)).plan_values
+        rs.simulate(world, grid, episodes=40, exploration=rs.Perturbation(0.1, draws)).fitted_values
         for draws in (1, 1000)
     ]
     assert (values[1] > values[0]).all()
@@ -160,14 +163,14 @@ RULES = [
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 @pytest.mark.parametrize("ties", ["direction", "lowest"])
 def test_a_simulation_is_the_learner_stepped_by_hand(world, rule, ties):
-    settings = {"optimism": rs.Perturbation(0.3, draws=4), "ties": ties, "seed": (2, 5)}
+    settings = {"exploration": rs.Perturbation(0.3, draws=4), "ties": ties, "seed": (2, 5)}
     run = rs.simulate(world, rule, episodes=30, **settings)
     learner = rs.Learner(dim=world.dim, horizon=world.horizon, schedule=rule, **settings)
     noise, initial = noise_of(None, 30, world.horizon, (2, 5)), np.zeros(30, int)
     states, actions, tables = walk(world, learner, noise=noise, initial=initial)
     np.testing.assert_array_equal(run.states, states)
     np.testing.assert_array_equal(run.actions, actions)
-    assert list(run.update_episodes) == list(tables)
+    assert list(run.deployment_episodes) == list(tables)
     assert len(tables) > 2
     assert (list(run.switch_episodes), run.local_switches) == switches_of(tables)
 
@@ -175,21 +178,21 @@ def test_a_simulation_is_the_learner_stepped_by_hand(world, rule, ties):
 def test_runs_together_draw_the_perturbations_each_draws_alone():
     worlds = [rs.instances.hard_to_learn(d=5, horizon=3, seed=(1, i)) for i in range(3)]
     seeds = [(1, i) for i in range(3)]
-    settings = {"episodes": 50, "optimism": rs.Perturbation(0.4, draws=3)}
-    together = rs.Simulation(worlds, rs.TotalGrowth(2.0), seeds=seeds, **settings)
+    settings = {"episodes": 50, "exploration": rs.Perturbation(0.4, draws=3)}
+    together = Simulation(worlds, rs.TotalGrowth(2.0), seeds=seeds, **settings)
     while not together.done:
         together.step()
     for world, seed, run in zip(worlds, seeds, together.runs(), strict=True):
         alone = rs.simulate(world, rs.TotalGrowth(2.0), seed=seed, **settings)
         np.testing.assert_array_equal(run.actions, alone.actions)
-        np.testing.assert_array_equal(run.update_episodes, alone.update_episodes)
+        np.testing.assert_array_equal(run.deployment_episodes, alone.deployment_episodes)
         np.testing.assert_allclose(run.policy.offsets, alone.policy.offsets, atol=1e-9)
 
 
 def test_a_perturbed_policy_survives_its_bytes():
     rng = np.random.default_rng(1)
     learner = rs.Learner(
-        dim=3, horizon=3, schedule=rs.EveryEpisode(), optimism=rs.Perturbation(0.5, draws=6)
+        dim=3, horizon=3, schedule=rs.EveryEpisode(), exploration=rs.Perturbation(0.5, draws=6)
     )
     ragged_learning(learner, seed=2, start=0, stop=8)
     policy = learner.policy
@@ -208,7 +211,7 @@ def test_a_perturbed_policy_survives_its_bytes():
 
 def test_recommendations_carry_no_perturbation():
     learner = rs.Learner(
-        dim=3, horizon=3, schedule=rs.EveryEpisode(), optimism=rs.Perturbation(5.0)
+        dim=3, horizon=3, schedule=rs.EveryEpisode(), exploration=rs.Perturbation(5.0)
     )
     plain = rs.Learner(dim=3, horizon=3, schedule=rs.EveryEpisode(), beta=0.0)
     rng = np.random.default_rng(5)
@@ -220,22 +223,50 @@ def test_recommendations_carry_no_perturbation():
     assert learner.recommend().digest == plain.recommend().digest
 
 
-def test_beta_is_short_for_a_bonus_and_optimism_takes_its_place():
-    make = {"dim": 2, "horizon": 2, "schedule": rs.EveryEpisode()}
-    assert rs.Learner(beta=0.3, **make).optimism == rs.Bonus(0.3)
-    assert rs.Learner(beta=0.3, optimism=rs.Bonus(2.0), **make).policy.beta == 2.0
+def test_a_bonus_draws_nothing_and_a_perturbation_adds_no_bonus():
     assert rs.Perturbation(2.0).beta == 0.0
-    assert rs.Bonus(1.0).offsets(np.random.default_rng(0), np.eye(2)[None]) is None
+    assert rs.Bonus() == rs.Bonus(1.0)
+    assert rs.Bonus(1.0).draws == 0
+    assert rs.Bonus(1.0).offsets(np.random.default_rng(0), np.eye(2)[None]).shape == (1, 0, 2)
+    assert rs.Learner(dim=2, horizon=1, schedule=rs.EveryEpisode()).policy.offsets is None
+
+
+class Both:
+    """An exploration of one's own: a bonus, and offsets beside it."""
+
+    beta, draws = 0.5, 2
+
+    def offsets(self, rng, whitener):
+        return rng.random((whitener.shape[0], 2, whitener.shape[1]))
+
+
+def test_an_exploration_of_ones_own_may_be_both():
+    learner = rs.Learner(dim=2, horizon=2, schedule=rs.EveryEpisode(), exploration=Both())
+    ragged_learning(learner, seed=1, start=0, stop=4)
+    policy, rows = learner.policy, np.array([[0.3, 0.1], [0.0, 0.2]])
+    norms = np.linalg.norm(rows @ policy.whitener[1].T, axis=1)
+    expected = rows @ policy.weights[1] + 0.5 * norms + (rows @ policy.offsets[1].T).max(axis=1)
+    np.testing.assert_allclose(policy.q_values(1, rows), np.clip(expected, 0.0, 1.0), atol=1e-12)
+    world = masked_world(4)
+    run = rs.simulate(world, rs.EveryEpisode(), episodes=12, exploration=Both())
+    learner = rs.Learner(
+        dim=world.dim, horizon=world.horizon, schedule=rs.EveryEpisode(), exploration=Both()
+    )
+    noise = noise_of(None, 12, world.horizon, 0)
+    _, actions, _ = walk(world, learner, noise=noise, initial=np.zeros(12, int))
+    np.testing.assert_array_equal(run.actions, actions)
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: rs.Bonus(-0.1), ValueError, "beta must be a finite number at least 0; got -0.1"),
+        (lambda: rs.Bonus(-0.1), ValueError, "beta must be a finite number at least 0 .*; got -0.1"),
+        (lambda: rs.Bonus(1e101), ValueError, r"beta must be .*at most 1e\+100; got 1e\+101"),
+        (lambda: rs.Perturbation(1e308), ValueError, "sigma must be .*at most"),
         (lambda: rs.Bonus("1"), TypeError, "beta must be a finite number"),
         (lambda: rs.Perturbation(-1.0), ValueError, "sigma must be a finite number at least 0"),
         (lambda: rs.Perturbation(np.nan), ValueError, "sigma must be a finite number"),
-        (lambda: rs.Perturbation(1.0, 0), ValueError, "draws must be at least 1; got 0"),
+        (lambda: rs.Perturbation(1.0, 0), ValueError, "draws must be from 1 to 10000; got 0"),
         (lambda: rs.Perturbation(1.0, 2.0), TypeError, "draws must be a whole number"),
         (
             lambda: rs.Policy(
@@ -249,6 +280,6 @@ def test_beta_is_short_for_a_bonus_and_optimism_takes_its_place():
         ),
     ],
 )
-def test_a_bad_optimism_is_refused(make, error, message):
+def test_a_bad_exploration_is_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()

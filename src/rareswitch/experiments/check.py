@@ -1,0 +1,113 @@
+"""What a spec asks for must be possible: to hold in memory, to build and to draw.
+
+Checked when a spec is read, so that nothing which must fail is begun.
+"""
+
+import os
+
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import Task
+from rareswitch.experiments import pieces
+from rareswitch.experiments.algorithms import Algorithm, Scheduled
+from rareswitch.experiments.spec import Arm, Experiment
+from rareswitch.experiments.worlds import Adversary
+from rareswitch.sim.linear_mdp import FiniteLinearMDP
+
+GB = 1e9
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse an experiment that cannot be run or drawn; the error names the arm."""
+    memory = machine_memory()
+    for arm in experiment.arms:
+        try:
+            _check_memory(experiment, arm, memory)
+            _check_arm(experiment, arm)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"arm {arm.name!r}: {error}") from None
+
+
+def machine_memory() -> float:
+    """Return the bytes of this machine's memory; infinity where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def piece_memory(experiment: Experiment, arm: Arm) -> float:
+    """Estimate the bytes that one piece of the arm takes, from the sizes of its arrays."""
+    states, actions, dim, horizon = arm.world.sizes
+    rows = states * actions
+    world = 3 * horizon * rows * states + rows * dim
+    learner = horizon * (4 * rows + (states + 3) * dim + 3 * dim**2)
+    played = experiment.episodes * (5 * horizon + 6)
+    return 8.0 * min(pieces.ROUNDS_PER_PIECE, experiment.rounds) * (world + learner + played)
+
+
+def results_memory(experiment: Experiment) -> float:
+    """Estimate the bytes that the results of all arms take together."""
+    return 32.0 * len(experiment.arms) * experiment.rounds * experiment.episodes
+
+
+def _check_memory(experiment: Experiment, arm: Arm, memory: float) -> None:
+    K, rounds, sizes = experiment.episodes, experiment.rounds, arm.world.sizes
+    for what, need in (
+        (f"a piece ({sizes.states} states, {sizes.actions} actions, d={sizes.dim}, "
+         f"H={sizes.horizon}, {min(rounds, pieces.ROUNDS_PER_PIECE)} rounds of {K} episodes)",
+         piece_memory(experiment, arm)),
+        (f"the results ({len(experiment.arms)} arms, {rounds} rounds of {K} episodes)",
+         results_memory(experiment)),
+    ):  # fmt: skip
+        if need > memory / 2:
+            raise ValueError(
+                f"{what} would take about {need / GB:,.0f} GB, more than half of this machine's "
+                f"{memory / GB:,.0f} GB"
+            )
+
+
+def _check_arm(experiment: Experiment, arm: Arm) -> None:
+    Recipe(ridge=arm.ridge)
+    world = arm.world.build(experiment.seed)
+    task = world.task(episodes=experiment.episodes)
+    algorithm = arm.algorithm(task)
+    if algorithm.tabular and arm.world.kind != "tabular":
+        raise ValueError(f"schedule kind {arm.schedule['kind']} needs a tabular world")
+    if isinstance(arm.initial_state, int) and not 0 <= arm.initial_state < world.states:
+        raise ValueError(f"initial_state must be from 0 to {world.states - 1}")
+    if arm.measure_radius and not isinstance(world, FiniteLinearMDP):
+        raise ValueError("measure_radius needs a linear world; here zeta is above 0")
+    if isinstance(arm.world, Adversary):
+        _check_duel(experiment, arm, arm.world, algorithm)
+    _check_drawable(experiment, arm, algorithm, task)
+
+
+def _check_duel(experiment: Experiment, arm: Arm, world: Adversary, algorithm: Algorithm) -> None:
+    if not isinstance(algorithm, Scheduled):
+        raise ValueError(
+            "the adversary plays against rules with fixed batches, such as uniform-grid"
+        )
+    if arm.initial_state or arm.measure_radius:
+        raise ValueError("the adversary chooses initial states: no initial_state, measure_radius")
+    batches, need = len(algorithm.starts(experiment.episodes)), world.states * world.horizon
+    if batches < need:
+        raise ValueError(f"batches must be at least states·horizon = {need}; got {batches}")
+
+
+def _check_drawable(experiment: Experiment, arm: Arm, algorithm: Algorithm, task: Task) -> None:
+    """Some figures have a place for some arms only."""
+    needs = {
+        "bounds": ("a bound on its regret", algorithm.regret_bound(task) is not None),
+        "lower-bound": (
+            "schedule kind uniform-grid on a world of kind adversary",
+            (arm.schedule["kind"], arm.world.kind) == ("uniform-grid", "adversary"),
+        ),
+        "budget": ("a schedule with switches", "switches" in arm.schedule),
+        "beta": (
+            "a bonus β",
+            isinstance(algorithm, Scheduled) and arm.exploration["kind"] == "bonus",
+        ),
+    }
+    need, met = needs.get(experiment.figure, ("", True))
+    if not met:
+        raise ValueError(f"figure {experiment.figure!r} has no place for it: an arm needs {need}")

@@ -1,0 +1,124 @@
+"""The unit of work: up to 25 rounds of one arm, a pure function of its key.
+
+The key is the SHA-256 of all that determines the numbers. Rounds are cut at fixed places and
+streams are keyed by round, so the results do not depend on workers, order or interruptions.
+"""
+
+import hashlib
+import inspect
+import json
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rareswitch import named
+from rareswitch.experiments.algorithms import Arrays, Scheduled
+from rareswitch.experiments.spec import Arm, Experiment
+from rareswitch.experiments.worlds import Adversary
+from rareswitch.sim.simulation import companions
+
+# Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
+ROUNDS_PER_PIECE = 25
+# What is in a piece and in a folder of results. Readers refuse any other.
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rounds of one arm."""
+
+    arm: Arm
+    episodes: int
+    seed: int
+    first: int
+    last: int  # exclusive
+
+    @property
+    def rounds(self) -> range:
+        return range(self.first, self.last)
+
+    @property
+    def key(self) -> str:
+        made_by = [FORMAT, metadata.version("rareswitch"), *own_code(self.arm)]
+        parts = [*made_by, self.arm.setting(), self.episodes, self.seed, self.first, self.last]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+class Computed(NamedTuple):
+    """What a piece came to, what it cost, and with which versions."""
+
+    arrays: Arrays  # one row for each round
+    cpu_seconds: float
+    versions: dict[str, str]
+
+
+def pieces_of(experiment: Experiment) -> list[Piece]:
+    """Return the pieces of an experiment, arm by arm."""
+    cuts = range(0, experiment.rounds, ROUNDS_PER_PIECE)
+    return [
+        Piece(
+            arm=arm,
+            episodes=experiment.episodes,
+            seed=experiment.seed,
+            first=first,
+            last=min(first + ROUNDS_PER_PIECE, experiment.rounds),
+        )
+        for arm in experiment.arms
+        for first in cuts
+    ]
+
+
+def compute(piece: Piece) -> Computed:
+    """Play the rounds of a piece."""
+    began = time.process_time()
+    rows = _rows(piece.arm, piece.episodes, [(piece.seed, r) for r in piece.rounds])
+    arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return Computed(arrays, time.process_time() - began, versions())
+
+
+def _rows(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arrays]:
+    """Return what was measured in each round."""
+    worlds = [arm.world.build(seed) for seed in seeds]
+    rows: list[Arrays] = []
+    for group in companions(worlds):
+        together, own = [worlds[r] for r in group], [seeds[r] for r in group]
+        algorithm = arm.algorithm(together[0].task(episodes=episodes))
+        if isinstance(arm.world, Adversary) and isinstance(algorithm, Scheduled):
+            settings = arm.world.model_dump(exclude={"kind"})
+            rows += [algorithm.duel(episodes=episodes, seed=seed, **settings) for seed in own]
+        else:
+            start = arm.initial_state
+            rows += algorithm.play(together, episodes=episodes, seeds=own, initial_state=start)
+    return rows
+
+
+def versions() -> dict[str, str]:
+    """Return what this process computes with."""
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return {
+        "rareswitch": metadata.version("rareswitch"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "blas": f"{blas['name']} {blas['version']}",
+        "machine": platform.machine(),
+    }
+
+
+def own_code(arm: Arm) -> list[str]:
+    """Return digests of the modules of your own that the arm names: changed code, other pieces."""
+    files = {inspect.getfile(cls) for cls in _own_classes(arm.model_dump())}
+    return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)]
+
+
+def _own_classes(value: Any) -> Iterator[type[Any]]:
+    if isinstance(value, dict):
+        if ":" in str(value.get("kind", "")):
+            yield named.find(value["kind"])
+        for part in value.values():
+            yield from _own_classes(part)

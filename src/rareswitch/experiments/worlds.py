@@ -1,0 +1,92 @@
+"""The worlds of an experiment as data: each builds the instance of a round, and knows its sizes."""
+
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rareswitch.core.streams import Seed
+from rareswitch.sim import instances
+from rareswitch.sim.mdp import FiniteMDP
+
+
+class Model(BaseModel):
+    """A part of a spec: frozen, finite, and without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Sizes(NamedTuple):
+    """How large a world is, known before it is built."""
+
+    states: int
+    actions: int
+    dim: int
+    horizon: int
+
+
+class HardToLearn(Model):
+    """The paper's Example 1, and with zeta above 0 its misspecified variant."""
+
+    kind: Literal["hard-to-learn"]
+    d: int = 13
+    horizon: int = 10
+    delta: float = 0.35
+    reading: Literal["completed", "padded", "compact"] = "completed"
+    normalized: bool = False
+    zeta: float = 0.0
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(2, 2 ** min(max(self.d - 3, 0), 17), self.d, self.horizon)
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        world = instances.hard_to_learn(seed=seed, **self.model_dump(exclude={"kind", "zeta"}))
+        return instances.misspecified(world, zeta=self.zeta, seed=seed) if self.zeta else world
+
+
+class RandomLinear(Model):
+    kind: Literal["random-linear"]
+    states: int
+    actions: int
+    d: int
+    horizon: int
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.states, self.actions, self.d, self.horizon)
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        return instances.random_linear(seed=seed, **self.model_dump(exclude={"kind"}))
+
+
+class Tabular(Model):
+    kind: Literal["tabular"]
+    states: int
+    actions: int
+    horizon: int
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.states, self.actions, self.states * self.actions, self.horizon)
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        return instances.tabular(seed=seed, **self.model_dump(exclude={"kind"}))
+
+
+class Adversary(Model):
+    """Theorem 3's family with the adversary that settles it during play; for grids only."""
+
+    kind: Literal["adversary"]
+    states: int
+    horizon: int
+    normalized: bool = False
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.states + 1, 2, 2 * self.states + 1, self.horizon)
+
+    def build(self, seed: Seed) -> FiniteMDP:
+        return instances.lower_bound(seed=seed, **self.model_dump(exclude={"kind"}))
+
+
+World = Annotated[HardToLearn | RandomLinear | Tabular | Adversary, Field(discriminator="kind")]

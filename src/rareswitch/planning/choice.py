@@ -1,0 +1,119 @@
+"""What is asked of a plan, and which option answers it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rareswitch.core.arguments import real, settle
+from rareswitch.core.budget import AdaptiveBudget
+from rareswitch.core.schedule import UniformGrid
+from rareswitch.core.task import Task
+from rareswitch.planning.option import Option
+from rareswitch.planning.rounds import Rounds, mean_regret
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Exactly one of a budget of deployments, a target for regret and a price of a deployment."""
+
+    switches: int | None
+    target: float | None
+    price: float | None
+
+    def __post_init__(self) -> None:
+        if [self.switches, self.target, self.price].count(None) != 2:
+            raise ValueError("exactly one of switches, target and price must be given")
+        for name in ("target", "price"):
+            if (value := getattr(self, name)) is not None:
+                settle(self, **{name: real(name, value, least=0.0)})
+
+    def budgets(self, episodes: int) -> list[int]:
+        """Return the budgets to try."""
+        return ladder(episodes) if self.switches is None else [self.switches]
+
+
+def ladder(episodes: int) -> list[int]:
+    """Return the budgets tried when none is given: 0, then about three a decade, up to K−1."""
+    steps = [m * 10**e for e in range(len(str(episodes))) for m in (1, 2, 5)]
+    return [0, *(b for b in steps if b < episodes - 1), episodes - 1] if episodes > 1 else [0]
+
+
+def choose(
+    request: Request, options: Sequence[Option], task: Task, rounds: Rounds | None
+) -> tuple[Option, str]:
+    """Return the option to take, and why; without rounds the choice rests on what is certain."""
+    if request.price is not None:
+        return _least_cost(options, task.episodes, request.price)
+    if request.target is not None:
+        if rounds is None:
+            raise ValueError(
+                "target needs a simulator: no bound of the paper is below what acting at random "
+                "loses at practical sizes. Give a simulator, or a budget of switches instead"
+            )
+        return _fewest(options, request.target)
+    assert request.switches is not None
+    kept = [o for o in options if o.candidate.deployment_limit <= request.switches]
+    if rounds is not None:
+        return _least_regret(kept, rounds)
+    return _most_certain(kept, task, request.switches)
+
+
+def _least_cost(options: Sequence[Option], episodes: int, price: float) -> tuple[Option, str]:
+    costs = [o.expected_regret(episodes) + price * o.expected_deployments() for o in options]
+    best = options[int(np.argmin(costs))]
+    vacuous = best.candidate.bound is not None and best.candidate.bound.vacuous
+    basis = "the regret bound (vacuous here)" if vacuous else "the regret bound"
+    basis = "simulated regret" if best.regret else basis
+    low, high = best.prices or (price, price)
+    return best, (
+        f"{basis} plus {price:g} for each deployment after the first is least, and stays least for "
+        f"prices from {low:.3g} to {high:.3g}."
+    )
+
+
+def _fewest(options: Sequence[Option], target: float) -> tuple[Option, str]:
+    reached = [o for o in options if o.regret and o.regret.high <= target]
+    if not reached:
+        least = min(options, key=lambda o: o.regret.high if o.regret else np.inf)
+        reachable = math.ceil(1e4 * least.regret.high) / 1e4 if least.regret else np.nan
+        raise ValueError(
+            f"target must be at least {reachable:g}, the least that is reached for certain "
+            f"here (by {least.name}); got {target:g}"
+        )
+    best = min(reached, key=Option.expected_deployments)
+    return best, (
+        f"it reaches the target with the fewest deployments after the first: {best.deployments}."
+    )
+
+
+def _least_regret(options: Sequence[Option], rounds: Rounds) -> tuple[Option, str]:
+    """Choose the option with the least regret, and name those not measurably worse, paired."""
+    best = min(options, key=lambda o: mean_regret(o.outcomes))
+    level = [
+        o.candidate.name
+        for o in options
+        if o is not best and not rounds.worse(o.outcomes, best.outcomes)
+    ]
+    rest = f"; not measurably worse on the same rounds: {', '.join(level)}" if level else ""
+    return best, f"it has the least simulated regret, {best.regret} an episode{rest}."
+
+
+def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[Option, str]:
+    if budget in (0, task.episodes - 1):
+        return options[0], "it is the only rule of the package with that budget."
+    product = task.dim * task.horizon
+    if budget >= product:
+        kind: type[object] = AdaptiveBudget
+        reason = (
+            f"the budget is at least dH = {product}, so a rule that follows the data keeps Theorem "
+            "2's bound, and this one also uses what earlier growth left over."
+        )
+    else:
+        kind = UniformGrid
+        reason = (
+            f"the budget is below dH = {product}: a rule that follows the data may leave much of "
+            "it unspent, while a grid spends all of it."
+        )
+    return next(o for o in options if type(o.candidate.schedule) is kind), reason

@@ -1,0 +1,76 @@
+"""A candidate with what was simulated or replayed of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rareswitch.planning.candidates import Candidate
+from rareswitch.planning.rounds import Estimate, Rounds, optimistic, regrets
+from rareswitch.planning.simulator import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A candidate with what was simulated or replayed of it.
+
+    `regret` is the average an episode, `deployments` are those after the first and `switches` those
+    of them that changed an action. `replayed` are the deployments after the first on a given log;
+    `prices` the range of prices of a deployment, in units of reward, at which this is the cheapest
+    option (None: never).
+    """
+
+    candidate: Candidate
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    regret: Estimate | None = None
+    deployments: Estimate | None = None
+    switches: Estimate | None = None
+    optimistic: float | None = None
+    replayed: int | None = None
+    prices: tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        if not self.candidate.guaranteed:
+            return f"{self.candidate.name}, not guaranteed"
+        return f"{self.candidate.name}, at most {self.candidate.deployment_limit}"
+
+    def simulated(self, outcomes: tuple[Outcome, ...], rounds: Rounds, episodes: int) -> "Option":
+        """Return the option with what its rounds came to."""
+        counts = np.array([(one.deployments - 1, one.switches) for one in outcomes], float)
+        return replace(
+            self,
+            outcomes=outcomes,
+            regret=rounds.estimate(regrets(outcomes) / episodes),
+            deployments=rounds.estimate(counts[:, 0]),
+            switches=rounds.estimate(counts[:, 1]),
+            optimistic=optimistic(outcomes),
+        )
+
+    def expected_deployments(self) -> float:
+        """Return the deployments after the first: the mean simulated, or else the limit."""
+        return self.deployments.mean if self.deployments else float(self.candidate.deployment_limit)
+
+    def expected_regret(self, episodes: int) -> float:
+        """Return the total regret: the mean simulated, or else the bound."""
+        if self.regret is not None:
+            return self.regret.mean * episodes
+        return self.candidate.bound.total if self.candidate.bound else np.inf
+
+
+def priced(options: Sequence[Option], episodes: int) -> list[Option]:
+    """Fill in, for each option, the prices at which none other is cheaper."""
+    points = [(o.expected_deployments(), o.expected_regret(episodes)) for o in options]
+    filled = []
+    for (n, regret), option in zip(points, options, strict=True):
+        low, high = 0.0, np.inf
+        for m, other in points:
+            if m > n:
+                low = max(low, (regret - other) / (m - n))
+            elif m < n:
+                high = min(high, (other - regret) / (n - m))
+            elif other < regret:
+                high = -1.0
+        prices = (float(low), float(high)) if low <= high and np.isfinite(regret) else None
+        filled.append(replace(option, prices=prices))
+    return filled

@@ -1,0 +1,62 @@
+"""What a rule does on the data of a log: when it would have deployed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, real
+from rareswitch.core.episode import Episode
+from rareswitch.core.gram import Gram
+from rareswitch.core.ledger import Ledger
+from rareswitch.core.schedule import Schedule
+from rareswitch.core.task import Task
+
+
+def replay(
+    schedule: Schedule, log: Iterable[Episode], task: Task, *, ridge: float = 1.0
+) -> list[int]:
+    """Return the episodes of a log before which the rule would have deployed anew.
+
+    What the learner would have done differently after a deployment is not in a log: the answer is
+    what the rule does on such data, not a simulation. Episodes after the task's K are left out.
+    """
+    return replay_all([schedule], log, task, ridge=ridge)[0]
+
+
+def replay_all(
+    schedules: Sequence[Schedule], log: Iterable[Episode], task: Task, *, ridge: float = 1.0
+) -> list[list[int]]:
+    """Replay several rules in one pass: what is learnt from a log depends on none of them."""
+    gram = Gram((task.horizon,), task.dim, real("ridge", ridge, above=0.0))
+    ledgers = [Ledger() for _ in schedules]
+    for k, features in enumerate(_features(log, task), start=1):
+        for schedule, ledger in zip(schedules, ledgers, strict=True):
+            if k == 1 or schedule.due(ledger.clock(episode=k, logdet=gram.logdet)):
+                ledger.deploy(episode=k, logdet=gram.logdet, trace=gram.trace)
+        gram.absorb(features)
+    return [[deployment.episode for deployment in ledger[1:]] for ledger in ledgers]
+
+
+def _features(log: Iterable[Episode], task: Task) -> Iterator[Floats]:
+    """Give the features (H, d) of each episode, once it is known to be one of the task."""
+    if not hasattr(log, "__iter__"):
+        raise TypeError(f"log must be episodes, a list or a LogPartition; got {log!r}")
+    for k, episode in enumerate(islice(log, task.episodes), start=1):
+        if not isinstance(episode, Episode):
+            raise TypeError(f"log must be of Episodes; number {k} is a {type(episode).__name__}")
+        if episode.dim != task.dim or len(episode) > task.horizon:
+            raise ValueError(
+                f"log must have episodes of dim {task.dim} and at most {task.horizon} steps, as "
+                f"the task has; episode {k} has dim {episode.dim} and {len(episode)} steps"
+            )
+        longest = float(np.linalg.norm(episode.features, axis=1).max())
+        if longest > task.feature_norm * (1 + 1e-9):
+            raise ValueError(
+                f"log must have features no longer than the task's feature_norm = "
+                f"{task.feature_norm:g}, on which the limits rest; episode {k} has ‖φ‖ = "
+                f"{longest:.6g}"
+            )
+        features = np.zeros((task.horizon, task.dim))
+        features[: len(episode)] = episode.features
+        yield features

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+
+import rareswitch as rs
+from oracles import Starts, ragged_episode, unit_rows
+from rareswitch.core.log import LogPartition
+from rareswitch.core.schedule import Clock
+from rareswitch.planning.replay import replay, replay_all
+
+TASK = rs.Task(dim=4, horizon=3, episodes=40)
+RULES = [
+    rs.DeterminantGrowth(eta=1.5),
+    rs.TotalGrowth(2.0),
+    rs.AdaptiveBudget(switches=9, episodes=40, dim=4),
+    rs.UniformGrid(episodes=40, batches=7),
+    rs.Capped(rs.EveryEpisode(), 5),
+    rs.EveryEpisode(),
+]
+
+
+def log_of(features):
+    """Return the episodes of features (n, H, d)."""
+    steps = features.shape[1]
+    return [
+        rs.Episode(features=rows, rewards=np.zeros(steps), next_features=[rows] * (steps - 1))
+        for rows in features
+    ]
+
+
+def ragged(count):
+    rng = np.random.default_rng(1)
+    return [ragged_episode(rng, horizon=3, dim=4) for _ in range(count)]
+
+
+def test_a_replay_deploys_when_the_learner_would():
+    log = ragged(40)
+    for rule in RULES:
+        learner = rs.Learner(dim=4, horizon=3, schedule=rule, ridge=0.3)
+        deployed = [k for k, episode in enumerate(log[:-1], start=2) if learner.observe(episode)]
+        assert deployed
+        assert replay(rule, log, TASK, ridge=0.3) == deployed
+
+
+def test_a_log_is_any_episodes_and_is_read_once():
+    log = ragged(40)
+    wanted = [replay(rule, log, TASK) for rule in RULES]
+    assert replay_all(RULES, iter(log), TASK) == wanted
+    assert replay_all(RULES, LogPartition.from_episodes(log, horizon=3), TASK) == wanted
+
+
+def test_a_replay_ends_with_the_task():
+    assert replay(rs.EveryEpisode(), ragged(50), TASK) == list(range(2, 41))
+
+
+def test_a_replay_shows_the_rule_true_clocks():
+    task = rs.Task(dim=3, horizon=2, episodes=12, feature_norm=10.0)
+    features = np.random.default_rng(2).standard_normal((12, 2, 3))
+
+    class Spy:
+        def __init__(self):
+            self.clocks: list[Clock] = []
+
+        def due(self, clock):
+            self.clocks.append(clock)
+            return clock.episode in (4, 9)
+
+    spy = Spy()
+    assert replay(spy, log_of(features), task, ridge=0.7) == [4, 9]
+    assert [clock.episode for clock in spy.clocks] == list(range(2, 13))
+    assert [clock.deployments for clock in spy.clocks] == [1] * 3 + [2] * 5 + [3] * 3
+    for clock in spy.clocks:
+        k = clock.episode
+        deployed = max(start for start in (1, 4, 9) if start < k)
+        assert clock.deployed == deployed
+
+        def gram(h, before):
+            rows = features[: before - 1, h]
+            return 0.7 * np.eye(3) + rows.T @ rows
+
+        now = [np.linalg.slogdet(gram(h, k))[1] for h in range(2)]
+        then = [np.linalg.slogdet(gram(h, deployed))[1] for h in range(2)]
+        np.testing.assert_allclose(clock.logdet, now, atol=1e-9)
+        np.testing.assert_allclose(clock.logdet_deployed, then, atol=1e-9)
+        traces = [np.trace(gram(h, deployed)) for h in range(2)]
+        np.testing.assert_allclose(clock.trace_deployed, traces, rtol=1e-12)
+
+
+def test_a_short_log_has_few_deployments():
+    assert replay(rs.EveryEpisode(), [], TASK) == []
+    assert replay(rs.EveryEpisode(), ragged(1), TASK) == []
+    assert replay(Starts([2]), ragged(2), TASK) == [2]
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "message"),
+    [
+        (np.ones((5, 3, 4)), TypeError, "log must be of Episodes; number 1 is a ndarray"),
+        ([*ragged(2), "x"], TypeError, "log must be of Episodes; number 3 is a str"),
+        (7, TypeError, "log must be episodes, a list or a LogPartition; got 7"),
+        (
+            log_of(unit_rows(np.random.default_rng(0), 2, 3, 5)),
+            ValueError,
+            "of dim 4 and at most 3 steps, as the task has; episode 1 has dim 5 and 3 steps",
+        ),
+        (
+            [*ragged(1), *log_of(unit_rows(np.random.default_rng(0), 1, 6, 4))],
+            ValueError,
+            "episode 2 has dim 4 and 6 steps",
+        ),
+        (
+            log_of(np.full((1, 3, 4), 2.0)),
+            ValueError,
+            "feature_norm = 1, on which the limits rest; episode 1 has ‖φ‖ = 4",
+        ),
+    ],
+)
+def test_a_log_of_another_task_is_refused(log, error, message):
+    with pytest.raises(error, match=message):
+        replay(rs.EveryEpisode(), log, TASK)
+
+
+def test_a_bad_ridge_is_refused():
+    with pytest.raises(ValueError, match="ridge must be"):
+        replay(rs.EveryEpisode(), [], TASK, ridge=0.0)
