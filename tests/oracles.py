@@ -1,5 +1,10 @@
 """Oracles and drivers shared by the tests."""
 
+import hashlib
+import json
+import time
+import tracemalloc
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -172,3 +177,43 @@ def ragged_learning(learner, *, seed, start, stop):
         )
         digests.append(learner.policy.digest)
     return digests
+
+
+def opened(data):
+    """Return the header, as a dict, and the arrays' values of packed bytes."""
+    stop = 14 + int.from_bytes(data[10:14], "little")
+    return json.loads(data[14:stop]), data[stop:-32]
+
+
+def sealed(header, values):
+    """Pack a header, a dict or bytes, with those values and a valid checksum: bytes forged well."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    body = b"".join([b"rareswitch", len(text).to_bytes(4, "little"), text, values])
+    return body + hashlib.sha256(body).digest()
+
+
+def replaced(data, arrays):
+    """Return packed bytes with some arrays in the place of those of their names."""
+    header, values = opened(data)
+    kept, listed = [], []
+    for name, dtype, shape in header["arrays"]:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        array = np.asarray(arrays.get(name, np.frombuffer(values[:size], dtype).reshape(shape)))
+        listed.append([name, array.dtype.str, list(array.shape)])
+        kept.append(array.tobytes())
+        values = values[size:]
+    return sealed(header | {"arrays": listed}, b"".join(kept))
+
+
+@contextmanager
+def cheap(*, megabytes=2.0, seconds=1.0):
+    """Fail if what is done inside takes more memory, or clearly more time."""
+    tracemalloc.start()
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        took, peak = time.perf_counter() - started, tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert took < seconds
+    assert peak < megabytes * 1e6

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from rareswitch.cluster import ClusterError, DaskPartitions, cluster_client, clu
 from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
 from rareswitch.core.lsvi import fit
 from rareswitch.core.recipe import Recipe
-from rareswitch.experiments.reproduce import run
-from rareswitch.experiments.run import local_pool
-from rareswitch.experiments.spec import parse_spec
+from rareswitch.experiments.load import parse_spec
+from rareswitch.experiments.pool import local_pool
+from rareswitch.experiments.run import run
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, while workers come and go
 
@@ -259,11 +259,22 @@ def test_a_scheduler_that_dies_is_named(tmp_path, monkeypatch):
             pool.submit(abs, -3)
 
 
-def test_an_error_of_the_work_itself_and_a_cancelled_future_stay_what_they_are(client):
+def test_an_error_of_the_work_itself_stays_what_it_is(client):
+    with (
+        cluster_pool(client.scheduler.address) as pool,
+        pytest.raises(ValueError, match="invalid literal"),
+    ):
+        pool.submit(int, "x").result()
+
+
+def test_work_that_is_cancelled_is_never_done(client, tmp_path, caplog):
     with cluster_pool(client.scheduler.address) as pool:
-        with pytest.raises(ValueError, match="invalid literal"):
-            pool.submit(int, "x").result()
-        futures = [pool.submit(time.sleep, 0.2) for _ in range(20)]
-        assert futures[-1].cancel()
-        assert futures[-1].cancelled()
-        pool.shutdown(cancel_futures=True)
+        before = [pool.submit(time.sleep, 0.5) for _ in range(4)]
+        cancelled = pool.submit(Path.touch, tmp_path / "done")
+        assert cancelled.cancel()
+        assert cancelled.cancelled()
+        after = [pool.submit(time.sleep, 0.1) for _ in range(4)]
+        wait([*before, *after])
+        assert not (tmp_path / "done").exists()
+        pool.shutdown()
+    assert [record for record in caplog.records if record.name == "concurrent.futures"] == []

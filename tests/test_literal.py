@@ -27,7 +27,7 @@ RULES = {
 
 
 def learner_policies(world, schedule, run, *, beta, ridge):
-    """Feed the run's episodes to a Learner and return its policies and the episodes of their deployment."""
+    """Feed the run's episodes to a Learner; return its policies and when each was deployed."""
     learner = rs.Learner(
         dim=world.dim,
         horizon=world.horizon,

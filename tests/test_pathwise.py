@@ -203,9 +203,7 @@ def play_bandit(schedule, menus, rewards, *, beta, ridge):
     for menu, reward in zip(menus, rewards, strict=True):
         arm = learner.policy.act(0, menu)
         arms.append(arm)
-        learner.observe(
-            rs.Episode(features=menu[[arm]], rewards=[reward[arm]], next_features=[])
-        )
+        learner.observe(rs.Episode(features=menu[[arm]], rewards=[reward[arm]], next_features=[]))
     return arms, [deployment.episode for deployment in learner.ledger]
 
 

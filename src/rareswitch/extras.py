@@ -11,4 +11,6 @@ EXTRAS = {
 def require(extra: str) -> None:
     """Raise an ImportError that says what to install where libraries of an extra are missing."""
     if missing := [name for name in EXTRAS[extra] if find_spec(name) is None]:
-        raise ImportError(f"{', '.join(missing)} must be installed: pip install 'rareswitch[{extra}]'")
+        raise ImportError(
+            f"{', '.join(missing)} must be installed: pip install 'rareswitch[{extra}]'"
+        )

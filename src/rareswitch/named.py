@@ -40,7 +40,7 @@ def find(name: str, table: tuple[Row, ...] = RULES) -> type[Any]:
         sys.path.insert(0, "")  # modules in the current folder, as for python -m
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ValueError(f"kind {name!r} cannot be imported ({error})") from None
     if not isinstance(found, type):
         raise ValueError(f"kind {name!r} must be a class; it is {found!r}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats
+from rareswitch.core.arguments import Floats, whole
 from rareswitch.core.ledger import Ledger
 from rareswitch.core.schedule import Clock, Schedule, checked_schedule
 
@@ -26,6 +26,8 @@ def check_schedule(
     >>> check_schedule(DeterminantGrowth(eta=2.0))
     """
     name = type(checked_schedule(schedule)).__name__
+    horizon = whole("horizon", horizon, least=1, most=10**6)
+    episodes = whole("episodes", episodes, least=1, most=10**6)
     rng = np.random.default_rng(seed)
     growth = rng.exponential(1.0 / np.arange(1, episodes + 1)[:, None], (episodes, horizon))
     logdet, trace = np.zeros(horizon), np.ones(horizon)

@@ -1,5 +1,7 @@
-import importlib.util
 import json
+import subprocess
+import sys
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager
 
 import numpy as np
@@ -7,9 +9,12 @@ import pytest
 
 from cli.terminal import call, refused
 from experiments.miniature import ALL, EVERY, GRID, RANDOM, SMALLER, Inline, experiment, toml
-from rareswitch.experiments import figures, run, spec
+from rareswitch import drawing, extras
+from rareswitch.cluster import ClusterError
+from rareswitch.experiments import load, pool
 from rareswitch.experiments import reproduce as whole
-from rareswitch.experiments.results import load_runs
+from rareswitch.experiments import run as running
+from rareswitch.experiments.results import load_results
 
 VERDICTS = {"holds", "does not hold", "undecided"}
 
@@ -18,7 +23,7 @@ VERDICTS = {"holds", "does not hold", "undecided"}
 def here(tmp_path, monkeypatch):
     """Work in an empty folder and compute in this process; the pools used are returned."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures, "FORMATS", ("svg",))
+    monkeypatch.setattr(drawing, "FORMATS", ("svg",))
     return tmp_path
 
 
@@ -27,21 +32,21 @@ def pools(monkeypatch):
     used = []
 
     @contextmanager
-    def pool(workers):
+    def inline(workers):
         used.append((workers, executor := Inline()))
         yield executor
 
-    monkeypatch.setattr(run, "local_pool", pool)
+    monkeypatch.setattr(pool, "local_pool", inline)
     return used
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Make the paper's experiments small."""
-    texts = spec.paper_specs()
+    texts = load.paper_specs()
     for large, little in SMALLER.items():
         texts = {name: text.replace(large, little) for name, text in texts.items()}
-    monkeypatch.setattr(spec, "paper_specs", lambda: texts)
+    monkeypatch.setattr(load, "paper_specs", lambda: texts)
 
 
 @pytest.fixture
@@ -59,7 +64,7 @@ def test_run_prints_every_arm_and_writes_the_results(here, mine):
     result = call("run", mine)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    runs = load_runs(here / "results" / "mini")
+    runs = load_results(here / "results" / "mini")
     assert runs.experiment == experiment()
     for line, arm, final in zip(lines, runs.experiment.arms, runs.final, strict=False):
         assert line.startswith(arm.label)
@@ -71,7 +76,7 @@ def test_run_as_json_holds_the_figures_of_every_arm(here, mine):
     result = call("run", mine, "--json", "--out", "out")
     data = json.loads(result.stdout)
     assert result.stderr == ""
-    runs = load_runs(here / "out" / "mini")
+    runs = load_results(here / "out" / "mini")
     assert data == {
         "out": "out",
         "experiments": {
@@ -92,7 +97,7 @@ def test_run_as_json_holds_the_figures_of_every_arm(here, mine):
 def test_scale_options_replace_those_of_the_spec(here, mine, pools):
     options = ("--rounds", 2, "--episodes", 9, "--seed", 5, "--workers", 3)
     assert call("run", mine, *options).exit_code == 0
-    assert load_runs(here / "results" / "mini").experiment == experiment(
+    assert load_results(here / "results" / "mini").experiment == experiment(
         rounds=2, episodes=9, seed=5
     )
     assert pools[0][0] == 3
@@ -166,7 +171,7 @@ def test_reproduce_runs_the_named_experiments_and_checks_their_claims(here, smal
     out = here / "results-quick"
     folders = {path.name for path in out.iterdir() if path.is_dir()}
     assert folders == {"pieces", "switches", "figure3"}
-    assert load_runs(out / "switches").experiment.rounds == 3
+    assert load_results(out / "switches").experiment.rounds == 3
     lines = result.stdout.splitlines()
     assert len(lines) == 3
     for line, name in zip(lines, ["graceful-under", "switches-within-bound"], strict=False):
@@ -193,7 +198,7 @@ def test_reproduce_at_the_paper_s_size_of_the_world(here):
     options = ("--rounds", 1, "--episodes", 50, "--out", "out", "--json")
     data = json.loads(call("reproduce", "switches", *options).stdout)
     assert len(data["experiments"]["switches"]["arms"]) == 11
-    arms = load_runs(here / "out" / "switches").experiment.arms
+    arms = load_results(here / "out" / "switches").experiment.arms
     assert {(arm.world.d, arm.world.horizon) for arm in arms} == {(13, 10)}
 
 
@@ -206,7 +211,7 @@ def test_reproduce_runs_everything_by_default(monkeypatch):
 
     monkeypatch.setattr(whole, "reproduce", record)
     assert call("reproduce", "--json").exit_code == 0
-    assert asked == list(spec.PAPER)
+    assert asked == list(load.PAPER)
 
 
 def test_reproduce_refuses_unknown_names_and_too_few_episodes(here):
@@ -227,7 +232,7 @@ def test_plot_draws_again_without_running_anything(here, mine, monkeypatch):
     def refuse(*_):
         raise AssertionError("nothing may be computed")
 
-    monkeypatch.setattr(run, "compute", refuse)
+    monkeypatch.setattr(running, "compute", refuse)
     result = call("plot", "results/mini")
     assert result.exit_code == 0
     assert "results/mini/figure.png" in result.stdout
@@ -243,29 +248,96 @@ def test_plot_refuses_a_folder_without_results(here):
 @pytest.mark.parametrize("command", ["reproduce", "run", "plot"])
 @pytest.mark.parametrize("library", ["pydantic", "matplotlib", "jinja2"])
 def test_a_missing_library_is_named_with_what_to_install(mine, monkeypatch, command, library):
-    find = importlib.util.find_spec
+    find = extras.find_spec
     monkeypatch.setattr(
-        importlib.util,
+        extras,
         "find_spec",
         lambda name, *rest: None if name == library else find(name, *rest),
     )
     result = call(command, *([] if command == "reproduce" else [mine]))
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert f"needs {library}: pip install 'rareswitch[experiments]'" in result.stderr
+    assert library in result.stderr
+    assert "pip install 'rareswitch[experiments]'" in result.stderr
 
 
 def test_a_cluster_has_its_own_workers_and_needs_its_own_library(mine, monkeypatch):
     assert "--workers" in refused("run", mine, "--cluster", "local:2", "--workers", 2)
-    find = importlib.util.find_spec
+    find = extras.find_spec
     monkeypatch.setattr(
-        importlib.util,
+        extras,
         "find_spec",
         lambda name, *rest: None if name == "distributed" else find(name, *rest),
     )
     result = call("run", mine, "--cluster", "local:2")
     assert result.exit_code == 1
-    assert "needs distributed: pip install 'rareswitch[cluster]'" in result.stderr
+    assert "distributed" in result.stderr
+    assert "pip install 'rareswitch[cluster]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (BrokenExecutor("A process was\nterminated abruptly"), "A process was terminated abruptly"),
+        (ClusterError("worker tcp://x died"), "worker tcp://x died"),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_a_machine_that_fails_is_one_line_that_says_what_is_kept(mine, monkeypatch, error, words):
+    class Failing(Inline):
+        def submit(self, fn, /, *args, **kwargs):
+            if self.submitted:
+                future = Future()
+                future.set_exception(error)
+                return future
+            return super().submit(fn, *args, **kwargs)
+
+    @contextmanager
+    def failing(workers):
+        yield Failing()
+
+    monkeypatch.setattr(pool, "local_pool", failing)
+    result = call("run", mine)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    message = " ".join(result.stderr.split())
+    assert message.startswith(f"Error: {words}; ")
+    assert " of 6 pieces are kept in results; the same command goes on from there" in message
+
+
+def test_a_disk_that_is_full_is_one_line_when_plotting(mine, monkeypatch):
+    call("run", mine)
+
+    def full(figure, folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(drawing, "save_figure", full)
+    result = call("plot", "results/mini")
+    assert result.exit_code == 1
+    assert "results/mini cannot be written to (No space left on device)" in result.stderr
+
+
+def test_a_namesake_of_the_paper_does_not_replace_its_results(here, small):
+    call("reproduce", "lower-bound", "--rounds", 1, "--episodes", 36)
+    other = here / "other.toml"
+    text = load.paper_specs()["lower-bound"].replace("episodes = 2160", "episodes = 40")
+    other.write_text(text.replace("[18, 36]", "20"), encoding="utf-8")
+    message = " ".join(refused("run", other).split())
+    assert "choose another name or another --out" in message
+    assert call("run", other, "--out", "mine").exit_code == 0
+
+
+def test_help_loads_neither_numpy_nor_pydantic():
+    code = (
+        "import sys, click\n"
+        "from rareswitch.cli import experiments\n"
+        "for command in (experiments.reproduce, experiments.run, experiments.plot):\n"
+        "    command.get_help(click.Context(command))\n"
+        "loaded = {'numpy', 'pydantic', 'matplotlib'} & sys.modules.keys()\n"
+        "assert not loaded, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(here, mine, pools, monkeypatch):
@@ -278,17 +350,17 @@ def test_a_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(here, mine, poo
             return super().submit(fn, *args, **kwargs)
 
     @contextmanager
-    def pool(workers):
+    def interrupted(workers):
         yield Interrupted()
 
-    inline = run.local_pool
-    monkeypatch.setattr(run, "local_pool", pool)
+    inline = pool.local_pool
+    monkeypatch.setattr(pool, "local_pool", interrupted)
     result = call("run", mine)
     assert result.exit_code == 130
     assert "interrupted: 0 of 12 pieces are kept in results" in result.stderr
-    monkeypatch.setattr(run, "local_pool", inline)
+    monkeypatch.setattr(pool, "local_pool", inline)
     assert call("run", mine).exit_code == 0
-    assert np.isfinite(load_runs(here / "results" / "mini").regret).all()
+    assert np.isfinite(load_results(here / "results" / "mini").regret).all()
 
 
 def test_results_of_different_specs_share_a_folder(here, mine):
@@ -296,5 +368,5 @@ def test_results_of_different_specs_share_a_folder(here, mine):
     other = here / "other.toml"
     other.write_text(toml(name="other", arms=GRID), encoding="utf-8")
     call("run", other)
-    one, two = (load_runs(here / "results" / name) for name in ("mini", "other"))
+    one, two = (load_results(here / "results" / name) for name in ("mini", "other"))
     np.testing.assert_array_equal(one.regret[1:3], two.regret)

@@ -7,33 +7,71 @@ import pytest
 
 import rareswitch as rs
 from cli.terminal import call, refused
+from oracles import ragged_episode
 from rareswitch.cli.plan import plan as command
+from rareswitch.core.log import LogPartition
+from rareswitch.partition_folder import save_partition
+from rareswitch.planning import world_simulator
 
 BARE = ("plan", "--episodes", 100, "--horizon", 3)
 SIZES = (*BARE, "--dim", 2)
-SMALL = ("plan", "--episodes", 40, "--instance", "hard", "--d", 5, "--horizon", 3, "--rounds", 2)
+TASK = rs.Task(episodes=100, horizon=3, dim=2)
+SMALL = ("plan", "--episodes", 40, "--instance", "hard", "--dim", 5, "--horizon", 3, "--rounds", 2)
+FREE = ("plan", "--episodes", 40, "--horizon", 3, "--rounds", 2)
 OWN = """
-import rareswitch as rs
+from dataclasses import dataclass
 
-def play(schedule, optimism, seeds):
-    return [rs.Outcome(regret=5.0 + abs(optimism.beta - 3), switches=2) for _ in seeds]
+from rareswitch.planning import Outcome
 
-def short(schedule, optimism, seeds):
+
+def play(schedule, exploration, seeds):
+    regret = 5.0 + abs(exploration.beta - 3)
+    if isinstance(schedule, EveryMonday):
+        regret /= 2
+    return [Outcome(regret=regret, deployments=9, switches=2) for _ in seeds]
+
+
+def without_loss(schedule, exploration, seeds):
+    regret = 0.0 if exploration.beta == 1 else 5.0
+    return [Outcome(regret=regret, deployments=9, switches=2) for _ in seeds]
+
+
+def short(schedule, exploration, seeds):
     return []
+
+
+def broken(schedule, exploration, seeds):
+    return int("a number")
+
+
+@dataclass(frozen=True)
+class EveryMonday:
+    day: int = 0
+
+    def due(self, clock):
+        return clock.episode % 7 == self.day
+
+    def deployment_limit(self, task, ridge):
+        return task.episodes // 7 + 1
+
+
+class Faulty:
+    def due(self, clock):
+        raise ValueError("out of order")
 """
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))  # --simulator puts the folder there
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the folder is put there
     return tmp_path
 
 
 @pytest.fixture
-def own(here, monkeypatch):
-    """Return the name of a module in this folder with simulators."""
-    name = "simulators_of_my_own"
+def own(here):
+    """Return the name of a module in this folder with simulators and rules."""
+    name = "things_of_my_own"
     (here / f"{name}.py").write_text(OWN)
     yield name
     sys.modules.pop(name, None)
@@ -44,28 +82,32 @@ def planned(*options):
     result = call(*options, "--json")
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
-    return json.loads(result.stdout)
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(result.stdout, parse_constant=refuse)
 
 
 def test_a_dimension_is_enough_for_what_is_guaranteed(here):
     result = call(*SIZES, "--switches", 20)
     assert result.exit_code == 0
-    made = rs.plan(episodes=100, horizon=3, dim=2, switches=20)
+    made = rs.plan(TASK, switches=20)
     for option in made.options:
         assert option.name in result.stdout
     assert "vacuous" in result.stdout
     assert "avg regret" not in result.stdout
+    assert "count deployments after the first" in result.stdout
     assert f"Take {made.recommended.name}: {made.reason}" in result.stdout
     assert result.stdout.rstrip().endswith(made.code)
+    assert result.stderr == ""
     assert list(here.iterdir()) == []
 
 
 def test_the_json_is_the_plan():
     data = planned(*SIZES, "--switches", 20, "--feature-norm", 2, "--ridge", 0.5, "--beta", 0.3)
-    made = rs.plan(
-        episodes=100, horizon=3, dim=2, switches=20, feature_norm=2.0, ridge=0.5, beta=0.3
-    )
-    assert data == json.loads(json.dumps(made.to_dict()))
+    task = rs.Task(episodes=100, horizon=3, dim=2, feature_norm=2.0)
+    assert data == rs.plan(task, switches=20, ridge=0.5, beta=0.3).to_dict()
 
 
 @pytest.mark.parametrize("request_", [("--switches", 7), ("--price", 0.5), ("--target", 5)])
@@ -76,18 +118,25 @@ def test_an_instance_is_simulated(request_):
         return rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
 
     made = rs.plan(
-        episodes=40,
-        horizon=3,
-        dim=5,
-        feature_norm=world(3).feature_norm,
+        world(3).task(episodes=40),
         beta=1.0,
         rounds=2,
         seed=3,
-        simulator=rs.world_simulator(world, episodes=40),
+        simulator=world_simulator(world, episodes=40),
         **{request_[0].removeprefix("--"): request_[1]},
     )
-    assert data == json.loads(json.dumps(made.to_dict()))
-    assert data["sizes"]["feature_norm"] == pytest.approx(world(3).feature_norm)
+    world_options = " --instance hard --dim 5 --horizon 3"
+    assert data == made.to_dict() | {"command": made.command + world_options}
+    assert data["task"]["feature_norm"] == pytest.approx(world(3).feature_norm)
+
+
+def test_what_is_recommended_runs_as_printed():
+    shown = call(*SMALL, "--switches", 7, "--beta", 1).stdout
+    line = next(line for line in shown.splitlines() if line.startswith("rareswitch learn "))
+    assert line == planned(*SMALL, "--switches", 7, "--beta", 1)["command"]
+    ran = call(*shlex.split(line)[1:], "--json")
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["deployments"] <= 8
 
 
 def test_without_beta_it_is_swept_and_shown():
@@ -96,9 +145,18 @@ def test_without_beta_it_is_swept_and_shown():
     assert "← chosen" in result.stdout
     assert "A third of it multiplies regret by" in result.stdout
     assert "swept on the simulator" in result.stdout
+    assert result.stderr.startswith("11 simulations of 2 rounds each\n")
     data = planned(*SMALL, "--switches", 7)
-    assert data["beta"] == data["beta_sweep"]["chosen"]
+    assert data["exploration"]["beta"] == data["beta_sweep"]["chosen"]
     assert len(data["beta_sweep"]["betas"]) >= 6
+
+
+def test_another_exploration_is_not_swept():
+    options = (*SMALL, "--switches", 7, "--exploration", "perturbation,sigma=0.2,draws=4")
+    data = planned(*options)
+    assert data["exploration"] == {"kind": "perturbation", "sigma": 0.2, "draws": 4}
+    assert data["beta_sweep"] is None
+    assert "Perturbation(sigma=0.2, draws=4) (given)" in call(*options).stdout
 
 
 def test_prices_have_a_column():
@@ -110,43 +168,69 @@ def test_prices_have_a_column():
 @pytest.mark.parametrize(
     "options",
     [
-        ("--instance", "misspecified", "--zeta", 0.2),
-        ("--instance", "lower-bound", "--d", 2),
-        ("--instance", "random-linear", "--states", 3, "--actions", 2, "--d", 3),
+        ("--instance", "misspecified", "--dim", 5, "--zeta", 0.2),
+        ("--instance", "lower-bound", "--states", 2),
+        ("--instance", "random-linear", "--states", 3, "--actions", 2, "--dim", 3),
         ("--instance", "tabular", "--states", 2, "--actions", 2),
     ],
     ids=lambda options: options[1],
 )
 def test_every_instance_can_be_planned_for(options):
-    data = planned(*SMALL, *options, "--switches", 7, "--beta", 1)
-    assert all(option["regret"]["mean"] >= 0.0 for option in data["options"])
+    data = planned(*FREE, *options, "--switches", 7, "--beta", 1)
+    assert all(option["regret"]["mean"] > 0.0 for option in data["options"])
 
 
 def test_the_guarantee_holds_for_the_worlds_of_all_rounds():
-    options = ("--instance", "random-linear", "--states", 3, "--actions", 2, "--d", 3)
+    options = ("--instance", "random-linear", "--states", 3, "--actions", 2, "--dim", 3)
     data = planned(*SMALL, *options, "--switches", 7, "--beta", 1, "--rounds", 4, "--seed", 2)
     norms = [
         rs.instances.random_linear(states=3, actions=2, d=3, horizon=3, seed=(2, r)).feature_norm
         for r in range(4)
     ]
-    assert data["sizes"]["feature_norm"] == pytest.approx(max(norms))
+    assert data["task"]["feature_norm"] == pytest.approx(max(norms))
 
 
 def test_a_simulator_of_ones_own_comes_from_the_folder(own):
     data = planned(*SIZES, "--switches", 20, "--rounds", 3, "--simulator", f"{own}:play")
-    assert data["beta"] == 3.0
+    assert data["exploration"] == {"kind": "bonus", "beta": 3.0}
     assert [option["regret"]["mean"] for option in data["options"]] == pytest.approx([0.05] * 5)
+    assert [option["deployments"]["mean"] for option in data["options"]] == [8.0] * 5
+    assert [option["switches"]["mean"] for option in data["options"]] == [2.0] * 5
     assert data["beta_sweep"]["loss_low"] == pytest.approx(7 / 5)
     assert data["beta_sweep"]["loss_high"] == pytest.approx(11 / 5)
 
 
+def test_what_has_no_end_is_null_in_json(own):
+    options = (*SIZES, "--price", 1, "--rounds", 2, "--simulator", f"{own}:without_loss")
+    data = planned(*options)
+    assert data["beta_sweep"]["loss_high"] is None
+    ranges = [o["cheapest_for_prices"] for o in data["options"] if o["cheapest_for_prices"]]
+    assert any(high is None for _, high in ranges)
+
+
+def test_a_rule_of_ones_own_is_a_candidate(own):
+    rule = f"{own}:EveryMonday,day=3"
+    options = (*SIZES, "--switches", 20, "--beta", 3, "--simulator", f"{own}:play")
+    data = planned(*options, "--candidate", rule, "--candidate", "minimax-grid,batches=4")
+    assert [option["name"] for option in data["options"][-2:]] == [
+        f"{rule}, at most 15",
+        "minimax-grid,batches=4, at most 3",
+    ]
+    assert data["recommended"] == f"{rule}, at most 15"
+    assert f"from {own} import EveryMonday" in data["code"]
+    assert f"--schedule {rule} " in data["command"]
+
+
 def test_a_log_is_replayed(here):
-    log = np.random.default_rng(0).random((60, 3, 2))
-    np.save(here / "log.npy", log)
-    data = planned(*SIZES, "--switches", 20, "--log", "log.npy")
-    made = rs.plan(episodes=100, horizon=3, dim=2, switches=20, log=log)
-    assert [o["replayed_switches"] for o in data["options"]] == [o.replayed for o in made.options]
-    shown = call(*SIZES, "--switches", 20, "--log", "log.npy").stdout
+    rng = np.random.default_rng(0)
+    log = [ragged_episode(rng, horizon=3, dim=2) for _ in range(60)]
+    save_partition(LogPartition.from_episodes(log, horizon=3), here / "log")
+    data = planned(*SIZES, "--switches", 20, "--log", "log")
+    made = rs.plan(TASK, switches=20, log=log)
+    assert [o["replayed_deployments"] for o in data["options"]] == [
+        o.replayed for o in made.options
+    ]
+    shown = call(*SIZES, "--switches", 20, "--log", "log").stdout
     assert "on the log" in shown
     assert "on the log" not in call(*SIZES, "--switches", 20).stdout
 
@@ -169,6 +253,25 @@ def test_without_a_simulation_there_is_no_picture(here):
     assert [path.name for path in (here / "plan").iterdir()] == ["plan.json"]
 
 
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_a_result_that_cannot_be_written_is_still_shown(here, how):
+    (here / "plan" / "plan.json").mkdir(parents=True)
+    result = call(*SIZES, "--switches", 7, "--out", "plan", *how)
+    assert result.exit_code == 1
+    assert "uniform-grid, at most 7" in result.stdout
+    assert "written to" not in result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: --out plan cannot be written")
+
+
+def test_a_picture_needs_its_library(here, monkeypatch):
+    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    result = call(*SMALL, "--switches", 7, "--out", "plan")
+    assert result.exit_code == 1
+    assert "pip install 'rareswitch[experiments]'" in result.stderr
+    assert call(*SIZES, "--switches", 7, "--out", "plan").exit_code == 0
+
+
 def test_the_same_seed_prints_the_same():
     outputs = [call(*SMALL, "--price", 1, "--seed", seed, "--json").stdout for seed in (1, 1, 2)]
     assert outputs[0] == outputs[1] != outputs[2]
@@ -177,7 +280,11 @@ def test_the_same_seed_prints_the_same():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((*BARE, "--switches", 5), "--dim must be given"),
+        ((*BARE, "--switches", 5), "--dim must be given where no --instance is named"),
+        (
+            ("plan", "--episodes", 100, "--dim", 2, "--switches", 5),
+            "--horizon must be given where no --instance is named",
+        ),
         ((*SIZES, "--switches", 100), "switches must be from 0 to 99"),
         ((*SIZES, "--switches", -1), "switches must be from 0 to 99"),
         ((*SIZES, "--switches", "few"), "--switches"),
@@ -187,42 +294,69 @@ def test_the_same_seed_prints_the_same():
         ((*SIZES, "--price", -1), "price must be"),
         ((*SIZES, "--switches", 5, "--ridge", 0), "ridge must be"),
         ((*SIZES, "--switches", 5, "--beta", -1), "beta must be"),
+        (
+            (*SIZES, "--switches", 5, "--beta", 1, "--exploration", "bonus"),
+            "beta and exploration exclude each other",
+        ),
+        ((*SIZES, "--switches", 5, "--exploration", "luck"), "--exploration luck: kind must be"),
+        ((*SIZES, "--switches", 5, "--candidate", "luck"), "--candidate luck: kind must be one of"),
+        ((*SIZES, "--switches", 5, "--candidate", "no_such:Rule"), "--candidate no_such:Rule"),
+        ((*SIZES, "--switches", 5, "--candidate", "uniform-grid"), "uniform-grid needs batches"),
         ((*SIZES, "--switches", 5, "--feature-norm", -1), "feature_norm must be"),
-        ((*SIZES, "--switches", 5, "--horizon", 0), "horizon must be"),
+        ((*SIZES, "--switches", 5, "--horizon", 0), "--horizon"),
         ((*SIZES, "--switches", 5, "--rounds", 1), "--rounds"),
         ((*SIZES, "--switches", 5, "--seed", -1), "--seed"),
         ((*BARE, "--switches", 5, "--dim", 0), "--dim"),
         (("plan", "--dim", 2, "--switches", 5), "--episodes"),
-        ((*SIZES, "--switches", 5, "--log", "none.npy"), "--log"),
+        ((*SIZES, "--switches", 5, "--log", "none"), "--log"),
+        ((*SIZES, "--switches", 5, "--log", "."), "--log: . must hold a saved partition"),
         ((*SIZES, "--switches", 5, "--simulator", "no_such_module:play"), "--simulator must be"),
         ((*SIZES, "--switches", 5, "--simulator", "json:play"), "--simulator must be"),
         ((*SIZES, "--switches", 5, "--simulator", "json"), "--simulator must be"),
         ((*SIZES, "--switches", 5, "--simulator", ":play"), "--simulator must be"),
         ((*SIZES, "--switches", 5, "--instance", "maze"), "--instance"),
-        ((*SMALL, "--switches", 5, "--d", 3), "d must be from 4"),
-        ((*SMALL, "--target", 0, "--beta", 1), "target must be at least"),
+        ((*SMALL, "--switches", 5, "--dim", 3), "d must be from 4"),
+        ((*FREE, "--instance", "tabular", "--switches", 5, "--dim", 3), "--dim of this tabular"),
+        ((*SMALL, "--switches", 5, "--out", "/proc/none"), "--out /proc/none cannot be made"),
     ],
 )
 def test_what_cannot_be_planned_names_the_option(options, message):
     assert message in refused(*options)
 
 
+def test_a_target_out_of_reach_is_refused():
+    assert "target must be at least" in refused(*SMALL, "--target", 0, "--beta", 1)
+
+
 def test_a_simulator_that_drops_rounds_is_told(own):
     said = refused(*SIZES, "--switches", 5, "--simulator", f"{own}:short")
-    assert "one outcome for each of 20 seeds; got 0" in said
+    assert "one Outcome for each of 20 seeds; got 0" in said
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (4,)])
-def test_a_log_of_another_shape_is_refused(here, shape):
-    np.save(here / "log.npy", np.ones(shape))
-    assert "must have shape" in refused(*SIZES, "--switches", 5, "--log", "log.npy")
+@pytest.mark.parametrize(
+    ("options", "place", "error"),
+    [
+        ((*SIZES, "--simulator", "{}:broken"), "in broken", "invalid literal for int()"),
+        ((*SMALL, "--beta", "1", "--candidate", "{}:Faulty"), "in due", "ValueError: out of order"),
+    ],
+)
+def test_what_code_of_ones_own_raises_is_shown_where_it_was_raised(own, options, place, error):
+    result = call(*(str(word).format(own) for word in options), "--switches", 5)
+    assert result.exit_code == 1
+    assert f"{own}.py" in result.stderr
+    assert place in result.stderr
+    assert error in result.stderr
+    assert "Usage:" not in result.stderr
+    assert "cli/plan.py" not in result.stderr
+    assert result.stdout == ""
 
 
-def test_a_log_that_is_not_an_array_file_is_refused(here):
-    (here / "log.npy").write_text("0.1 0.2")
-    assert "--log log.npy is not a .npy file" in refused(
-        *SIZES, "--switches", 5, "--log", "log.npy"
-    )
+def test_a_log_of_another_task_is_refused(here):
+    rng = np.random.default_rng(0)
+    log = [ragged_episode(rng, horizon=3, dim=5) for _ in range(4)]
+    save_partition(LogPartition.from_episodes(log, horizon=3), here / "log")
+    said = refused(*SIZES, "--switches", 5, "--log", "log")
+    assert "log must have episodes of dim 2" in said
 
 
 def examples():
@@ -234,7 +368,9 @@ def examples():
 def test_the_examples_of_the_help_run(words):
     smaller = ["--rounds", "2"]
     if "--instance" in words:
-        smaller += ["--episodes", "60", "--d", "5"]
+        smaller += ["--episodes", "60"]
+    if "hard" in words:
+        smaller += ["--dim", "5"]
     if "--target" in words:
         smaller += ["--target", "1"]  # what fewer episodes can reach
     result = call(*words, *smaller)

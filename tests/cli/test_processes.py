@@ -8,8 +8,8 @@ import pytest
 
 from cli.terminal import output_of_all, started, wait_until
 from experiments.miniature import EVERY, GROWTH, RANDOM, WORLD, Inline, toml
-from rareswitch.experiments import reproduce
-from rareswitch.experiments.spec import parse_spec
+from rareswitch.experiments.load import parse_spec
+from rareswitch.experiments.run import run
 
 TEXT = toml(
     world=WORLD.replace("d = 5", "d = 6").replace("horizon = 3", "horizon = 4"),
@@ -24,7 +24,7 @@ FILES = ("runs.npz", "summary.csv", "figure.png", "figure.pdf", "figure.svg")
 def whole(tmp_path_factory):
     """Return the files of a run that nothing interrupted, in this process."""
     out = tmp_path_factory.mktemp("whole")
-    reproduce.run([parse_spec(TEXT, source="my.toml")], out, Inline())
+    run([parse_spec(TEXT, source="my.toml")], out, Inline())
     return {name: (out / "mini" / name).read_bytes() for name in FILES}
 
 

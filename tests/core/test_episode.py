@@ -26,7 +26,7 @@ TWO = np.eye(2)
         ("rewards", [0.5, 1.5], ValueError, r"rewards must lie in \[0, 1\]; got 1\.5 at step 1"),
         ("rewards", [-0.1, 1.0], ValueError, r"rewards must lie in \[0, 1\]; got -0\.1 at step 0"),
         ("next_features", [], ValueError, "next_features must have 1 entries.*or 2.*got 0"),
-        ("next_features", iter([TWO]), TypeError, "next_features must be a list of arrays; got"),
+        ("next_features", 3, TypeError, "next_features must be a list of arrays; got"),
         ("next_features", [TWO] * 3, ValueError, "next_features must have 1 entries.*got 3"),
         (
             "next_features",
@@ -66,7 +66,7 @@ def test_episodes_compare_and_tell_their_size():
     episode, same = rs.Episode(**parts), rs.Episode(**parts)
     assert repr(episode) == "Episode(2 steps, d=2)"
     assert episode == same
-    assert not episode != same
+    assert (episode != same) is False
     assert len({episode, same}) == 1
     for change in (
         {"features": 2 * TWO},
@@ -78,9 +78,9 @@ def test_episodes_compare_and_tell_their_size():
     ):
         other = rs.Episode(**parts | change)
         assert episode != other
-        assert not episode == other
-    assert episode != "episode"
-    assert not episode == None  # noqa: E711
+        assert (episode == other) is False
+    for other in ("episode", None, TWO):
+        assert (episode == other) is False
 
 
 def test_numbers_of_any_width_are_converted_once():

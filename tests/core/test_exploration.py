@@ -260,7 +260,11 @@ def test_an_exploration_of_ones_own_may_be_both():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: rs.Bonus(-0.1), ValueError, "beta must be a finite number at least 0 .*; got -0.1"),
+        (
+            lambda: rs.Bonus(-0.1),
+            ValueError,
+            "beta must be a finite number at least 0 .*; got -0.1",
+        ),
         (lambda: rs.Bonus(1e101), ValueError, r"beta must be .*at most 1e\+100; got 1e\+101"),
         (lambda: rs.Perturbation(1e308), ValueError, "sigma must be .*at most"),
         (lambda: rs.Bonus("1"), TypeError, "beta must be a finite number"),

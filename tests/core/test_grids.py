@@ -131,7 +131,7 @@ def test_a_list_of_dates_becomes_a_tuple_of_ints():
             (lambda make=make: make(episodes=10**16, batches=1), ValueError, "episodes must be")
             for make in MAKERS.values()
         ),
-        (lambda: rs.EpisodeGrid(starts="123"), TypeError, "starts must be a list of episodes"),
+        (lambda: rs.EpisodeGrid(starts="123"), TypeError, "starts must be a whole number.*got '1'"),
         (lambda: rs.EpisodeGrid(starts=3), TypeError, "starts must be a list of episodes; got 3"),
         (lambda: MAKERS["minimax"](episodes=5, batches=2.0), TypeError, "batches must be a whole"),
     ],

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +7,10 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from oracles import episode_of, ragged_episode, reference_q, unit_rows
+from rareswitch.core import codec
 from rareswitch.core.history import History
+from rareswitch.core.lsvi import fit
+from rareswitch.core.recipe import Recipe
 
 TWO = np.eye(2)
 
@@ -62,49 +67,93 @@ def test_any_ragged_history_gives_the_values_of_the_raw_regression(seed, horizon
         np.testing.assert_allclose(fed.policy.q_values(h, rows), expected(h, rows), atol=1e-9)
 
 
-def test_equal_next_states_are_stored_once():
+def test_next_states_are_those_of_the_episodes():
     world = rs.instances.tabular(states=3, actions=2, horizon=4, seed=0)
     rng = np.random.default_rng(0)
-    history = History(world.horizon, world.dim)
+    history = empty(dim=world.dim, horizon=4)
     for _ in range(200):
         history.absorb(episode_of(world, rng.integers(0, 3, 5), rng.integers(0, 2, 4)))
     arrays = history.to_arrays()
     for h in range(world.horizon - 1):
         assert arrays[f"next_states/{h}/rows"].shape == (3 * 2, world.dim)
-        assert arrays[f"next_states/{h}/lengths"].tolist() == [2, 2, 2]
         assert arrays[f"next_states/{h}/sums"].sum() == 200
+    assert history.episodes == 200
 
 
-def test_different_next_states_are_all_kept_in_order():
-    rng = np.random.default_rng(1)
-    history = History(2, 3)
-    episodes = [ragged_episode(rng, horizon=2, dim=3, steps=2, cut_off=False) for _ in range(300)]
-    for episode in episodes:
-        history.absorb(episode)
-    arrays = history.to_arrays()
-    rows = np.concatenate([episode.next_features[0] for episode in episodes])
-    assert (arrays["next_states/0/rows"] == rows).all()
-    assert (arrays["next_states/0/sums"] == [episode.features[0] for episode in episodes]).all()
+def empty(**changes):
+    return History(**{"dim": 3, "horizon": 2, "ridge": 1.0, "feature_norm": 1e6} | changes)
 
 
-def test_values_do_not_depend_on_how_many_rows_are_evaluated_at_a_time(monkeypatch):
-    rng = np.random.default_rng(2)
-    history = History(2, 3)
-    for _ in range(40):
-        history.absorb(ragged_episode(rng, horizon=2, dim=3, steps=2))
-    whole = history.next_value_sums(0, lambda rows: rows[:, 0])
-    monkeypatch.setattr("rareswitch.core.history.BLOCK_ROWS", 7)
-    np.testing.assert_allclose(history.next_value_sums(0, lambda rows: rows[:, 0]), whole)
+def contents(history):
+    """Return all that a history holds, as bytes."""
+    return {name: array.tobytes() for name, array in history.to_arrays().items()}
+
+
+def test_a_log_folded_is_episodes_absorbed_one_by_one():
+    rng = np.random.default_rng(3)
+    log = [ragged_episode(rng, horizon=3, dim=2) for _ in range(30)]
+    one_by_one = empty(dim=2, horizon=3, ridge=0.3)
+    for episode in log:
+        one_by_one.absorb(episode)
+    folded = History.from_log(iter(log), dim=2, horizon=3, ridge=0.3)
+    assert contents(folded) == contents(one_by_one)
+    assert folded.episodes == 30
+
+
+@given(st.data(), st.integers(0, 10**6), st.sampled_from([0.1, 1.0]))
+def test_neither_the_order_of_episodes_nor_who_acted_matters(data, seed, ridge):
+    rng = np.random.default_rng(seed)
+    log = [ragged_episode(rng, horizon=3, dim=3) for _ in range(12)]
+    # Some states are met several times, with their actions in another order.
+    log += [
+        replace(e, next_features=[rng.permutation(rows) for rows in e.next_features])
+        for e in log[:5]
+    ]
+    order = data.draw(st.permutations(range(len(log))))
+    recipe = Recipe(exploration=rs.Bonus(0.4), ridge=ridge)
+    histories = [
+        History.from_log(each, dim=3, horizon=3, ridge=ridge)
+        for each in (log, [log[i] for i in order])
+    ]
+    policies = [fit(history, recipe, version=3) for history in histories]
+    np.testing.assert_allclose(policies[0].weights, policies[1].weights, atol=1e-9)
+    np.testing.assert_allclose(
+        histories[0].gram.logdet, histories[1].gram.logdet, rtol=0, atol=1e-12
+    )
+    rows = unit_rows(rng, 9, 3)
+    for h in range(3):
+        found = [policy.q_values(h, rows) for policy in policies]
+        np.testing.assert_allclose(*found, atol=1e-9)
+    counts = [history.to_arrays()["next_states/0/lengths"] for history in histories]
+    assert sorted(counts[0]) == sorted(counts[1])
+
+
+@given(st.integers(0, 10**6), st.integers(0, 8))
+def test_an_episode_taken_back_leaves_every_byte_as_it_was(seed, count):
+    rng = np.random.default_rng(seed)
+    log = [ragged_episode(rng, horizon=3, dim=2) for _ in range(count)]
+    history = History.from_log(log, dim=2, horizon=3)
+    before = contents(history)
+    new = ragged_episode(rng, horizon=3, dim=2)
+    for episode in (new, *log[:2], new):
+        history.absorb(episode)()
+        assert contents(history) == before
+        assert history.episodes == count
+    history.absorb(new)
+    assert contents(history) == contents(History.from_log([*log, new], dim=2, horizon=3))
 
 
 def test_a_history_survives_its_arrays():
     rng = np.random.default_rng(3)
-    history = History(3, 2)
+    history = empty(dim=2, horizon=3)
     for _ in range(20):
         history.absorb(ragged_episode(rng, horizon=3, dim=2))
-    copy = History.from_arrays(history.to_arrays())
-    later = ragged_episode(rng, horizon=3, dim=2)
-    history.absorb(later)
-    copy.absorb(later)
-    for name, array in history.to_arrays().items():
-        assert copy.to_arrays()[name].tobytes() == array.tobytes()
+    copy = empty(dim=2, horizon=3)
+    packed = codec.pack("history", {}, history.to_arrays())
+    copy.fill(codec.unpack("history", packed), episodes=20)
+    assert copy.episodes == 20
+    for episode in (ragged_episode(rng, horizon=3, dim=2) for _ in range(3)):
+        assert contents(copy) == contents(history)
+        history.absorb(episode)
+        copy.absorb(episode)
+    assert contents(copy) == contents(history)

@@ -1,47 +1,33 @@
 """A log in partitions gives the policy of one learner that saw it all."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rareswitch as rs
-from rareswitch.core import log as log_module
+from oracles import ragged_episode, unit_rows
+from rareswitch.core import next_states
+from rareswitch.core.history import History
+from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
+from rareswitch.core.lsvi import fit
+from rareswitch.core.policy import Stage
+from rareswitch.core.recipe import Recipe
 
 H, D = 4, 5
 
 
-def ragged_episodes(count, seed=0):
+def ragged_episodes(count, seed=0, *, dim=D):
     """Make episodes that end early, are cut off or run on, with feasible sets of any size."""
     rng = np.random.default_rng(seed)
-    episodes = []
-    for _ in range(count):
-        steps = int(rng.integers(1, H + 1))
-        following = steps - int(rng.integers(0, 2))
-        episodes.append(
-            rs.Episode(
-                features=rng.standard_normal((steps, D)),
-                rewards=rng.random(steps),
-                next_features=[
-                    rng.standard_normal((int(rng.integers(1, 7)), D))
-                    for _ in range(max(following, steps - 1))
-                ],
-            )
-        )
-    return episodes
+    return [ragged_episode(rng, horizon=H, dim=dim) for _ in range(count)]
 
 
-def learner_policy(episodes, *, beta, ridge, clip=True):
-    learner = rs.Learner(
-        dim=D,
-        horizon=H,
-        schedule=rs.EveryEpisode(),
-        beta=beta,
-        ridge=ridge,
-        ties="lowest",
-        clip=clip,
-    )
-    for episode in episodes:
-        learner.observe(episode)
-    return learner.policy
+def local(*logs):
+    return LocalPartitions(LogPartition.from_episodes(log, horizon=H) for log in logs)
 
 
 def assert_same(found, expected):
@@ -51,84 +37,118 @@ def assert_same(found, expected):
         np.testing.assert_allclose(found.q_values(h, rows), expected.q_values(h, rows), atol=1e-9)
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 5, 40])
-@pytest.mark.parametrize(("beta", "ridge", "clip"), [(0.3, 1.0, True), (1.0, 0.1, False)])
-def test_partitions_give_the_policy_of_one_learner(pieces, beta, ridge, clip):
-    episodes = ragged_episodes(40)
-    parts = np.array_split(np.arange(40), pieces)
-    partitions = rs.LocalPartitions(
-        rs.LogPartition.from_episodes([episodes[i] for i in part], horizon=H) for part in parts
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 39), max_size=9), st.booleans())
+def test_any_split_gives_the_policy_of_one_learner(seed, cuts, clip):
+    episodes = ragged_episodes(40, seed)
+    recipe = Recipe(exploration=rs.Bonus(0.7), ridge=0.1, clip=clip, seed=3)
+    history = History.from_log(episodes, dim=D, horizon=H, ridge=0.1)
+    ends = sorted({0, *cuts, 40})
+    parts = [episodes[a:b] for a, b in pairwise(ends)]
+    found = fit(LogStatistics(local(*parts), ridge=0.1), recipe, version=2)
+    expected = fit(history, recipe, version=2)
+    assert_same(found, expected)
+    assert (found.directions == expected.directions).all()
+
+
+def test_it_is_what_a_learner_deploys():
+    episodes = ragged_episodes(30)
+    learner = rs.Learner(
+        dim=D, horizon=H, schedule=rs.EveryEpisode(), beta=0.5, planned_episodes=30
     )
-    found = rs.fit_log(partitions, beta=beta, ridge=ridge, clip=clip)
-    assert_same(found, learner_policy(episodes, beta=beta, ridge=ridge, clip=clip))
+    for episode in episodes:
+        learner.absorb(episode)
+    recipe = Recipe.of(beta=0.5, exploration=None)
+    assert_same(fit(LogStatistics(local(episodes)), recipe, version=2), learner.fit())
 
 
-def test_a_partition_on_disk_is_mapped_and_gives_the_same_policy(tmp_path):
-    episodes = ragged_episodes(30, seed=1)
-    rs.save_partition(rs.LogPartition.from_episodes(episodes, horizon=H), tmp_path / "part")
-    opened = rs.open_partition(tmp_path / "part")
-    assert isinstance(opened.stages[0].next_features, np.memmap)
-    found = rs.fit_log(rs.LocalPartitions([opened]), beta=0.5)
-    assert_same(found, learner_policy(episodes, beta=0.5, ridge=1.0))
+@given(st.integers(0, 10**6), st.integers(1, 12))
+def test_a_partition_gives_its_episodes_back(seed, count):
+    rng = np.random.default_rng(seed)
+    episodes = [ragged_episode(rng, horizon=H, dim=2) for _ in range(count)]
+    back = list(LogPartition.from_episodes(episodes, horizon=H))
+    # What follows the last stage is worth nothing and not kept.
+    assert back == [replace(e, next_features=e.next_features[: H - 1]) for e in episodes]
+
+
+@pytest.mark.parametrize("cut_off", [True, False])
+@pytest.mark.parametrize("steps", range(1, H + 1))
+def test_episodes_of_any_length_come_back(steps, cut_off):
+    rng = np.random.default_rng(steps)
+    kept = cut_off and steps < H
+    episode = ragged_episode(rng, horizon=H, dim=2, steps=steps, cut_off=kept)
+    partition = LogPartition.from_episodes([episode] * 2, horizon=H)
+    assert list(partition) == [episode, episode]
+    assert (partition.horizon, partition.dim, len(partition)) == (H, 2, 2)
 
 
 def test_blocks_do_not_change_the_fit(monkeypatch):
-    episodes = ragged_episodes(30, seed=2)
-    partitions = rs.LocalPartitions([rs.LogPartition.from_episodes(episodes, horizon=H)])
-    whole = rs.fit_log(partitions)
-    monkeypatch.setattr(log_module, "BLOCK_ROWS", 7)
-    monkeypatch.setattr("rareswitch.core.history.BLOCK_ROWS", 7)
-    assert_same(rs.fit_log(partitions), whole)
+    partitions = local(ragged_episodes(30, seed=2))
+    recipe = Recipe()
+    whole = fit(LogStatistics(partitions), recipe, version=1)
+    monkeypatch.setattr("rareswitch.core.log.BLOCK_ROWS", 7)
+    monkeypatch.setattr(next_states, "BLOCK_ROWS", 7)
+    assert_same(fit(LogStatistics(partitions), recipe, version=1), whole)
 
 
 def test_every_row_is_visited_in_blocks_of_bounded_size(monkeypatch):
     seen = []
-    original = log_module.optimistic_values
+    original = Stage.q_values
 
-    def spy(rows, *arguments):
+    def spy(self, rows):
         seen.append(len(rows))
-        return original(rows, *arguments)
+        return original(self, rows)
 
-    monkeypatch.setattr(log_module, "optimistic_values", spy)
-    monkeypatch.setattr("rareswitch.core.history.BLOCK_ROWS", 16)
-    partition = rs.LogPartition.from_episodes(ragged_episodes(40), horizon=H)
-    rs.fit_log(rs.LocalPartitions([partition]))
+    monkeypatch.setattr(Stage, "q_values", spy)
+    monkeypatch.setattr(next_states, "BLOCK_ROWS", 16)
+    partition = LogPartition.from_episodes(ragged_episodes(40), horizon=H)
+    fit(LogStatistics(LocalPartitions([partition])), Recipe(), version=1)
     assert max(seen) <= 16
     assert sum(seen) == sum(len(stage.next_features) for stage in partition.stages)
+
+
+def test_a_policy_of_the_log_acts_as_any_other():
+    policy = fit(LogStatistics(local(ragged_episodes(9))), Recipe(), version=1)
+    rows = unit_rows(np.random.default_rng(0), 4, D)
+    assert rs.Policy.from_bytes(policy.to_bytes()).act(0, rows) == policy.act(0, rows)
+
+
+ONE = ragged_episodes(1)
+LONG = rs.Episode(features=np.eye(2), rewards=[0, 1], next_features=[np.eye(2)])
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rs.LogPartition.from_episodes([], horizon=2), "at least one episode"),
+        (lambda: LogPartition.from_episodes([], horizon=2), "episodes must be some"),
+        (lambda: LogPartition.from_episodes([LONG], horizon=1), "at most 1 steps; got 2"),
         (
-            lambda: rs.LogPartition.from_episodes(
-                [rs.Episode(features=np.eye(2), rewards=[0, 1], next_features=[np.eye(2)])],
-                horizon=1,
-            ),
-            "at most 1 steps; got 2",
+            lambda: LogPartition.from_episodes([*ONE, LONG], horizon=H),
+            r"all of one dimension; got dimensions \[2, 5\]",
         ),
-        (lambda: rs.fit_log(rs.LocalPartitions([])), "at least one partition"),
         (
-            lambda: rs.fit_log(
-                rs.LocalPartitions([rs.LogPartition.from_episodes(ragged_episodes(1), horizon=H)]),
-                ridge=0.0,
+            lambda: LogPartition.from_episodes(ONE, horizon=0),
+            "horizon must be from 1 to 1000000; got 0",
+        ),
+        (lambda: LogStatistics(LocalPartitions([])), "at least one partition; got none"),
+        (lambda: LogStatistics(local(ONE), ridge=0.0), "ridge must be a finite number"),
+        (
+            lambda: LogStatistics(local(ONE, ONE, ragged_episodes(1, dim=2))),
+            r"agree in horizon and dimension; partition 2 gives \(4, 2, 2\) where partition 0 "
+            r"gives \(4, 5, 5\)",
+        ),
+        (
+            lambda: LogStatistics(
+                LocalPartitions(
+                    [
+                        LogPartition.from_episodes(ONE, horizon=H),
+                        LogPartition.from_episodes(ONE, horizon=H + 2),
+                    ]
+                )
             ),
-            "ridge must be a finite number above 0",
+            r"agree in horizon and dimension; partition 1 gives \(6, 5, 5\)",
         ),
     ],
 )
 def test_bad_logs_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_a_folder_without_a_partition_is_named(tmp_path):
-    with pytest.raises(ValueError, match="has no stage-0"):
-        rs.open_partition(tmp_path)
-
-
-def test_a_partition_is_written_to_a_new_folder_only(tmp_path):
-    partition = rs.LogPartition.from_episodes(ragged_episodes(2), horizon=H)
-    with pytest.raises(ValueError, match="folder must not exist yet"):
-        rs.save_partition(partition, tmp_path)

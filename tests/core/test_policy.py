@@ -1,5 +1,7 @@
+import copy
 import dataclasses
 import hashlib
+import pickle
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from oracles import ragged_learning
+from oracles import cheap, opened, ragged_learning, replaced, sealed
 from rareswitch.core import codec
 from rareswitch.core.policy import TIE_TOLERANCE
 
@@ -19,7 +21,6 @@ def make(seed=0, *, horizon=3, dim=2, **changes):
         "whitener": rng.standard_normal((horizon, dim, dim)),
         "beta": 0.1,
         "directions": rng.standard_normal((horizon, dim)),
-        "version": 4,
     }
     return rs.Policy(**(arguments | changes))
 
@@ -149,7 +150,8 @@ def test_a_bad_question_is_refused(h, features, error, message):
     [
         ({"beta": -1.0}, "beta must be a finite number at least 0; got -1.0"),
         ({"beta": np.inf}, "beta must be a finite number at least 0; got inf"),
-        ({"version": -1}, "version must be at least 0; got -1"),
+        ({"weights": np.zeros((0, 2))}, "weights must have a stage and a dimension"),
+        ({"offsets": np.zeros((3, 0, 2))}, "offsets must hold at least one estimate; got none"),
         ({"weights": np.zeros(3)}, r"weights must have shape \(H, d\)"),
         ({"whitener": np.zeros((3, 2))}, r"whitener must have shape \(3, 2, 2\)"),
         ({"directions": np.zeros((2, 2))}, r"directions must have shape \(3, 2\)"),
@@ -188,28 +190,28 @@ def test_nothing_that_a_learner_does_later_changes_its_policy():
     assert policy.to_bytes() == before
 
 
-@pytest.mark.parametrize("changes", [{}, {"directions": None}, {"clip": False}, {"version": 0}])
+@pytest.mark.parametrize("changes", [{}, {"directions": None}, {"clip": False}])
 def test_bytes_survive_exactly(changes):
     policy = make(**changes)
-    copy = rs.Policy.from_bytes(policy.to_bytes())
-    assert copy.to_bytes() == policy.to_bytes()
-    assert copy.digest == policy.digest == hashlib.sha256(policy.to_bytes()).hexdigest()
-    assert copy.weights.tobytes() == policy.weights.tobytes()
-    assert copy.whitener.tobytes() == policy.whitener.tobytes()
-    assert (copy.beta, copy.clip, copy.version) == (policy.beta, policy.clip, policy.version)
-    assert (copy.directions is None) == (policy.directions is None)
+    back = rs.Policy.from_bytes(policy.to_bytes())
+    assert back.to_bytes() == policy.to_bytes()
+    assert back.digest == policy.digest == hashlib.sha256(policy.to_bytes()).hexdigest()
+    assert back.weights.tobytes() == policy.weights.tobytes()
+    assert back.whitener.tobytes() == policy.whitener.tobytes()
+    assert (back.beta, back.clip) == (policy.beta, policy.clip)
+    assert (back.directions is None) == (policy.directions is None)
     rows = np.random.default_rng(3).standard_normal((20, 2))
     for h in range(3):
-        assert copy.act(h, rows) == policy.act(h, rows)
-        assert (copy.q_values(h, rows) == policy.q_values(h, rows)).all()
+        assert back.act(h, rows) == policy.act(h, rows)
+        assert (back.q_values(h, rows) == policy.q_values(h, rows)).all()
 
 
 def test_policies_that_differ_have_different_digests():
     digests = {
         make(**changes).digest
-        for changes in ({}, {"beta": 0.2}, {"clip": False}, {"version": 5}, {"directions": None})
+        for changes in ({}, {"beta": 0.2}, {"clip": False}, {"directions": None})
     }
-    assert len(digests) == 5
+    assert len(digests) == 4
 
 
 @given(st.integers(0, len(PACKED) - 1), st.integers(1, 255))
@@ -242,3 +244,190 @@ def test_a_policy_of_another_format_is_refused(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="format 1; got format 99"):
         rs.Policy.from_bytes(newer)
+
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda policy: pickle.loads(pickle.dumps(policy)),
+    "bytes": lambda policy: rs.Policy.from_bytes(policy.to_bytes()),
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_copies_are_frozen_too_and_have_the_right_digest(copied):
+    policy = make(offsets=np.ones((3, 2, 2)))
+    digest = policy.digest
+    back = copied(policy)
+    assert back.to_bytes() == policy.to_bytes()
+    assert back.digest == digest == hashlib.sha256(back.to_bytes()).hexdigest()
+    for name in ("weights", "whitener", "directions", "offsets"):
+        array = getattr(back, name)
+        assert not np.shares_memory(array, getattr(policy, name))
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0.0
+
+
+def test_arguments_are_converted_once():
+    policy = make(beta=np.float32(0.5), clip=np.False_)
+    assert (type(policy.beta), policy.clip) == (float, False)
+    assert policy.to_bytes() == make(beta=0.5, clip=False).to_bytes()
+    with pytest.raises(TypeError, match="clip must be True or False; got 'no'"):
+        make(clip="no")
+    with pytest.raises(TypeError, match="beta must be a finite number at least 0; got True"):
+        make(beta=True)
+
+
+def test_a_policy_tells_what_it_is():
+    policy = make()
+    assert repr(policy) == f"Policy(dim=2, horizon=3, digest={policy.digest[:12]})"
+
+
+HEADER, VALUES = opened(PACKED)
+WEIGHTS, WHITENER, DIRECTIONS = HEADER["arrays"]
+
+
+def with_arrays(*listed, values=VALUES):
+    return sealed(HEADER | {"arrays": list(listed)}, values)
+
+
+def with_shape(shape):
+    return with_arrays(["weights", "<f8", shape], WHITENER, DIRECTIONS)
+
+
+HOSTILE = {
+    **{
+        f"shape {shape!r}": with_shape(shape)
+        for shape in (
+            [-3, 2],
+            [-3, -2],
+            [3.0, 2],
+            [True, 6],
+            ["3", 2],
+            [3, None],
+            3,
+            None,
+            "32",
+            {"3": 2},
+            [],
+            [3],
+            [3, 2, 1],
+            [10**8, 0],
+            [0, 0],
+            [2**63, 2],
+            [10**30, 10**30],
+            [2**47, 2**47, 0],
+            [1] * 40,
+            [3, 3],
+        )
+    },
+    "no whitener": with_arrays(WEIGHTS, values=VALUES[: 3 * 2 * 8]),
+    "no array": with_arrays(values=b""),
+    "one twice": with_arrays(WEIGHTS, WEIGHTS, WHITENER, values=VALUES),
+    "an unknown one": with_arrays(WEIGHTS, WHITENER, DIRECTIONS, ["other", "<f8", [0]]),
+    "a nameless one": with_arrays(["", "<f8", [0]], WEIGHTS, WHITENER, DIRECTIONS),
+    "a number for a name": with_arrays([3, "<f8", [3, 2]], WHITENER, DIRECTIONS),
+    "too few entries": with_arrays(WEIGHTS[:2], WHITENER, DIRECTIONS),
+    "no list": with_arrays("weights", WHITENER, DIRECTIONS),
+    "arrays by name": sealed(HEADER | {"arrays": {"weights": WEIGHTS}}, VALUES),
+    "trailing bytes": sealed(HEADER, VALUES + b"\0" * 8),
+    "missing bytes": sealed(HEADER, VALUES[:-8]),
+    **{
+        f"dtype {dtype}": with_arrays(["weights", dtype, [3, 2]], WHITENER, DIRECTIONS)
+        for dtype in (">f8", "<i8", "|u1", "<f4", "|O", "<U9", "<c16", "float64", None, ["<f8"])
+    },
+    "float32": replaced(PACKED, {"weights": np.zeros((3, 2), np.float32)}),
+    "whole numbers": replaced(PACKED, {"weights": np.zeros((3, 2), np.int64)}),
+    "bytes": replaced(PACKED, {"weights": np.zeros((3, 2), np.uint8)}),
+    "NaN whitener": replaced(PACKED, {"whitener": np.full((3, 2, 2), np.nan)}),
+    "infinite weights": replaced(PACKED, {"weights": np.full((3, 2), np.inf)}),
+    "other sizes": replaced(PACKED, {"whitener": np.zeros((3, 3, 3))}),
+    "other directions": replaced(PACKED, {"directions": np.zeros((2, 2))}),
+    **{
+        f"meta {name}={value!r}"[:60]: sealed(
+            HEADER | {"meta": HEADER["meta"] | {name: value}}, VALUES
+        )
+        for name, value in (
+            ("beta", "0.1"),
+            ("beta", True),
+            ("beta", None),
+            ("beta", -1.0),
+            ("beta", float("nan")),
+            ("beta", float("inf")),
+            ("beta", 10**400),
+            ("beta", [0.1]),
+            ("clip", 1),
+            ("clip", "no"),
+            ("clip", None),
+            ("version", 1),
+        )
+    },
+    "no meta": sealed(HEADER | {"meta": {}}, VALUES),
+    "meta no table": sealed(HEADER | {"meta": [1]}, VALUES),
+    "another format": sealed(HEADER | {"format": 2}, VALUES),
+    "a true format": sealed(HEADER | {"format": True}, VALUES),
+    "no format": sealed({k: v for k, v in HEADER.items() if k != "format"}, VALUES),
+    "a kind of its own": sealed(HEADER | {"kind": ["policy"]}, VALUES),
+    "a list for a header": sealed(b"[1]", VALUES),
+    "a number for a header": sealed(b"3", VALUES),
+    "no JSON": sealed(b"{", VALUES),
+    "no UTF-8": sealed(b'{"kind": "\xff"}', VALUES),
+    "no header": sealed(b"", VALUES),
+    "deep nesting": sealed(b"[" * 200_000, b""),
+    "deep meta": sealed(b'{"meta": ' * 100_000 + b"1" + b"}" * 100_000, b""),
+    "a number without end": sealed(b'{"format": ' + b"9" * 10_000 + b"}", b""),
+    "a header beyond the data": (lambda body: body + hashlib.sha256(body).digest())(
+        b"rareswitch\xff\xff\xff\xff{}"
+    ),
+    "nothing after the magic": (lambda body: body + hashlib.sha256(body).digest())(b"rareswitch"),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_bytes_are_refused_with_a_sentence_before_memory_is_taken(data):
+    allowed = 1.0 + 6 * len(data) / 1e6
+    with cheap(megabytes=allowed), pytest.raises(ValueError, match=r"^data must (be|hold) "):
+        rs.Policy.from_bytes(data)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(["<f8", "<i8", "|u1", "weights", "whitener", "policy", 0, 1, 2, 3]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+
+
+def places(value, path=()):
+    """Yield the path to every part of a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+def changed(value, path, new):
+    if not path:
+        return new
+    changes = copy.copy(value)
+    changes[path[0]] = changed(value[path[0]], path[1:], new)
+    return changes
+
+
+@given(st.data())
+def test_any_change_of_the_header_is_refused_or_gives_a_policy(data):
+    path = data.draw(st.sampled_from(list(places(HEADER))))
+    header = changed(HEADER, path, data.draw(json_values))
+    told = ""
+    try:
+        policy = rs.Policy.from_bytes(sealed(header, VALUES))
+    except ValueError as error:
+        told = str(error)
+    if told:
+        assert told.startswith("data must ")
+    else:
+        assert rs.Policy.from_bytes(policy.to_bytes()).digest == policy.digest

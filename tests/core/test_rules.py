@@ -154,7 +154,9 @@ def test_a_cap_around_a_schedule_of_ones_own_must_be_given_again():
     for each in (own, named):
         ragged_learning(each, seed=2, start=0, stop=6)
     stored = own.snapshot()
-    with pytest.raises(ValueError, match="schedule must be given: the snapshot holds oracles:Asked"):
+    with pytest.raises(
+        ValueError, match="schedule must be given: the snapshot holds oracles:Asked"
+    ):
         rs.Learner.restore(stored)
     copy = rs.Learner.restore(stored, schedule=rule)
     assert copy.snapshot() == stored

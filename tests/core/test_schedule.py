@@ -39,7 +39,9 @@ def test_grids_are_as_printed_and_balanced(episodes, batches, last, balanced):
 def test_every_grid_has_its_batches(data, episodes):
     batches = data.draw(st.integers(1, episodes))
     printed = rs.UniformGrid(episodes=episodes, batches=batches).starts
-    assert tuple(printed) == tuple((i - 1) * (episodes // batches) + 1 for i in range(1, batches + 1))
+    assert tuple(printed) == tuple(
+        (i - 1) * (episodes // batches) + 1 for i in range(1, batches + 1)
+    )
     balanced = rs.UniformGrid(episodes=episodes, batches=batches, spread="balanced").starts
     lengths = np.diff([*balanced, episodes + 1])
     assert len(balanced) == batches
@@ -222,7 +224,7 @@ def test_clocks_compare_and_tell_their_growth():
     clock, same = (clock_at([0.25, 0.5], logdet=[1.0, 2.0]) for _ in range(2))
     assert clock.growth.tolist() == [0.25, 0.5]
     assert clock == same
-    assert not clock != same
+    assert (clock != same) is False
     assert hash(clock) == hash(same)
     for other in (
         clock_at([0.25, 0.75], logdet=[1.0, 2.0]),
@@ -233,4 +235,4 @@ def test_clocks_compare_and_tell_their_growth():
         "clock",
     ):
         assert clock != other
-        assert not clock == other
+        assert (clock == other) is False

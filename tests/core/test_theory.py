@@ -167,9 +167,9 @@ lower = partial(theory.lower_bound, states=2, horizon=2, episodes=9)
     [
         (lambda: radius(failure_probability=0.0), "failure_probability must be .*got 0.0"),
         (lambda: radius(failure_probability=1.0), "failure_probability must be .*got 1.0"),
-        (lambda: radius(constant=0.0), "constant must be .*above 0; got 0.0"),
+        (lambda: radius(constant=0.0), "constant must be .*above 0 .*; got 0.0"),
         (lambda: budget(switches=0), "switches must be at least 1; got 0"),
-        (lambda: budget(switches=1, ridge=0.0), "ridge must be .*above 0; got 0.0"),
+        (lambda: budget(switches=1, ridge=0.0), "ridge must be .*at least 1e-100 .*; got 0.0"),
         (lambda: switch(eta=1.0), "eta must be .*above 1; got 1.0"),
         (lambda: batch(batches=0), "batches must be from 1 to 9; got 0"),
         (lambda: batch(batches=10), "batches must be from 1 to 9; got 10"),

@@ -3,6 +3,7 @@
 from concurrent.futures import Executor, Future
 
 import numpy as np
+import pytest
 
 from rareswitch.experiments.load import paper_specs, parse_spec
 from rareswitch.experiments.pieces import pieces_of, versions
@@ -80,6 +81,18 @@ def toml(*, arms=ALL, world=WORLD, **top):
 
 def experiment(**changes):
     return parse_spec(toml(**changes), source="mini.toml")
+
+
+def refused(text, *words):
+    """Check that the text is refused in one line that names the file and these words."""
+    with pytest.raises(ValueError, match="bad") as caught:
+        parse_spec(text, source="bad.toml")
+    message = str(caught.value)
+    assert message.count("bad.toml") == 1
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+    return message
 
 
 def computed(spec, folder):

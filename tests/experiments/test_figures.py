@@ -3,6 +3,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from experiments.miniature import (
     ALL,
@@ -16,7 +17,10 @@ from experiments.miniature import (
     experiment,
     handmade,
 )
-from rareswitch.experiments import figures, reproduce, run
+from rareswitch.drawing import FORMATS, save_figure
+from rareswitch.experiments import figures, reproduce
+from rareswitch.experiments import run as running
+from rareswitch.experiments.bounds import switch_limit
 from rareswitch.experiments.spec import Figure
 
 ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
@@ -25,8 +29,8 @@ BETAS = (EVERY + GRID.replace("[4, 8]", "4") + GROWTH.replace("[2, 8]", "2")).re
 )
 BUDGETS = """
 [[arms]]
-name = "{rule}-{switches}"
-schedule = { kind = "budget", rule = ["adaptive", "uniform-grid"], switches = [4, 8] }
+name = "{kind}-{switches}"
+schedule = { kind = ["adaptive-budget", "uniform-grid"], switches = [4, 8] }
 """
 SPECS = {
     "regret": {},
@@ -115,6 +119,11 @@ def test_switches_show_every_arm_once_and_the_bound_of_rareswitch(drawn):
     assert sorted(legends(figure)[0]) == sorted(arm.label for arm in runs.experiment.arms)
     dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
     assert len(dotted) == 2
+    for line, (_, arm) in zip(dotted, runs.arms_of("determinant-growth"), strict=True):
+        limit = switch_limit(runs, arm)
+        assert (
+            np.nanmax(line.get_ydata()) == limit if limit < 29 else np.isnan(line.get_ydata()).all()
+        )
 
 
 def test_the_lower_bound_shows_both_bounds_below_what_was_measured(drawn):
@@ -135,7 +144,7 @@ def test_bounds_mark_where_a_bound_is_vacuous(drawn):
 
 def test_budget_shows_what_each_rule_made_of_its_budget(drawn):
     runs, figure = drawn("budget")
-    names = ["adaptive", "uniform-grid"]
+    names = ["adaptive budget", "LSVI-UCB-Batch"]
     assert legends(figure) == [names, [*names, "the budget"]]
     left, right = (axis.get_lines()[1] for axis in figure.axes)
     assert list(left.get_xdata()) == list(right.get_xdata()) == [4, 8]
@@ -157,7 +166,7 @@ def test_the_same_runs_are_the_same_picture_byte_for_byte(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         runs = computed(spec, tmp_path / f"{name}-pieces")
-        figures.save_figure(figures.draw(runs), tmp_path / name)
+        save_figure(figures.draw(runs), tmp_path / name)
     for kind in ("png", "pdf", "svg"):
         one, two = ((tmp_path / name / f"figure.{kind}").read_bytes() for name in ("one", "two"))
         assert one == two
@@ -170,18 +179,18 @@ def test_the_same_runs_are_the_same_picture_byte_for_byte(tmp_path):
 
 def test_plot_draws_the_same_figure_from_the_folder_alone(tmp_path, monkeypatch):
     spec = experiment(arms=EVERY, figure="final")
-    reproduce.run([spec], tmp_path, Inline())
+    running.run([spec], tmp_path, Inline())
     folder = (tmp_path / "mini").rename(tmp_path / "moved")
-    before = {kind: (folder / f"figure.{kind}").read_bytes() for kind in figures.FORMATS}
-    for kind in figures.FORMATS:
+    before = {kind: (folder / f"figure.{kind}").read_bytes() for kind in FORMATS}
+    for kind in FORMATS:
         (folder / f"figure.{kind}").unlink()
 
     def refuse(*_):
         raise AssertionError("nothing may be computed")
 
-    monkeypatch.setattr(run, "compute", refuse)
+    monkeypatch.setattr(running, "compute", refuse)
     reproduce.plot(folder)
-    assert {kind: (folder / f"figure.{kind}").read_bytes() for kind in figures.FORMATS} == before
+    assert {kind: (folder / f"figure.{kind}").read_bytes() for kind in FORMATS} == before
 
 
 @pytest.mark.parametrize("kind", ["regret", "switches", "pareto"])
@@ -193,7 +202,7 @@ name = "mvp"
 schedule = { kind = "mvp" }
 [[arms]]
 name = "adaptive"
-schedule = { kind = "budget", rule = "adaptive", switches = 5 }
+schedule = { kind = "adaptive-budget", switches = 5 }
 [[arms]]
 name = "batch-4"
 schedule = { kind = "uniform-grid", batches = 4 }
@@ -204,5 +213,23 @@ schedule = { kind = "uniform-grid", batches = 4 }
     drawn = {line.get_label() for line in lines} | {
         text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()
     }
-    wanted = {"mvp", "adaptive", "batch-4"} if kind != "pareto" else {"other rules"}
+    families = {"MVP", "adaptive budget", "LSVI-UCB-Batch"}
+    wanted = {"mvp", "adaptive", "batch-4"} if kind != "pareto" else families
     assert wanted <= drawn
+
+
+def test_the_arms_of_a_family_are_shades_of_its_colour_from_dark_to_light(drawn):
+    runs, figure = drawn("regret")
+    for axis, family in zip(figure.axes, ("uniform-grid", "determinant-growth"), strict=True):
+        shades = [to_rgb(line.get_color()) for line in axis.get_lines()[1:3]]
+        assert sum(shades[0]) < sum(shades[1])
+        base = to_rgb(runs.arms_of(family)[0][1].family.colour)
+        assert all(np.argmax(shade) == np.argmax(base) for shade in shades)
+
+
+def test_families_have_the_colour_and_marker_of_the_table(drawn):
+    runs, figure = drawn("beta")
+    rows = [runs.arms_of(name)[0][1].family for name in ("every-episode", "uniform-grid")]
+    for line, row in zip(figure.axes[0].get_lines(), rows, strict=False):
+        drawn_as = (line.get_label(), line.get_color(), line.get_marker())
+        assert drawn_as == (row.label, row.colour, row.marker)

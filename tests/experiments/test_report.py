@@ -1,14 +1,16 @@
 import base64
 import re
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 
 import pytest
 
 from experiments.miniature import EVERY, GRID, GROWTH, Inline, computed, experiment, small_paper
-from rareswitch.experiments import figures, report, reproduce
+from rareswitch import drawing
+from rareswitch.experiments import report, reproduce
 from rareswitch.experiments.claims import CLAIMS, Claim
-from rareswitch.experiments.spec import PAPER
+from rareswitch.experiments.load import PAPER
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
@@ -51,7 +53,7 @@ def paper(tmp_path_factory):
         (folder / "figure.svg").write_text(f"<svg><!-- {figure.get_suptitle()} --></svg>")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "save_figure", save_title)
+        patch.setattr(drawing, "save_figure", save_title)
         results, claims = reproduce.reproduce(
             small_paper(), out, Inline(), command="rareswitch reproduce --rounds 2"
         )
@@ -127,6 +129,7 @@ def test_final_rows_are_paired_with_the_one_baseline(paper):
     assert rows[0]["difference"] is None
     assert rows[3]["difference"][0] == pytest.approx(runs.final[3].mean() - runs.final[0].mean())
     assert rows[3]["switches"] == runs.switches[3].mean()
+    assert rows[3]["deployments"] == runs.deployments[3].mean() > rows[3]["switches"]
     assert all(row["difference"] is None for row in report.final_rows(paper[1]["figure3"]))
 
 
@@ -165,6 +168,17 @@ def test_a_report_on_one_experiment_has_no_empty_parts(tmp_path):
     page = Page(report.render({"mini": runs}, [], tmp_path, "rareswitch run"))
     assert page.ids == ["mini", "run"]
     assert "Claim" not in page.words
+
+
+def test_the_report_tells_every_version_that_computed_a_piece(tmp_path):
+    (tmp_path / "mini").mkdir()
+    (tmp_path / "mini" / "figure.svg").write_text("<svg/>")
+    runs = computed(experiment(arms=EVERY), tmp_path / "pieces")
+    other = runs.versions[0] | {"numpy": "1.0"}
+    runs = replace(runs, versions=(*runs.versions, other))
+    words = Page(report.render({"mini": runs}, [], tmp_path, "rareswitch run")).words
+    for each in runs.versions:
+        assert f"NumPy {each['numpy']} ({each['blas']})" in words
 
 
 def test_labels_titles_and_evidence_are_escaped(tmp_path):

@@ -172,11 +172,8 @@ def test_no_rule_deploys_more_often_than_there_are_episodes(limit):
 
 
 def test_what_cannot_be_written_in_one_word_goes_by_its_kind():
-    capped, grid = own_candidates(
-        [rs.Capped(EveryMonday(), 4), rs.EpisodeGrid(starts=(1, 5))], SMALL
-    )
+    (capped,) = own_candidates([rs.Capped(EveryMonday(), 4)], SMALL)
     assert (capped.name, capped.deployment_limit) == ("capped", 4)
-    assert (grid.name, grid.deployment_limit) == ("episode-grid", 1)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import json
 import math
 import re
+from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
@@ -9,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from oracles import unit_rows
-from rareswitch.planning.candidates import replay
-from rareswitch.planning.estimate import Estimate
-from rareswitch.planning.plan import ladder
+from oracles import ragged_episode, unit_rows
+from rareswitch import named
+from rareswitch.core.log import LogPartition
+from rareswitch.planning import Outcome, world_simulator
+from rareswitch.planning.choice import ladder
+from rareswitch.planning.replay import replay
+from rareswitch.planning.rounds import Estimate
 
 SIZES = {"episodes": 100, "horizon": 3, "dim": 2}
 
@@ -23,7 +27,7 @@ def number(*parts):
 
 
 class Fake:
-    """Total regret and switches of a rule, by its repr; every call is kept.
+    """Total regret and deployments of a rule, by its repr; every call is kept.
 
     `noise` is what rounds differ by, the same for all rules: an interval of width about noise.
     """
@@ -36,15 +40,17 @@ class Fake:
         """Four digits, so that messages show it whole."""
         return self.episodes * (1 + round(999 * number(self.salt, schedule))) / 1000
 
-    def switches(self, schedule):
-        return int(1 + 20 * number(schedule, self.salt, "switches"))
+    def deployments(self, schedule):
+        """All of them, with the first; every second changes nothing."""
+        return int(2 + 20 * number(schedule, self.salt, "deployments"))
 
-    def __call__(self, schedule, optimism, seeds):
-        self.calls.append((schedule, optimism, list(seeds)))
+    def __call__(self, schedule, exploration, seeds):
+        self.calls.append((schedule, exploration, list(seeds)))
         return [
-            rs.Outcome(
+            Outcome(
                 regret=self.regret(schedule) + self.noise * self.episodes * number(seed),
-                switches=self.switches(schedule),
+                deployments=self.deployments(schedule),
+                switches=(self.deployments(schedule) - 1) // 2,
             )
             for seed in seeds
         ]
@@ -57,19 +63,20 @@ class Betas:
         self.regret_of, self.optimistic_of = regret, optimistic or {}
         self.played = []
 
-    def __call__(self, schedule, optimism, seeds):
-        beta = optimism.beta
+    def __call__(self, schedule, exploration, seeds):
+        beta = exploration.beta
         self.played.append((schedule, beta))
         exponent = min(range(-6, 7), key=lambda e: abs(3.0**e - beta))
         assert beta == 3.0**exponent
         regrets = self.regret_of.get(exponent, 500.0)
         regrets = regrets if isinstance(regrets, list) else [regrets] * len(seeds)
         share = self.optimistic_of.get(exponent)
-        return [rs.Outcome(regret=r, switches=3, optimistic=share) for r in regrets]
+        return [Outcome(regret=r, deployments=4, switches=3, optimistic=share) for r in regrets]
 
 
 def plan(**changes):
-    return rs.plan(**SIZES | changes)
+    sizes = {name: changes.pop(name, SIZES.get(name, 1.0)) for name in (*SIZES, "feature_norm")}
+    return rs.plan(rs.Task(**sizes), **changes)
 
 
 def strict(made):
@@ -105,22 +112,22 @@ def test_the_ladder_is_of_possible_budgets_in_order(episodes):
 
 def test_a_budget_alone_is_answered_by_what_is_guaranteed():
     few = plan(switches=5)
-    assert few.recommended.name == "uniform grid, at most 5"
+    assert few.recommended.name == "uniform-grid, at most 5"
     assert "below dH = 6" in few.reason
     enough = plan(switches=6)
-    assert enough.recommended.name == "adaptive budget, at most 6"
+    assert enough.recommended.name == "adaptive-budget, at most 6"
     assert "at least dH = 6" in enough.reason
     for made in (few, enough):
-        assert (made.beta, made.sweep) == (1.0, None)
-        assert made.beta_source == "the default; no simulator to choose it with"
-        assert all(o.regret is None and o.switches is None for o in made.options)
+        assert (made.exploration, made.sweep) == (rs.Bonus(1.0), None)
+        assert made.exploration_source == "the default; no simulator to choose it with"
+        assert all(o.regret is o.deployments is o.switches is None for o in made.options)
 
 
-@pytest.mark.parametrize(("switches", "rule"), [(0, "uniform grid"), (99, "every episode")])
+@pytest.mark.parametrize(("switches", "rule"), [(0, "uniform-grid"), (99, "every-episode")])
 def test_the_ends_leave_one_rule(switches, rule):
     made = plan(switches=switches)
     assert made.recommended.name == f"{rule}, at most {switches}"
-    assert made.reason == "it is the only rule with that budget."
+    assert made.reason == "it is the only rule of the package with that budget."
 
 
 @pytest.mark.parametrize("switches", [0, 3, 40, 99])
@@ -131,18 +138,22 @@ def test_the_code_runs_and_makes_a_learner_with_the_schedule(switches, sizes):
     exec(made.code, scope)
     learner = scope["learner"]
     assert learner.schedule == made.recommended.candidate.schedule
-    assert (learner.dim, learner.horizon, learner.ridge) == (2, 3, made.sizes.ridge)
-    assert learner.optimism == rs.Bonus(made.beta)
+    assert (learner.dim, learner.horizon, learner.recipe.ridge) == (2, 3, made.ridge)
+    assert learner.recipe.exploration == made.exploration == rs.Bonus(sizes.get("beta", 1.0))
     rng = np.random.default_rng(0)
     for _ in range(100):
         rows = unit_rows(rng, 3, 2)
         learner.observe(rs.Episode(features=rows, rewards=[0, 0, 1], next_features=[rows, rows]))
-    assert learner.versions - 1 <= switches + (switches == 99)  # it is asked once more at the end
+    assert len(learner.ledger) - 1 <= switches
 
 
-def test_every_option_keeps_the_budget_in_its_own_code():
-    for option in plan(price=1.0).options:
-        assert eval(option.candidate.code, {"rs": rs}) == option.candidate.schedule
+def test_every_option_can_be_pasted_and_typed():
+    for option in plan(price=1.0, ridge=0.5).options:
+        schedule = option.candidate.schedule
+        assert eval(option.candidate.code, {"rs": rs}) == schedule
+        kind, arguments = named.parse(named.written(schedule))
+        assert option.name.startswith(f"{kind}, at most ")
+        assert named.make_schedule(kind, arguments, rs.Task(**SIZES), ridge=0.5) == schedule
 
 
 # What cannot be done.
@@ -151,10 +162,10 @@ def test_every_option_keeps_the_budget_in_its_own_code():
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"switches": -1}, ValueError, "switches must be from 0 to 99: .*; got -1"),
-        ({"switches": 100}, ValueError, r"switches must be from 0 to 99: .*EveryEpisode\(\)"),
+        ({"switches": -1}, ValueError, "switches must be from 0 to 99; got -1"),
+        ({"switches": 100}, ValueError, "switches must be from 0 to 99; got 100"),
         ({"switches": 2.5}, TypeError, "switches must be a whole number"),
-        ({"switches": 5, "episodes": None}, ValueError, "episodes must be given"),
+        ({"switches": 5, "episodes": None}, TypeError, "episodes must be given"),
         ({"switches": 5, "price": 1.0}, ValueError, "exactly one of switches, target and price"),
         ({"switches": 0, "target": 0.0}, ValueError, "exactly one of switches, target and price"),
         ({"target": 1.0, "price": 1.0}, ValueError, "exactly one of switches, target and price"),
@@ -168,11 +179,21 @@ def test_every_option_keeps_the_budget_in_its_own_code():
         ({"target": -0.5, "simulator": Fake()}, ValueError, "target must be .*at least 0"),
         ({"price": -1.0}, ValueError, "price must be a finite number at least 0; got -1.0"),
         ({"price": math.inf}, ValueError, "price must be a finite number"),
-        ({"switches": 5, "rounds": 1}, ValueError, "rounds must be at least 2; got 1"),
+        (
+            {"switches": 5, "rounds": 1, "simulator": Fake()},
+            ValueError,
+            "rounds must be at least 2; got 1",
+        ),
         ({"switches": 5, "beta": -1.0}, ValueError, "beta must be a finite number at least 0"),
         ({"switches": 5, "beta": -1.0, "simulator": Fake()}, ValueError, "beta must be"),
-        ({"switches": 5, "ridge": 0.0}, ValueError, "ridge must be a finite number above 0"),
-        ({"switches": 5, "log": np.ones((4, 3))}, ValueError, "log must have shape"),
+        ({"switches": 5, "ridge": 0.0}, ValueError, "ridge must be a finite number"),
+        ({"switches": 5, "log": np.ones((4, 3, 2))}, TypeError, "log must be of Episodes"),
+        (
+            {"switches": 5, "beta": 1.0, "exploration": rs.Bonus(1.0)},
+            TypeError,
+            "beta and exploration exclude each other",
+        ),
+        ({"switches": 5, "candidates": [3]}, TypeError, "candidates must have a method due"),
     ],
 )
 def test_what_cannot_be_done_is_answered_with_what_can(changes, error, message):
@@ -183,10 +204,10 @@ def test_what_cannot_be_done_is_answered_with_what_can(changes, error, message):
 @pytest.mark.parametrize("returned", [0, 3, 5])
 @pytest.mark.parametrize("beta", [None, 1.0])
 def test_a_simulator_must_give_one_outcome_for_each_seed(returned, beta):
-    def simulator(schedule, optimism, seeds):
-        return [rs.Outcome(regret=1.0, switches=1)] * returned
+    def simulator(schedule, exploration, seeds):
+        return [Outcome(regret=1.0, deployments=2, switches=1)] * returned
 
-    with pytest.raises(ValueError, match=f"one outcome for each of 4 seeds; got {returned}"):
+    with pytest.raises(ValueError, match=f"one Outcome for each of 4 seeds; got {returned}"):
         plan(switches=5, beta=beta, rounds=4, simulator=simulator)
 
 
@@ -199,19 +220,24 @@ def test_every_option_is_played_once_on_the_same_seeds_with_the_same_bonus():
     assert [schedule for schedule, _, _ in fake.calls] == [
         option.candidate.schedule for option in made.options
     ]
-    for _, optimism, seeds in fake.calls:
-        assert optimism == rs.Bonus(0.4)
+    for _, exploration, seeds in fake.calls:
+        assert exploration == rs.Bonus(0.4)
         assert seeds == [(8, 0), (8, 1), (8, 2)]
-    assert (made.beta, made.beta_source, made.sweep) == (0.4, "given", None)
+    assert made.exploration == rs.Bonus(0.4)
+    assert (made.exploration_source, made.sweep) == ("given", None)
 
 
 def test_what_was_simulated_is_the_mean_over_rounds_with_its_interval():
-    def simulator(schedule, optimism, seeds):
-        return [rs.Outcome(regret=100.0 * r, switches=r, optimistic=r / 10) for _, r in seeds]
+    def simulator(schedule, exploration, seeds):
+        return [
+            Outcome(regret=100.0 * r, deployments=2 * r + 1, switches=r, optimistic=r / 10)
+            for _, r in seeds
+        ]
 
     made = plan(switches=5, beta=1.0, rounds=5, simulator=simulator)
     for option in made.options:
         assert option.regret.mean == pytest.approx(2.0)
+        assert option.deployments.mean == pytest.approx(4.0)
         assert option.switches.mean == pytest.approx(2.0)
         assert option.optimistic == pytest.approx(0.2)
         assert 0.4 <= option.regret.low < 1.3 < 2.7 < option.regret.high <= 3.6
@@ -244,9 +270,10 @@ def test_price_ranges_and_choice_are_those_of_brute_force(salt, noise):
 
     options = priced(0.0).options
     regret = np.array([o.regret.mean * 100 for o in options])
-    switches = np.array([o.switches.mean for o in options])
+    deployments = np.array([o.deployments.mean for o in options])
+    assert (deployments > [o.switches.mean for o in options]).all()
     for price in (0.0, *np.geomspace(1e-3, 1e4, 120)):
-        cost = regret + price * switches
+        cost = regret + price * deployments
         cheapest = {i for i in range(len(options)) if cost[i] <= cost.min() + 1e-9}
         named = {
             i
@@ -258,18 +285,19 @@ def test_price_ranges_and_choice_are_those_of_brute_force(salt, noise):
         made = priced(price)
         assert made.options == options
         best = options.index(made.recommended)
-        assert regret[best] + price * switches[best] == (regret + price * switches).min()
-        assert made.reason.startswith(f"simulated regret plus {price:g} for each switch is least")
+        cost = regret + price * deployments
+        assert cost[best] == cost.min()
+        assert f"simulated regret plus {price:g} for each deployment after the first" in made.reason
         low, high = made.recommended.prices
         assert f"from {low:.3g} to {high:.3g}" in made.reason
 
 
 def test_without_a_simulator_prices_rest_on_the_bounds():
     made = plan(price=2.0)
-    assert made.reason.startswith("the regret bound (vacuous here) plus 2 for each switch is least")
+    assert made.reason.startswith("the regret bound (vacuous here) plus 2 for each deployment")
     bound = [o.candidate.bound.total if o.candidate.bound else math.inf for o in made.options]
     cost = [
-        b + 2.0 * o.candidate.guaranteed_switches for b, o in zip(bound, made.options, strict=True)
+        b + 2.0 * o.candidate.deployment_limit for b, o in zip(bound, made.options, strict=True)
     ]
     assert made.recommended is made.options[int(np.argmin(cost))]
     assert all(o.prices is None for o in made.options if o.candidate.bound is None)
@@ -277,7 +305,7 @@ def test_without_a_simulator_prices_rest_on_the_bounds():
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.2]), st.floats(0.01, 1.2))
-def test_by_target_the_fewest_switches_that_reach_it_are_taken(salt, noise, target):
+def test_by_target_the_fewest_deployments_that_reach_it_are_taken(salt, noise, target):
     fake = Fake(salt, noise=noise)
     arguments = {"beta": 1.0, "rounds": 4, "simulator": fake}
     options = plan(price=0.0, **arguments).options
@@ -288,8 +316,8 @@ def test_by_target_the_fewest_switches_that_reach_it_are_taken(salt, noise, targ
         return
     made = plan(target=target, **arguments)
     assert made.recommended.regret.high <= target
-    assert made.recommended.switches.mean == min(o.switches.mean for o in reached)
-    assert "fewest switches" in made.reason
+    assert made.recommended.deployments.mean == min(o.deployments.mean for o in reached)
+    assert "fewest deployments after the first" in made.reason
 
 
 def test_a_target_out_of_reach_is_answered_with_one_within():
@@ -304,20 +332,20 @@ def test_a_target_out_of_reach_is_answered_with_one_within():
 
 
 def test_the_target_named_is_the_least_within_reach_of_any_rule():
-    def simulator(schedule, optimism, seeds):
+    def simulator(schedule, exploration, seeds):
         steady = isinstance(schedule, rs.UniformGrid)
         return [
-            rs.Outcome(regret=50.0 if steady else 29.0 + 40.0 * (r % 2), switches=2)
+            Outcome(regret=50.0 if steady else 29.0 + 40.0 * (r % 2), deployments=3, switches=2)
             for _, r in seeds
         ]
 
-    with pytest.raises(ValueError, match=r"target must be at least 0.5, .*\(by uniform grid"):
+    with pytest.raises(ValueError, match=r"target must be at least 0.5, .*\(by uniform-grid"):
         plan(target=0.1, beta=1.0, rounds=8, simulator=simulator)
 
 
 def test_an_unlucky_round_is_not_a_target_reached():
-    def simulator(schedule, optimism, seeds):
-        return [rs.Outcome(regret=100.0 * (r % 2), switches=1) for _, r in seeds]
+    def simulator(schedule, exploration, seeds):
+        return [Outcome(regret=100.0 * (r % 2), deployments=2, switches=1) for _, r in seeds]
 
     with pytest.raises(ValueError, match="target must be at least"):
         plan(target=0.5, beta=1.0, rounds=8, simulator=simulator)
@@ -336,16 +364,16 @@ def swept(regret, optimistic=None, **changes):
 def test_where_regrets_differ_clearly_the_least_is_chosen():
     regret = {-3: 90.0, -2: 80.0, -1: 60.0, 0: 70.0, 1: 90.0, 2: 95.0}
     made, betas = swept(regret, {2: 1.0, 1: 0.9})
-    assert made.beta == made.sweep.chosen == 3.0**-1
-    assert made.beta_source == "swept on the simulator"
+    assert made.exploration == rs.Bonus(made.sweep.chosen) == rs.Bonus(3.0**-1)
+    assert made.exploration_source == "swept on the simulator"
     assert made.sweep.betas == tuple(3.0**e for e in range(-3, 3))
     assert [e.mean for e in made.sweep.regret] == pytest.approx([0.9, 0.8, 0.6, 0.7, 0.9, 0.95])
     assert made.sweep.optimistic == (None, None, None, None, 0.9, 1.0)
     assert made.sweep.loss_low == pytest.approx(80 / 60)
     assert made.sweep.loss_high == pytest.approx(70 / 60)
-    reference = made.options[0].candidate.schedule
+    reference = rs.AdaptiveBudget(switches=20, episodes=100, dim=2)
     assert betas.played[:6] == [(reference, 3.0**e) for e in range(-3, 3)]
-    assert {beta for _, beta in betas.played[6:]} == {made.beta}
+    assert {beta for _, beta in betas.played[6:]} == {made.sweep.chosen}
 
 
 def test_of_values_within_the_noise_the_most_optimistic_is_chosen():
@@ -354,7 +382,7 @@ def test_of_values_within_the_noise_the_most_optimistic_is_chosen():
     worse = [61.0, 63.0] * 4  # worse in every round
     regret = {-3: 90.0, -2: worse, -1: level, 0: swapped, 1: swapped, 2: worse}
     made, _ = swept(regret, {-3: 0.1, -2: 1.0, -1: 0.2, 0: 0.9, 1: 0.7, 2: 1.0})
-    assert made.beta == 1.0
+    assert made.exploration.beta == 1.0
     assert made.sweep.loss_low == pytest.approx(61.0 / 61.25)
     assert made.sweep.loss_high == pytest.approx(1.0)
 
@@ -362,15 +390,15 @@ def test_of_values_within_the_noise_the_most_optimistic_is_chosen():
 def test_of_equally_optimistic_values_the_least_regret_is_chosen():
     level, swapped = [60.0, 62.0] * 4, [63.0, 59.5] * 4
     made, _ = swept({-1: level, 0: swapped, 1: swapped}, dict.fromkeys(range(-3, 3), 0.5))
-    assert made.beta == 3.0**-1
+    assert made.exploration.beta == 3.0**-1
     made, _ = swept({-1: level, 0: swapped, 1: swapped})  # optimism not known
-    assert made.beta == 3.0**-1
+    assert made.exploration.beta == 3.0**-1
 
 
 @pytest.mark.parametrize(("edge", "beyond"), [(-3, -4), (2, 3)])
 def test_a_choice_at_the_edge_is_looked_at_from_both_sides(edge, beyond):
     made, betas = swept({edge: 40.0, beyond: 120.0})
-    assert made.beta == 3.0**edge
+    assert made.exploration.beta == 3.0**edge
     assert 3.0**beyond in made.sweep.betas
     assert made.sweep.betas == tuple(sorted(made.sweep.betas))
     assert len(made.sweep.betas) == len(made.sweep.regret) == 7
@@ -383,17 +411,19 @@ def test_a_sweep_without_a_budget_is_made_at_the_middle_of_the_ladder():
     made, betas = swept({0: 40.0}, switches=None, price=1.0)
     middle = ladder(100)[len(ladder(100)) // 2]
     assert betas.played[0][0] == rs.AdaptiveBudget(switches=middle, episodes=100, dim=2)
-    assert made.beta == 1.0
+    assert made.exploration.beta == 1.0
 
 
 # What a log adds.
 
 
-def test_a_log_counts_switches():
-    log = np.random.default_rng(0).random((60, 3, 2))
-    made = plan(switches=20, ridge=0.3, log=log)
+def test_a_log_counts_deployments():
+    rng = np.random.default_rng(0)
+    log = [ragged_episode(rng, horizon=3, dim=2) for _ in range(60)]
+    made = plan(switches=20, ridge=0.3, log=iter(log))
+    assert made == plan(switches=20, ridge=0.3, log=LogPartition.from_episodes(log, horizon=3))
     for option in made.options:
-        expected = len(replay(option.candidate.schedule, log, ridge=0.3))
+        expected = len(replay(option.candidate.schedule, log, rs.Task(**SIZES), ridge=0.3))
         assert option.replayed == expected <= 20
     assert len({option.replayed for option in made.options}) > 2
     assert all(option.replayed is None for option in plan(switches=20).options)
@@ -413,7 +443,7 @@ def test_progress_is_told_of_every_simulation():
             progress=lambda done, total, told=told: told.append((done, total)),
         )
         count = len(made.options) + extra
-        assert told == [(done, count) for done in range(1, count + 1)]
+        assert told == [(done, count) for done in range(count + 1)]
     told = []
     plan(
         switches=5,
@@ -421,13 +451,13 @@ def test_progress_is_told_of_every_simulation():
         simulator=Betas({2: 10.0}),
         progress=lambda done, total: told.append((done, total)),
     )
-    assert [done for done, _ in told] == list(range(1, 13))
+    assert [done for done, _ in told] == list(range(13))
     assert all(done <= total for done, total in told)
 
 
 def test_the_same_seed_makes_the_same_plan():
     def make(seed):
-        simulator = rs.world_simulator(
+        simulator = world_simulator(
             lambda each: rs.instances.hard_to_learn(d=5, horizon=3, seed=each), episodes=30
         )
         return plan(episodes=30, dim=5, switches=9, rounds=3, seed=seed, simulator=simulator)
@@ -441,7 +471,7 @@ def test_a_plan_is_strict_json():
     plans = [
         plan(switches=5),
         plan(switches=0),
-        plan(switches=99, log=np.ones((9, 3, 2))),
+        plan(switches=99, log=[ragged_episode(np.random.default_rng(0), horizon=3, dim=2)]),
         plan(price=3.0),
         plan(price=3.0, rounds=2, beta=1.0, simulator=Fake()),
         plan(target=2.0, rounds=2, simulator=Betas({0: 10.0}, {0: 0.5})),
@@ -449,9 +479,10 @@ def test_a_plan_is_strict_json():
     ]
     for made in plans:
         data = strict(made)
-        assert data["sizes"]["episodes"] == 100
+        assert data["task"]["episodes"] == 100
         assert data["recommended"] == made.recommended.name
         assert data["code"] == made.code
+        assert data["command"] == made.command
         assert len(data["options"]) == len(made.options)
         for entry, option in zip(data["options"], made.options, strict=True):
             assert entry["name"] == option.name
@@ -468,42 +499,155 @@ def test_an_estimate_reads_as_mean_and_interval():
 
 
 def test_a_simulator_without_any_regret_still_gives_a_sweep():
-    def play(schedule, optimism, seeds):
-        return [rs.Outcome(regret=0.0, switches=1) for _ in seeds]
+    def play(schedule, exploration, seeds):
+        return [Outcome(regret=0.0, deployments=1, switches=0) for _ in seeds]
 
-    sweep = rs.plan(episodes=100, horizon=3, dim=2, switches=50, simulator=play).sweep
+    sweep = plan(switches=50, simulator=play).sweep
     assert (sweep.loss_low, sweep.loss_high) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("regret", [-1.0, float("nan"), float("inf")])
-def test_an_impossible_outcome_is_named(regret):
-    def play(schedule, optimism, seeds):
-        return [rs.Outcome(regret=regret, switches=1) for _ in seeds]
+def test_a_loss_without_end_is_no_number_in_json():
+    made, _ = swept({0: 0.0, 1: 5.0})
+    assert made.sweep.loss_high == math.inf
+    assert strict(made)["beta_sweep"]["loss_high"] is None
 
-    with pytest.raises(ValueError, match="simulator must return a finite regret of at least 0"):
-        rs.plan(episodes=100, horizon=3, dim=2, switches=50, simulator=play)
+
+@pytest.mark.parametrize("returned", [None, 7, "abcd", [1, 2, 3, 4], iter(())])
+def test_a_simulator_must_return_outcomes(returned):
+    with pytest.raises(ValueError, match="simulator must return one Outcome for each of 4 seeds"):
+        plan(switches=50, rounds=4, simulator=lambda schedule, exploration, seeds: returned)
 
 
 def test_numbers_of_numpy_leave_no_trace_in_the_plan():
-    made = rs.plan(
+    made = plan(
         episodes=np.int64(100),
         horizon=np.int64(3),
         dim=np.int64(2),
         feature_norm=np.float64(2.0),
+        ridge=np.float64(0.1),
         beta=np.float64(0.5),
         switches=np.int64(5),
     )
-    json.dumps(made.to_dict(), allow_nan=False)
+    strict(made)
     assert "np." not in made.code
     exec(made.code, {})
 
 
 def test_the_target_that_is_suggested_is_accepted():
-    def play(schedule, optimism, seeds):
-        return [rs.Outcome(regret=12.344, switches=1) for _ in seeds]
+    def play(schedule, exploration, seeds):
+        return [Outcome(regret=12.344, deployments=2, switches=1) for _ in seeds]
 
-    arguments = {"episodes": 100, "horizon": 3, "dim": 2, "beta": 1.0, "simulator": play}
+    arguments = {"beta": 1.0, "simulator": play}
     with pytest.raises(ValueError, match="target must be at least") as refused:
-        rs.plan(target=0.1, **arguments)
+        plan(target=0.1, **arguments)
     suggested = float(str(refused.value).split("at least ")[1].split(",")[0])
-    assert rs.plan(target=suggested, **arguments).recommended is not None
+    assert plan(target=suggested, **arguments).recommended is not None
+
+
+def test_a_task_is_asked_for():
+    with pytest.raises(TypeError, match="task must be a Task"):
+        rs.plan({"dim": 2, "horizon": 3, "episodes": 100}, switches=5)
+
+
+# Another exploration.
+
+
+def test_an_exploration_is_played_as_it_is_and_nothing_is_swept():
+    fake, explores = Fake(), rs.Perturbation(0.5, draws=3)
+    made = plan(switches=20, exploration=explores, rounds=2, simulator=fake)
+    assert {exploration for _, exploration, _ in fake.calls} == {explores}
+    assert (made.exploration, made.exploration_source, made.sweep) == (explores, "given", None)
+    assert strict(made)["exploration"] == {"kind": "perturbation", "sigma": 0.5, "draws": 3}
+    scope = {}
+    exec(made.code, scope)
+    assert scope["learner"].recipe.exploration == explores
+    assert "--exploration perturbation,sigma=0.5,draws=3" in made.command
+    assert "--beta" not in made.command
+
+
+# The command that plays the rule.
+
+
+def test_the_command_says_all_that_was_planned():
+    made = plan(switches=20, ridge=0.5, beta=0.25)
+    assert made.command == (
+        "rareswitch learn --schedule adaptive-budget,switches=20 --beta 0.25 --ridge 0.5 "
+        "--episodes 100"
+    )
+
+
+# Rules of one's own.
+
+
+@dataclass(frozen=True)
+class Every:
+    """Deploy every so many episodes."""
+
+    step: int
+
+    def due(self, clock):
+        return clock.episode % self.step == 0
+
+    def deployment_limit(self, task, ridge):
+        return task.episodes // self.step
+
+
+class Whenever:
+    def due(self, clock):
+        return False
+
+
+class Best:
+    """A simulator in which one kind of rule has no regret."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __call__(self, schedule, exploration, seeds):
+        regret = 0.0 if isinstance(schedule, self.kind) else 50.0
+        return [Outcome(regret=regret, deployments=3, switches=1) for _ in seeds]
+
+
+def test_a_rule_of_ones_own_is_judged_beside_ours():
+    own = Every(10)
+    made = plan(switches=20, beta=1.0, rounds=2, simulator=Best(Every), candidates=[own])
+    option = made.options[-1]
+    assert made.recommended is option
+    assert option.name == f"{__name__}:Every,step=10, at most 10"
+    scope = {}
+    exec(made.code, scope)
+    assert scope["learner"].schedule == own
+    assert f"--schedule {__name__}:Every,step=10 " in made.command
+    assert strict(made)["options"][-1]["schedule"] == {"kind": f"{__name__}:Every", "step": 10}
+    assert [o.name for o in made.options[:-1]] == [o.name for o in plan(switches=20).options]
+
+
+@pytest.mark.parametrize("own", [Every(4), Whenever()])
+def test_a_rule_that_may_exceed_the_budget_is_shown_but_not_recommended(own):
+    arguments = {"beta": 1.0, "rounds": 2, "simulator": Best(type(own)), "candidates": [own]}
+    made = plan(switches=20, **arguments)
+    assert made.options[-1].candidate.schedule is own
+    assert made.options[-1].regret.mean == 0.0
+    assert made.recommended.candidate.schedule is not own
+    assert type(own).__name__ not in made.reason
+    for request in ({"switches": 99}, {"price": 1.0}, {"target": 0.1}):
+        assert plan(**request, **arguments).recommended.candidate.schedule is own
+
+
+def test_a_rule_that_promises_nothing_says_so():
+    made = plan(switches=20, candidates=[Whenever()])
+    option = made.options[-1]
+    assert option.name == f"{__name__}:Whenever, not guaranteed"
+    assert strict(made)["options"][-1]["guaranteed"] is False
+    assert made.recommended.name == "adaptive-budget, at most 20"
+    for budget in (0, 99):
+        with_own = plan(switches=budget, candidates=[Whenever()])
+        assert with_own.recommended.name == plan(switches=budget).recommended.name
+
+
+def test_a_rule_that_cannot_be_typed_has_no_command():
+    simulator = Best((Whenever, rs.Capped))
+    for own in (Whenever(), rs.Capped(rs.EveryEpisode(), 5)):
+        made = plan(price=1.0, beta=1.0, rounds=2, simulator=simulator, candidates=[own])
+        assert made.recommended.candidate.schedule is own
+        assert made.command is None

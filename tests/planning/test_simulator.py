@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
+from rareswitch.planning import Outcome, world_simulator
 
 SEEDS = [(4, 0), (4, 1), (4, 2)]
 
@@ -15,24 +16,26 @@ def linear(seed):
 
 
 @pytest.mark.parametrize("make", [hard, linear])
-@pytest.mark.parametrize("optimism", [rs.Bonus(0.5), rs.Perturbation(0.3, draws=3)], ids=repr)
+@pytest.mark.parametrize("exploration", [rs.Bonus(0.5), rs.Perturbation(0.3, draws=3)], ids=repr)
 @pytest.mark.parametrize(
     "schedule", [rs.TotalGrowth(2.0), rs.UniformGrid(episodes=40, batches=5)], ids=repr
 )
-def test_outcomes_are_those_of_simulate(make, optimism, schedule):
-    outcomes = rs.world_simulator(make, episodes=40, ridge=0.5)(schedule, optimism, SEEDS)
+def test_outcomes_are_those_of_simulate(make, exploration, schedule):
+    outcomes = world_simulator(make, episodes=40, ridge=0.5)(schedule, exploration, SEEDS)
     assert len(outcomes) == 3
     for seed, outcome in zip(SEEDS, outcomes, strict=True):
         world = make(seed)
-        run = rs.simulate(world, schedule, episodes=40, ridge=0.5, optimism=optimism, seed=seed)
+        run = rs.simulate(
+            world, schedule, episodes=40, ridge=0.5, exploration=exploration, seed=seed
+        )
         assert outcome.regret == pytest.approx(run.regret.sum(), rel=1e-9)
-        assert outcome.switches == run.switches
+        assert (outcome.deployments, outcome.switches) == (run.deployments, run.switches)
         best = world.optimal_values()[0][0]
-        assert outcome.optimistic == pytest.approx(np.mean(run.plan_values >= best - 1e-9))
+        assert outcome.optimistic == pytest.approx(np.mean(run.fitted_values >= best - 1e-9))
 
 
-def test_a_larger_radius_makes_more_plans_optimistic():
-    play = rs.world_simulator(hard, episodes=40)
+def test_a_larger_radius_makes_more_fits_optimistic():
+    play = world_simulator(hard, episodes=40)
     grid = rs.UniformGrid(episodes=40, batches=8)
     shares = [
         np.mean([one.optimistic for one in play(grid, rs.Bonus(beta), SEEDS)])
@@ -41,22 +44,49 @@ def test_a_larger_radius_makes_more_plans_optimistic():
     assert shares[0] < shares[1] == 1.0
 
 
-def test_an_outcome_needs_no_optimism():
-    assert rs.Outcome(regret=-3.0, switches=2).optimistic is None
+def test_episodes_may_begin_elsewhere():
+    def cliff(seed):
+        return rs.instances.lower_bound(states=2, horizon=3, seed=seed)
+
+    def regret(**start):
+        play = world_simulator(cliff, episodes=20, **start)
+        return sum(one.regret for one in play(rs.EveryEpisode(), rs.Bonus(1.0), SEEDS))
+
+    assert regret() == 0.0  # x_0 has nothing to lose
+    assert regret(initial_state=1) > 0.0
+
+
+def test_an_outcome_may_leave_out_the_fits():
+    assert Outcome(regret=3.0, deployments=3, switches=2).optimistic is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"regret": -1.0}, "regret must be a finite number at least 0; got -1.0"),
+        ({"regret": float("nan")}, "regret must be"),
+        ({"regret": float("inf")}, "regret must be"),
+        ({"deployments": 0}, "deployments must be at least 1; got 0"),
+        ({"switches": 3}, "switches must be from 0 to 2; got 3"),
+        ({"switches": -1}, "switches must be from 0 to 2; got -1"),
+        ({"optimistic": 1.5}, "optimistic must be"),
+    ],
+)
+def test_an_impossible_outcome_is_refused_where_it_is_made(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Outcome(**{"regret": 1.0, "deployments": 3, "switches": 1} | changes)
 
 
 def test_a_plan_on_worlds_keeps_its_budgets_and_finds_the_cheapest():
     made = rs.plan(
-        episodes=40,
-        horizon=3,
-        dim=5,
-        feature_norm=hard(0).feature_norm,
+        hard(0).task(episodes=40),
         price=0.5,
         rounds=3,
-        simulator=rs.world_simulator(hard, episodes=40),
+        simulator=world_simulator(hard, episodes=40),
     )
     for option in made.options:
-        assert option.switches.high <= option.candidate.guaranteed_switches
+        assert option.switches.high <= option.deployments.high
+        assert option.deployments.high <= option.candidate.deployment_limit
         assert 0.0 <= option.optimistic <= 1.0
-    cost = [o.regret.mean * 40 + 0.5 * o.switches.mean for o in made.options]
+    cost = [o.regret.mean * 40 + 0.5 * o.deployments.mean for o in made.options]
     assert made.recommended is made.options[int(np.argmin(cost))]

@@ -307,11 +307,11 @@ def cells(option: Option) -> tuple[str, ...]:
 
 
 def show_sweep(sweep: BetaSweep) -> None:
-    click.echo("\nβ        avg regret [95%]            optimistic fits")
+    click.echo("\nβ        avg regret [95%]               optimistic fits")
     for beta, regret, optimistic in zip(sweep.betas, sweep.regret, sweep.optimistic, strict=True):
         share = "–" if optimistic is None else f"{100 * optimistic:.0f}%"
         mark = "  ← chosen" if beta == sweep.chosen else ""
-        click.echo(f"{beta:<8.3g} {regret!s:27} {share}{mark}")
+        click.echo(f"{beta:<8.3g} {regret!s:30} {share}{mark}")
     click.echo(
         f"A third of it multiplies regret by {sweep.loss_low:.2f}, three times it by "
         f"{sweep.loss_high:.2f}."

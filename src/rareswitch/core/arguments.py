@@ -24,11 +24,11 @@ def whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     end = LARGEST_COUNT if most is None else most
     allowed = f"from {least} to {end}" if end < LARGEST_COUNT else f"at least {least}"
     if not isinstance(value, int | np.integer) or isinstance(value, NOT_NUMBERS):
-        raise TypeError(f"{name} must be a whole number, {allowed}; got {_shown(value)}")
+        raise TypeError(f"{name} must be a whole number, {allowed}; got {shown(value)}")
     if value > end:
-        raise ValueError(f"{name} must be from {least} to {end}; got {_shown(value)}")
+        raise ValueError(f"{name} must be from {least} to {end}; got {shown(value)}")
     if value < least:
-        raise ValueError(f"{name} must be {allowed}; got {_shown(value)}")
+        raise ValueError(f"{name} must be {allowed}; got {shown(value)}")
     return int(value)
 
 
@@ -46,7 +46,7 @@ def real(
     allowed = " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
     allowed = f"a finite number {allowed}".rstrip()
     if not isinstance(value, Real) or isinstance(value, NOT_NUMBERS):
-        raise TypeError(f"{name} must be {allowed}; got {_shown(value)}")
+        raise TypeError(f"{name} must be {allowed}; got {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -58,14 +58,19 @@ def real(
         or (below is not None and number >= below)
         or (most is not None and number > most)
     ):
-        raise ValueError(f"{name} must be {allowed}; got {_shown(value)}")
+        raise ValueError(f"{name} must be {allowed}; got {shown(value)}")
     return number
+
+
+def positive_ridge(value: Any) -> float:
+    """Return a ridge λ whose square root and inverse are floats too."""
+    return real("ridge", value, least=1e-100, most=1e100)
 
 
 def flag(name: str, value: Any) -> bool:
     """Return value as a bool; nothing else is taken for one."""
     if not isinstance(value, bool | np.bool):
-        raise TypeError(f"{name} must be True or False; got {_shown(value)}")
+        raise TypeError(f"{name} must be True or False; got {shown(value)}")
     return bool(value)
 
 
@@ -73,7 +78,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Return value if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name} must be one of {words}; got {_shown(value)}")
+        raise ValueError(f"{name} must be one of {words}; got {shown(value)}")
     return value
 
 
@@ -129,10 +134,10 @@ def _equal(one: Any, other: Any) -> bool:
     return np.array_equal(one, other)
 
 
-def _shown(value: Any) -> str:
-    """Return a value's repr, cut to a length that fits a message."""
+def shown(value: Any) -> str:
+    """Return a value's repr on one line, cut to a length that fits a message."""
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())
     except ValueError:  # an int of more digits than Python will write
         text = "a number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

@@ -15,7 +15,7 @@ import numpy as np
 from rareswitch.core import theory
 from rareswitch.core.arguments import Floats, real, settle, whole
 from rareswitch.core.schedule import GROWTH_TOLERANCE, Clock, Schedule, checked_schedule
-from rareswitch.core.task import Task
+from rareswitch.core.task import Task, checked_task
 
 
 @dataclass(frozen=True, init=False)
@@ -58,7 +58,7 @@ class TotalGrowth:
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "TotalGrowth":
         """Return the rule that makes at most `switches` switches in K episodes, on every path."""
         budget = whole("switches", switches, least=0)
-        growth = task.horizon * theory.information_gain(task, ridge=ridge)
+        growth = theory.information_gain(task, ridge=ridge) * task.horizon
         return cls(log_eta=growth / (budget + 1))
 
 
@@ -117,7 +117,7 @@ class AdaptiveBudget:
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "AdaptiveBudget":
         return cls(
             switches=switches,
-            episodes=task.episodes,
+            episodes=checked_task(task).episodes,
             dim=task.dim,
             feature_norm=task.feature_norm,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, floats, same_fields, settle
+from rareswitch.core.arguments import Floats, floats, same_fields, settle, shown
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,17 +34,19 @@ class Episode:
         if rewards.min() < 0.0 or rewards.max() > 1.0:
             step = int(np.argmax((rewards < 0.0) | (rewards > 1.0)))
             raise ValueError(f"rewards must lie in [0, 1]; got {rewards[step]} at step {step}")
-        if not hasattr(self.next_features, "__len__"):
+        try:
+            given = list(self.next_features)
+        except TypeError:
             raise TypeError(
-                f"next_features must be a list of arrays; got {type(self.next_features).__name__}"
-            )
-        if len(self.next_features) not in (steps - 1, steps):
+                f"next_features must be a list of arrays; got {shown(self.next_features)}"
+            ) from None
+        if len(given) not in (steps - 1, steps):
             raise ValueError(
                 f"next_features must have {steps - 1} entries for an episode of {steps} steps, "
-                f"or {steps} if it was cut off; got {len(self.next_features)}"
+                f"or {steps} if it was cut off; got {len(given)}"
             )
         following = []
-        for step, rows in enumerate(self.next_features):
+        for step, rows in enumerate(given):
             feasible = floats(f"next_features[{step}]", rows, ("A", dim))
             if not len(feasible):
                 raise ValueError(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from rareswitch.core.arguments import settle, whole
+from rareswitch.core.arguments import settle, shown, whole
 from rareswitch.core.schedule import Dated
-from rareswitch.core.task import Task
+from rareswitch.core.task import Task, checked_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +21,15 @@ class EpisodeGrid(Dated):
     starts: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.starts, str) or not hasattr(self.starts, "__iter__"):
-            raise TypeError(f"starts must be a list of episodes; got {self.starts!r}")
-        starts = tuple(whole("starts", start, least=1) for start in self.starts)
+        try:
+            given = list(self.starts)
+        except TypeError:
+            raise TypeError(
+                f"starts must be a list of episodes; got {shown(self.starts)}"
+            ) from None
+        starts = tuple(whole("starts", start, least=1) for start in given)
         if starts[:1] != (1,) or any(a >= b for a, b in pairwise(starts)):
-            raise ValueError(f"starts must increase from 1; got {starts}")
+            raise ValueError(f"starts must increase from 1; got {shown(starts)}")
         settle(self, starts=starts)
 
 
@@ -51,7 +55,7 @@ class GeometricGrid(Dated):
     @classmethod
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "GeometricGrid":
         """Return the grid of B+1 batches, which deploys B times after the first."""
-        switches = whole("switches", switches, least=0, most=task.episodes - 1)
+        switches = whole("switches", switches, least=0, most=checked_task(task).episodes - 1)
         return cls(episodes=task.episodes, batches=switches + 1)
 
 

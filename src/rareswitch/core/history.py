@@ -5,12 +5,13 @@ The log of episodes is the truth; a history is folded from it, by `absorb` as ep
 policy that acted matters beyond rounding.
 """
 
+import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from rareswitch.core import sums
-from rareswitch.core.arguments import Floats
+from rareswitch.core.arguments import Floats, positive_ridge, real, whole
 from rareswitch.core.codec import Arrays, Parts
 from rareswitch.core.episode import Episode
 from rareswitch.core.gram import Gram
@@ -26,9 +27,11 @@ class History:
     """
 
     def __init__(self, *, dim: int, horizon: int, ridge: float, feature_norm: float) -> None:
-        self.dim, self.horizon, self.feature_norm = dim, horizon, feature_norm
+        self.dim = dim = whole("dim", dim, least=1, most=10**6)
+        self.horizon = horizon = whole("horizon", horizon, least=1, most=10**6)
+        self.feature_norm = real("feature_norm", feature_norm, above=0.0, most=1e100)
         self.episodes = 0
-        self.gram = Gram((horizon,), dim, ridge)
+        self.gram = Gram((horizon,), dim, positive_ridge(ridge))
         self._rewards, self._lost = sums.zeros(horizon, dim)  # Σ rφ
         self._next_states = [NextStates(dim) for _ in range(horizon - 1)]
 
@@ -95,7 +98,7 @@ class History:
             )
         rows = (episode.features, *episode.next_features)
         longest = max(float(np.abs(part).max()) for part in rows)
-        if longest * np.sqrt(self.dim) > self.feature_norm:  # only then is it worth a closer look
+        if longest * math.sqrt(self.dim) > self.feature_norm:  # only then is it worth a closer look
             scale = max(1.0, longest / 1e100)  # squares must not overflow
             norms = (float(np.linalg.norm(part / scale, axis=1).max()) for part in rows)
             longest = scale * max(norms)

@@ -8,7 +8,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from rareswitch.core.arguments import real, whole
+from rareswitch.core.arguments import whole
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Exploration
 from rareswitch.core.history import History
@@ -73,10 +73,7 @@ class Learner:
         if planned_episodes is not None:
             self.planned_episodes = whole("planned_episodes", planned_episodes, least=1)
         self._history = History(
-            dim=whole("dim", dim, least=1),
-            horizon=whole("horizon", horizon, least=1),
-            ridge=self.recipe.ridge,
-            feature_norm=real("feature_norm", feature_norm, above=0.0, most=1e100),
+            dim=dim, horizon=horizon, ridge=self.recipe.ridge, feature_norm=feature_norm
         )
         self._lock = threading.RLock()
         self.ledger = Ledger()

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, real, whole
+from rareswitch.core.arguments import Floats, Ints, positive_ridge, shown, whole
 from rareswitch.core.episode import Episode
 from rareswitch.core.next_states import BLOCK_ROWS, state_values
 from rareswitch.core.policy import Stage
@@ -45,7 +45,9 @@ class LogPartition:
     @classmethod
     def from_episodes(cls, episodes: Sequence[Episode], *, horizon: int) -> "LogPartition":
         """Put episodes into one partition in memory."""
-        horizon = whole("horizon", horizon, least=1)
+        horizon = whole("horizon", horizon, least=1, most=10**6)
+        if not isinstance(episodes, Sequence) or not all(isinstance(e, Episode) for e in episodes):
+            raise TypeError(f"episodes must be a list of Episodes; got {shown(episodes)}")
         if longest := [len(e) for e in episodes if len(e) > horizon]:
             raise ValueError(f"episodes must have at most {horizon} steps; got {longest[0]}")
         dims = sorted({episode.dim for episode in episodes})
@@ -128,7 +130,7 @@ class LogStatistics:
     """
 
     def __init__(self, partitions: Partitions, *, ridge: float = 1.0) -> None:
-        ridge = real("ridge", ridge, above=0.0)
+        ridge = positive_ridge(ridge)
         self._partitions = partitions
         gram = self._sum(_gram_sums)
         dim = gram.shape[-1]

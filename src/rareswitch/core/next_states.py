@@ -72,8 +72,9 @@ class NextStates:
             raise ValueError("a next state must have at least one row")
         if int(lengths.sum()) != len(rows):
             raise ValueError("the rows of next states must be as many as their lengths say")
-        ends = np.cumsum(lengths).tolist()
-        for start, end, total, rest in zip([0, *ends[:-1]], ends, sums, lost, strict=True):
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        for start, end, total, rest in zip(starts, ends, sums, lost, strict=True):
             distinct = _distinct(rows[start:end])
             key = _key(distinct.tobytes())
             if len(distinct) != end - start or key in self._position:

@@ -17,6 +17,8 @@ from rareswitch.core.arguments import Floats, flag, floats, real, settle, whole
 
 # Values closer than this are equal; results then do not hang on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
+# Beyond it, squares exceed every float.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,6 +102,7 @@ class Policy:
 
     def stage(self, h: int) -> Stage:
         """Return Q_h."""
+        h = whole("h", h, least=0, most=self.horizon - 1)
         return Stage(
             weights=self.weights[h],
             whitener=self.whitener[h],
@@ -110,11 +113,11 @@ class Policy:
 
     def q_values(self, h: int, features: Floats) -> Floats:
         """Return the optimistic value of each feasible action, features (A, d) to (A,)."""
-        return self.stage(h).q_values(self._feasible(h, features))
+        return self.stage(h).q_values(self._feasible(features))
 
     def act(self, h: int, features: Floats) -> int:
         """Return the greedy action as an index into the rows of features (A, d)."""
-        rows = self._feasible(h, features)
+        rows = self._feasible(features)
         values = self.stage(h).q_values(rows)
         best = np.flatnonzero(values >= values.max() - TIE_TOLERANCE)
         if self.directions is not None and best.size > 1:
@@ -164,9 +167,10 @@ class Policy:
     def __repr__(self) -> str:
         return f"Policy(dim={self.dim}, horizon={self.horizon}, digest={self.digest[:12]})"
 
-    def _feasible(self, h: int, features: Floats) -> Floats:
-        whole("h", h, least=0, most=self.horizon - 1)
+    def _feasible(self, features: Floats) -> Floats:
         rows = floats("features", features, ("A", self.dim))
         if not len(rows):
             raise ValueError("features must have at least one row; got an empty feasible set")
+        if np.abs(rows).max() > LARGEST:
+            raise ValueError(f"features must be within ±{LARGEST:g}; got {np.abs(rows).max():g}")
         return rows

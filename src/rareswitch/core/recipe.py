@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rareswitch.core.arguments import Floats, flag, one_of, real, settle
+from rareswitch.core.arguments import Floats, flag, floats, one_of, positive_ridge, settle, shown
 from rareswitch.core.exploration import Bonus, Exploration
 from rareswitch.core.streams import KeyedStream, Seed, Stream, checked_seed
 
@@ -35,11 +35,11 @@ class Recipe:
         if isinstance(explores, type) or not all(hasattr(explores, part) for part in parts):
             raise TypeError(
                 f"exploration must be a Bonus, a Perturbation or an object like them, with beta, "
-                f"draws and offsets(rng, whitener); got {explores!r}"
+                f"draws and offsets(rng, whitener); got {shown(explores)}"
             )
         settle(
             self,
-            ridge=real("ridge", self.ridge, least=1e-100, most=1e100),
+            ridge=positive_ridge(self.ridge),
             ties=one_of("ties", self.ties, TIES),
             clip=flag("clip", self.clip),
             seed=checked_seed(self.seed),
@@ -55,7 +55,7 @@ class Recipe:
         if beta is not None and exploration is not None:
             raise TypeError(
                 f"beta and exploration exclude each other: beta=b is short for "
-                f"exploration=Bonus(b); got beta={beta!r} and exploration={exploration!r}"
+                f"exploration=Bonus(b); got beta={shown(beta)} and exploration={shown(exploration)}"
             )
         if exploration is None:
             exploration = Bonus() if beta is None else Bonus(beta)
@@ -69,9 +69,11 @@ class Recipe:
 
     def offsets(self, version: int, whitener: Floats) -> Floats | None:
         """Return what the exploration adds to a version's weights, (H, M, d) or None."""
-        if not self.exploration.draws:
+        horizon, dim, _ = whitener.shape
+        if not (draws := self.exploration.draws):
             return None
-        return self.exploration.offsets(self._perturbations.at(version), whitener)
+        drawn = self.exploration.offsets(self._perturbations.at(version), whitener)
+        return floats("offsets", drawn, (horizon, draws, dim))
 
     @cached_property
     def _ties(self) -> KeyedStream:

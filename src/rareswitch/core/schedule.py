@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from rareswitch.core import theory
-from rareswitch.core.arguments import Floats, one_of, real, same_fields, settle, whole
-from rareswitch.core.task import Task
+from rareswitch.core.arguments import Floats, one_of, real, same_fields, settle, shown, whole
+from rareswitch.core.task import Task, checked_task
 
 # A growth of exactly η is not a growth above η (unit features with λ=1 reach ratio 2 exactly).
 GROWTH_TOLERANCE = 1e-10
@@ -71,7 +71,7 @@ def checked_schedule(schedule: Any, name: str = "schedule") -> Any:
             f"write {schedule.__name__}(…)"
         )
     if not callable(getattr(schedule, "due", None)):
-        raise TypeError(f"{name} must have a method due(clock) -> bool; got {schedule!r}")
+        raise TypeError(f"{name} must have a method due(clock) -> bool; got {shown(schedule)}")
     return schedule
 
 
@@ -97,7 +97,7 @@ class EveryEpisode:
 
     @classmethod
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "EveryEpisode":
-        whole("switches", switches, least=task.episodes - 1)
+        whole("switches", switches, least=checked_task(task).episodes - 1)
         return cls()
 
 
@@ -157,7 +157,7 @@ class UniformGrid(Dated):
     @classmethod
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "UniformGrid":
         """Return the grid of B+1 batches, which deploys B times after the first."""
-        switches = whole("switches", switches, least=0, most=task.episodes - 1)
+        switches = whole("switches", switches, least=0, most=checked_task(task).episodes - 1)
         return cls(episodes=task.episodes, batches=switches + 1)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.core import codec
-from rareswitch.core.arguments import real, whole
+from rareswitch.core.arguments import whole
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.history import History
 from rareswitch.core.ledger import Ledger
@@ -71,6 +71,8 @@ class Snapshot:
             dim, horizon = (whole(name, meta[name], least=1) for name in ("dim", "horizon"))
             if (policy.horizon, policy.dim) != (horizon, dim):  # before memory is taken for them
                 raise ValueError(f"its policy does not have its dim {dim} and horizon {horizon}")
+            if len(parts.arrays) < horizon:
+                raise ValueError(f"its arrays are too few for horizon {horizon}")
             planned = meta["planned_episodes"]
             if planned is not None:
                 planned = whole("planned_episodes", planned, least=1)
@@ -85,7 +87,7 @@ class Snapshot:
                 dim=dim,
                 horizon=horizon,
                 ridge=recipe.ridge,
-                feature_norm=real("feature_norm", meta["feature_norm"], above=0.0, most=1e100),
+                feature_norm=meta["feature_norm"],
             )
             parts.only(meta=META, arrays=(*ARRAYS, *history.to_arrays()))
             history.fill(parts, episodes=whole("episodes", meta["episodes"], least=0))

@@ -1,8 +1,9 @@
 """The task: the sizes that budgets, bounds and plans are stated in."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from rareswitch.core.arguments import real, settle, whole
+from rareswitch.core.arguments import real, settle, shown, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,3 +32,10 @@ class Task:
             episodes=whole("episodes", self.episodes, least=1),
             feature_norm=real("feature_norm", self.feature_norm, above=0.0, most=1e100),
         )
+
+
+def checked_task(task: Any) -> Task:
+    """Return a task, if it is one."""
+    if not isinstance(task, Task):
+        raise TypeError(f"task must be a Task; got {shown(task)}")
+    return task

@@ -9,8 +9,8 @@ are at most √(d/λ). T = KH; `failure_probability` is the theorems' δ; d, H, 
 import math
 from dataclasses import dataclass
 
-from rareswitch.core.arguments import real, whole
-from rareswitch.core.task import Task
+from rareswitch.core.arguments import positive_ridge, real, whole
+from rareswitch.core.task import Task, checked_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,9 @@ def information_gain(task: Task, *, ridge: float = 1.0, episodes: int | None = N
 
     `episodes` takes the place of the task's K.
     """
+    task = checked_task(task)
     K = task.episodes if episodes is None else whole("episodes", episodes, least=0)
-    ridge = real("ridge", ridge, above=0.0)
+    ridge = positive_ridge(ridge)
     return task.dim * math.log1p(K * task.feature_norm**2 / (ridge * task.dim))
 
 
@@ -58,21 +59,22 @@ def confidence_radius(
     the paper's experiment is in the hundreds, every Q-value is clipped and nothing is learnt, so
     practical values are far smaller.
     """
-    c = real("constant", constant, above=0.0)
-    return c * task.dim * task.horizon * math.sqrt(_log_term(task, failure_probability))
+    c = real("constant", constant, above=0.0, most=1e100)
+    log_term = _log_term(task, failure_probability)
+    return c * task.dim * task.horizon * math.sqrt(log_term)
 
 
 def eta_for_budget(task: Task, *, switches: int, ridge: float = 1.0) -> float:
     """Return η = (1 + K·L²/(λd))^{dH/B}, with which Alg. 2 switches at most B times (Theorem 2)."""
     budget = whole("switches", switches, least=1)
-    growth = task.horizon * information_gain(task, ridge=ridge)
+    growth = information_gain(task, ridge=ridge) * task.horizon
     if growth / budget > math.log(1e300):
         least = math.ceil(growth / math.log(1e300))
         raise ValueError(
             f"switches must be at least {least} for eta to be a finite number at this dim, "
             f"horizon and number of episodes; got {switches}"
         )
-    return math.exp(growth / budget)
+    return max(math.exp(growth / budget), math.nextafter(1.0, 2.0))
 
 
 def switch_bound(
@@ -83,7 +85,7 @@ def switch_bound(
     Vacuous when it is not below K−1, the most that any learner can switch.
     """
     log_eta = math.log(real("eta", eta, above=1.0))
-    return task.horizon * information_gain(task, ridge=ridge, episodes=episodes) / log_eta
+    return information_gain(task, ridge=ridge, episodes=episodes) * task.horizon / log_eta
 
 
 def batch_regret_bound(
@@ -99,7 +101,7 @@ def batch_regret_bound(
     Where B does not divide K it holds for the balanced grid; the printed grid's last batch adds up
     to H²·(K mod B).
     """
-    H, K = task.horizon, task.episodes
+    H, K = checked_task(task).horizon, task.episodes
     B = whole("batches", batches, least=1, most=K)
     gain = information_gain(task, ridge=ridge)
     terms = {
@@ -158,12 +160,13 @@ def lower_bound(
 
 def _log_term(task: Task, failure_probability: float) -> float:
     p = real("failure_probability", failure_probability, above=0.0, below=1.0)
+    task = checked_task(task)
     return math.log(2 * task.dim * task.episodes * task.horizon / p)
 
 
 def _martingale(task: Task, failure_probability: float) -> float:
-    T = task.episodes * task.horizon
-    return 2 * task.horizon * math.sqrt(T * _log_term(task, failure_probability))
+    log_term = _log_term(task, failure_probability)
+    return 2 * task.horizon * math.sqrt(task.episodes * task.horizon * log_term)
 
 
 def _bonus_sum(task: Task, ridge: float, p: float, constant: float) -> float:
@@ -173,6 +176,6 @@ def _bonus_sum(task: Task, ridge: float, p: float, constant: float) -> float:
     c = 2 while L² ≤ λ.
     """
     beta = confidence_radius(task, failure_probability=p, constant=constant)
-    x = task.feature_norm**2 / ridge
     gain = information_gain(task, ridge=ridge)
+    x = task.feature_norm**2 / ridge
     return beta * task.horizon * math.sqrt(task.episodes * max(2.0, x / math.log1p(x)) * gain)

@@ -232,6 +232,7 @@ ALGORITHMS = (
     Row(MVP, "mvp", "MVP", "#666666", "h"),
 )
 KINDS = (*RULES, *ALGORITHMS)
+EVERY, BATCH, RARE = "every-episode", "uniform-grid", "determinant-growth"  # the paper's three
 
 
 def family_of(kind: str) -> Row:

@@ -15,11 +15,10 @@ import numpy as np
 
 from rareswitch import samples
 from rareswitch.core.arguments import Floats
+from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
 from rareswitch.experiments.bounds import adversary_bound, batches_of, switch_limit
 from rareswitch.experiments.results import Results
 
-# The three algorithms of the paper, as families of arms.
-EVERY, BATCH, RARE = "every-episode", "uniform-grid", "determinant-growth"
 Verdict = Literal["holds", "does not hold", "undecided"]
 
 

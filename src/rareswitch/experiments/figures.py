@@ -18,6 +18,7 @@ from rareswitch import samples
 from rareswitch.core.arguments import Floats
 from rareswitch.core.rules import Row
 from rareswitch.drawing import style
+from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
 from rareswitch.experiments.bounds import (
     adversary_bound,
     batches_of,
@@ -25,7 +26,6 @@ from rareswitch.experiments.bounds import (
     switch_limit,
     switch_limits,
 )
-from rareswitch.experiments.claims import BATCH, EVERY, RARE
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.spec import Arm
 
@@ -142,16 +142,14 @@ def switches(runs: Results) -> Figure:
     figure = Figure(figsize=(7.0, 5.4), layout="constrained")
     axis = figure.subplots()
     at = runs.points - 1
-    for n, (_, arms) in enumerate(_panels(runs)):
-        for i, arm, line in arms:
-            if n and arm.family.name == EVERY:
-                continue  # the reference stands in every panel; here there is one
-            made = runs.switched[i].cumsum(axis=-1)[:, at].mean(axis=0)
-            axis.plot(runs.points, np.maximum(made, 0.5), label=arm.label, **line)
-            if not arm.dated:
-                limit = np.array(switch_limits(runs, arm, runs.points))
-                limit[limit >= at] = np.nan  # no more than k−1 can be made by anyone
-                axis.plot(runs.points, limit, color=line["color"], linestyle=":", linewidth=0.9)
+    styled = {i: (arm, line) for _, arms in _panels(runs) for i, arm, line in arms}
+    for i, (arm, line) in styled.items():
+        made = runs.switched[i].cumsum(axis=-1)[:, at].mean(axis=0)
+        axis.plot(runs.points, np.maximum(made, 0.5), label=arm.label, **line)
+        if arm.learns and not arm.dated:
+            limit = np.array(switch_limits(runs, arm, runs.points), float)
+            limit[limit >= at] = np.nan  # no more than k−1 can be made by anyone
+            axis.plot(runs.points, limit, color=line["color"], linestyle=":", linewidth=0.9)
     axis.set(
         xscale="log",
         yscale="log",
@@ -325,7 +323,7 @@ def _shades(colour: str, count: int) -> list[tuple[float, ...]]:
     if count == 1:
         return [to_rgb(colour)]
     base = np.array(to_rgb(colour))
-    steps = np.linspace(-0.6, 0.6, count)
+    steps = np.linspace(-0.6, 0.5, count)
     return [tuple(base * (1 + t) if t < 0 else base + (1 - base) * t) for t in steps]
 
 

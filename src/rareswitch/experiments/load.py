@@ -105,7 +105,12 @@ def _one_for_each_value(value: Any, key: str = "arms") -> Iterator[Any]:
 def _named(arm: dict[str, Any]) -> dict[str, Any]:
     """Fill in the templates of an arm's name and label, by default the name."""
     parts = (arm["world"], arm.get("exploration", {}), arm.get("schedule", {}), arm)
-    words = {key: value for part in parts for key, value in part.items()}
+    words = {
+        key: value
+        for part in parts
+        for key, value in part.items()
+        if key not in ("name", "label") and not isinstance(value, dict)
+    }
     name = _filled("name", arm.get("name", ""), words)
     label = _filled("label", arm["label"], words) if "label" in arm else name
     return {**arm, "name": name, "label": label}

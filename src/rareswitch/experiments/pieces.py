@@ -89,7 +89,8 @@ def _rows(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arr
     for group in companions(worlds):
         together, own = [worlds[r] for r in group], [seeds[r] for r in group]
         algorithm = arm.algorithm(together[0].task(episodes=episodes))
-        if isinstance(arm.world, Adversary) and isinstance(algorithm, Scheduled):
+        if isinstance(arm.world, Adversary):
+            assert isinstance(algorithm, Scheduled)  # checked when the spec was read
             settings = arm.world.model_dump(exclude={"kind"})
             rows += [algorithm.duel(episodes=episodes, seed=seed, **settings) for seed in own]
         else:

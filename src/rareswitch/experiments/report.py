@@ -9,8 +9,9 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rareswitch import samples
+from rareswitch.experiments.algorithms import EVERY
 from rareswitch.experiments.bounds import growth_bound, regret_bound, switch_limit
-from rareswitch.experiments.claims import EVERY, Claim
+from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rareswitch import drawing
 from rareswitch.experiments import figures
-from rareswitch.experiments.load import is_paper
+from rareswitch.experiments.load import PAPER, is_paper
 from rareswitch.experiments.pieces import Piece, compute, pieces_of
 from rareswitch.experiments.results import Results, assemble, load_manifest, save_results
 from rareswitch.experiments.spec import Experiment
@@ -66,7 +66,7 @@ def _most_deployments(piece: Piece) -> float:
 
 def _check_place(experiment: Experiment, folder: Path) -> None:
     """Keep the paper's results from being replaced by those of a namesake."""
-    if is_paper(experiment):
+    if experiment.name not in PAPER or is_paper(experiment):
         return
     if (folder / "manifest.json").exists() and is_paper(load_manifest(folder).spec):
         raise ValueError(

@@ -32,13 +32,17 @@ Figure = Literal[
 
 def _completed(choice: dict[str, Any], table: tuple[Row, ...]) -> dict[str, Any]:
     """Fill in the defaults of a named rule or exploration, and of one within it."""
-    if "kind" not in choice:
-        raise ValueError("kind must be given")
+    if not isinstance(kind := choice.get("kind"), str):
+        raise ValueError(f"kind must be given, a name; got {kind!r}")
     arguments = {key: value for key, value in choice.items() if key != "kind"}
-    filled = named.complete(choice["kind"], arguments, table)
+    filled = named.complete(kind, arguments, table)
     if isinstance(inner := filled.get("schedule"), dict):
         filled["schedule"] = _completed(inner, table)
-    return {"kind": choice["kind"], **filled}
+    try:
+        json.dumps(filled)
+    except TypeError as error:
+        raise ValueError(f"the arguments of {kind} must be plain values ({error})") from None
+    return {"kind": kind, **filled}
 
 
 def _drawable(text: str) -> str:

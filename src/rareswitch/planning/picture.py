@@ -61,7 +61,7 @@ def _draw_options(axis: Any, plan: Plan) -> None:
         label="recommended",
     )
     axis.set(xscale="log", xlabel="deployments after the first (mean over rounds)")
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=8)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=8)
 
 
 def _draw_sweep(axis: Any, sweep: BetaSweep) -> None:

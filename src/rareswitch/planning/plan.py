@@ -127,24 +127,24 @@ def plan(
     options = _options(request, task, recipe.ridge, candidates)
     if log is not None:
         options = _replayed(options, log, task, recipe.ridge)
-    open_ = beta is None and exploration is None
-    source = "the default; no simulator to choose it with" if open_ else "given"
-    played, sweep = None, None
+    unsettled = beta is None and exploration is None
+    played = None
     if simulator is not None:
-        count = len(options) + (len(BETA_EXPONENTS) if open_ else 0)
+        count = len(options) + (len(BETA_EXPONENTS) if unsettled else 0)
         played = Rounds(simulator, rounds=rounds, seed=seed, simulations=count, progress=progress)
-        if open_:
-            sweep = sweep_beta(_reference(request, task, recipe.ridge), played, task.episodes)
-            recipe = replace(recipe, exploration=Bonus(sweep.chosen))
-            source = "swept on the simulator"
-        options = _simulated(options, recipe.exploration, played, task.episodes)
+    source, sweep = "given", None
+    if unsettled:
+        source, sweep = _settled(request, task, recipe.ridge, played)
+    explores = recipe.exploration if sweep is None else Bonus(sweep.chosen)
+    if played is not None:
+        options = _simulated(options, explores, played, task.episodes)
     if price is not None:
         options = priced(options, task.episodes)
     recommended, reason = choose(request, options, task, played)
     return Plan(
         task=task,
         ridge=recipe.ridge,
-        exploration=recipe.exploration,
+        exploration=explores,
         exploration_source=source,
         options=tuple(options),
         recommended=recommended,
@@ -162,11 +162,16 @@ def _options(request: Request, task: Task, ridge: float, own: Iterable[Schedule]
     return [Option(candidate=candidate) for candidate in everyone]
 
 
-def _reference(request: Request, task: Task, ridge: float) -> Schedule:
-    """Return the rule with which β is swept: the adaptive one, of the middle budget."""
+def _settled(
+    request: Request, task: Task, ridge: float, rounds: Rounds | None
+) -> tuple[str, BetaSweep | None]:
+    """Sweep β with the adaptive rule of the middle budget; return where β is from, and how."""
+    if rounds is None:
+        return "the default; no simulator to choose it with", None
     budgets = request.budgets(task.episodes)
     ours = [c.schedule for c in candidates_for(budgets[len(budgets) // 2], task, ridge=ridge)]
-    return next((one for one in ours if isinstance(one, AdaptiveBudget)), ours[0])
+    reference = next((one for one in ours if isinstance(one, AdaptiveBudget)), ours[0])
+    return "swept on the simulator", sweep_beta(reference, rounds, task.episodes)
 
 
 def _replayed(

@@ -8,13 +8,13 @@ or earlier, in every episode of the batch: all regret is certain.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, whole
 from rareswitch.core.episode import Episode
+from rareswitch.core.grids import EpisodeGrid
 from rareswitch.core.policy import Policy
 from rareswitch.sim import instances
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
@@ -57,10 +57,15 @@ def play_adversary(
     d = whole("states", states, least=1)
     H = whole("horizon", horizon, least=1)
     episodes = whole("episodes", episodes, least=1)
-    starts = tuple(starts)
+    if (learner.policy.dim, learner.policy.horizon) != (2 * d + 1, H):
+        raise ValueError(
+            f"the learner must have dim 2·states+1 = {2 * d + 1} and horizon {H}; got "
+            f"{learner.policy.dim} and {learner.policy.horizon}"
+        )
+    starts = EpisodeGrid(starts=starts).starts  # type: ignore[arg-type]
+    if starts[-1] > episodes:
+        raise ValueError(f"starts must be at most episodes = {episodes}; got {starts[-1]}")
     ends = (*starts, episodes + 1)
-    if starts[:1] != (1,) or any(a >= b for a, b in pairwise(ends)):
-        raise ValueError(f"starts must increase from 1 to at most {episodes}; got {starts}")
     if len(starts) < d * H:
         raise ValueError(
             f"starts must hold at least states·horizon = {d * H} batches; got {len(starts)}"

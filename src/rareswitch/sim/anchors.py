@@ -15,7 +15,8 @@ import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, real, whole
 from rareswitch.core.streams import Seed
-from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.mdp import FiniteMDP, checked_world
+from rareswitch.sim.memory import require_memory
 from rareswitch.sim.run import Run, initial_states, noise_of
 
 
@@ -29,8 +30,8 @@ def ucb2_hoeffding(
 ) -> Run:
     """Play Q-learning with UCB2-Hoeffding exploration (their Algorithm 2)."""
     K = whole("episodes", episodes, least=1)
-    c = real("scale", scale, least=0.0)
-    H, S, A = mdp.rewards.shape
+    c = real("scale", scale, least=0.0, most=1e100)
+    H, S, A = checked_world(mdp).rewards.shape
     step = 1.0 / (2 * H * (H + 1))
     triggers = _ucb2_triggers(step, int(np.ceil(np.log(10 * H**2) / np.log1p(step))), K)
     log_term = np.log(S * A * K * H)
@@ -70,8 +71,8 @@ def mvp(
 ) -> Run:
     """Play the monotonic value propagation algorithm, planning when a visit count doubles."""
     K = whole("episodes", episodes, least=1)
-    c = real("scale", scale, least=0.0)
-    H, S, A = mdp.rewards.shape
+    c = real("scale", scale, least=0.0, most=1e100)
+    H, S, A = checked_world(mdp).rewards.shape
     log_term = np.log(S * A * K * H)
     moves = np.zeros((H, S, A, S))
     q_values = np.broadcast_to(np.arange(H, 0.0, -1.0)[:, None, None], (H, S, A)).copy()
@@ -126,6 +127,7 @@ def _play(
 ) -> Run:
     """Play episode by episode; `learn` tells whether the policy may have changed."""
     H, S, _ = mdp.rewards.shape
+    require_memory(64.0 * H * episodes, f"{episodes} episodes")
     noise = noise_of(None, episodes, H, seed)
     initial = initial_states(initial_state, S, episodes, seed)
     best = mdp.optimal_values()[0]

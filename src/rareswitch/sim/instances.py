@@ -8,10 +8,10 @@ from itertools import product
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, one_of, real, whole
+from rareswitch.core.arguments import Floats, Ints, flag, one_of, real, whole
 from rareswitch.core.streams import Seed, Stream, generator
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
-from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.mdp import FiniteMDP, checked_world
 from rareswitch.sim.memory import require_memory
 
 READINGS = ("completed", "padded", "compact")
@@ -34,10 +34,12 @@ def hard_to_learn(
     padded with a zero) and `compact` (γ_h with d−3 entries of size δ/(d−3), φ in R^{d−1}).
     `normalized` rescales coordinates so that the norms of Definition 2 hold; P and r stay the same.
     """
-    whole("d", d, least=4, most=20)
-    whole("horizon", horizon, least=1)
+    d = whole("d", d, least=4, most=20)
+    horizon = whole("horizon", horizon, least=1, most=10**6)
     one_of("reading", reading, READINGS)
-    if not 0.0 < real("delta", delta) < 0.5:
+    normalized = flag("normalized", normalized)
+    delta = real("delta", delta)
+    if not 0.0 < delta < 0.5:
         raise ValueError(
             f"delta must be above 0 and below 0.5 (θ is singular at 0.5, where P(1|0, a) reaches "
             f"1); got {delta}"
@@ -81,7 +83,8 @@ def misspecified(mdp: FiniteMDP, *, zeta: float, seed: Seed = 0) -> FiniteMDP:
 
     f(a) is uniform on [0, ζ] and g(a) uniform over states, drawn once for each action.
     """
-    real("zeta", zeta, least=0.0, below=1.0)
+    mdp = checked_world(mdp)
+    zeta = abs(real("zeta", zeta, least=0.0, below=1.0))  # −0 is 0
     rng = generator(seed, Stream.CORRUPTION)
     actions = mdp.features.shape[1]
     f: Floats = rng.uniform(0.0, zeta, (actions,))
@@ -109,19 +112,24 @@ def lower_bound(
     default drawn at random. `normalized` gives ‖φ‖ ≤ 1 instead of √2, with the same P and r.
     """
     d = whole("states", states, least=1)
-    whole("horizon", horizon, least=1)
+    horizon = whole("horizon", horizon, least=1)
+    normalized = flag("normalized", normalized)
     _require_room(states=d + 1, actions=2, horizon=horizon)
     if right_actions is None:
         right_actions = generator(seed, Stream.INSTANCE).integers(0, 2, (horizon, d))
-    right_actions = np.asarray(right_actions)
-    if right_actions.shape != (horizon, d) or not np.isin(right_actions, (0, 1)).all():
+    given = np.asarray(right_actions)
+    if (
+        given.dtype.kind not in "iu"
+        or given.shape != (horizon, d)
+        or not np.isin(given, (0, 1)).all()
+    ):
         raise ValueError(f"right_actions must be 0 or 1 with shape {(horizon, d)}")
     dim = 2 * d + 1
     block = np.eye(2 * d).reshape(d, 2, 2 * d)  # one coordinate for each (x_j, action)
     features = np.zeros((d + 1, 2, dim))
     features[:, :, 0] = 1.0
     features[1:, :, 1:] = block
-    right = block[np.arange(d), right_actions]  # (H, d, 2d)
+    right = block[np.arange(d), given]  # (H, d, 2d)
     mu = np.zeros((horizon, d + 1, dim))
     mu[:, 0, 0] = 1.0
     mu[:, 0, 1:] = -right.sum(axis=1)
@@ -139,10 +147,10 @@ def random_linear(
     *, states: int, actions: int, d: int, horizon: int, seed: Seed = 0
 ) -> FiniteLinearMDP:
     """Return a random linear MDP with features, and each coordinate's measure, on the simplex."""
-    whole("states", states, least=1)
-    whole("actions", actions, least=1)
-    whole("d", d, least=1)
-    whole("horizon", horizon, least=1)
+    states = whole("states", states, least=1)
+    actions = whole("actions", actions, least=1)
+    d = whole("d", d, least=1)
+    horizon = whole("horizon", horizon, least=1)
     _require_room(states=states, actions=actions, horizon=horizon)
     rng = generator(seed, Stream.INSTANCE)
     features = rng.dirichlet(np.ones(d), (states, actions))
@@ -152,9 +160,9 @@ def random_linear(
 
 def tabular(*, states: int, actions: int, horizon: int, seed: Seed = 0) -> FiniteLinearMDP:
     """Return a random tabular MDP as a linear one: one-hot features, d = S·A."""
-    whole("states", states, least=1)
-    whole("actions", actions, least=1)
-    whole("horizon", horizon, least=1)
+    states = whole("states", states, least=1)
+    actions = whole("actions", actions, least=1)
+    horizon = whole("horizon", horizon, least=1)
     _require_room(states=states, actions=actions, horizon=horizon)
     d = states * actions
     rng = generator(seed, Stream.INSTANCE)

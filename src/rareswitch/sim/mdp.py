@@ -5,11 +5,12 @@ world is one whose transitions are not). Arrays are indexed (stage, state, actio
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.arguments import Floats, Ints, floats
+from rareswitch.core.arguments import Floats, Ints, floats, shown
 from rareswitch.core.task import Task
 from rareswitch.sim.rollout import thresholds
 from rareswitch.sim.space import FiniteSpace
@@ -153,6 +154,13 @@ class FiniteMDP:
                 f"actions must be feasible; action {actions[h, s]} is not in state {s}"
             )
         return actions
+
+
+def checked_world(mdp: Any) -> FiniteMDP:
+    """Return a world, if it is one."""
+    if not isinstance(mdp, FiniteMDP):
+        raise TypeError(f"mdp must be a FiniteMDP; got {shown(mdp)}")
+    return mdp
 
 
 def _check_range(name: str, array: Floats, low: float, high: float) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, floats, one_of
+from rareswitch.core.arguments import Floats, Ints, floats, one_of, shown
 from rareswitch.core.policy import TIE_TOLERANCE, Policy
 from rareswitch.core.streams import Seed, Stream, generator
 
@@ -60,10 +60,10 @@ def initial_states(choice: int | str | Ints, states: int, episodes: int, seed: S
     initial = np.asarray(choice)
     if initial.dtype.kind != "i" or initial.shape not in ((), (episodes,)):
         raise ValueError(
-            f'initial_state must be a state, {episodes} of them or "uniform"; got {choice!r}'
+            f'initial_state must be a state, {episodes} of them or "uniform"; got {shown(choice)}'
         )
     if initial.min() < 0 or initial.max() >= states:
-        raise ValueError(f"initial_state must be from 0 to {states - 1}; got {choice!r}")
+        raise ValueError(f"initial_state must be from 0 to {states - 1}; got {shown(choice)}")
     return np.broadcast_to(initial, episodes).astype(np.int64)
 
 

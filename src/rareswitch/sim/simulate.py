@@ -8,7 +8,8 @@ from rareswitch.core.arguments import Floats, Ints, whole
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Seed, Stream, generator
-from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.mdp import FiniteMDP, checked_world
+from rareswitch.sim.memory import require_memory
 from rareswitch.sim.run import Run, initial_states, noise_of
 from rareswitch.sim.simulation import Simulation
 
@@ -69,6 +70,8 @@ def simulate_random(
 ) -> Run:
     """Play the uniformly random policy: its regret is the same in every episode from one state."""
     episodes = whole("episodes", episodes, least=1)
+    mdp = checked_world(mdp)
+    require_memory(64.0 * mdp.horizon * episodes, f"{episodes} episodes")
     initial = initial_states(initial_state, mdp.states, episodes, seed)
     gap = np.maximum(mdp.optimal_values()[0] - mdp.random_values()[0], 0.0)
     rng = generator(seed, Stream.TIES)

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints, whole
+from rareswitch.core.arguments import Bools, Floats, Ints, shown, whole
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.schedule import Schedule, checked_schedule
 from rareswitch.core.streams import Seed
-from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.mdp import FiniteMDP, checked_world
 from rareswitch.sim.memory import require_memory
 from rareswitch.sim.record import Record
 from rareswitch.sim.rollout import logdet_growth, rollout
@@ -45,10 +45,14 @@ class Simulation:
         initial_state: int | str | Ints = 0,
         noise: Floats | None = None,
     ) -> None:
-        if not len(worlds):
+        if not isinstance(worlds, Sequence) or not all(checked_world(mdp) for mdp in worlds):
+            raise TypeError(f"worlds must be a list of FiniteMDPs; got {shown(worlds)}")
+        if not worlds:
             raise ValueError("worlds must hold at least one world; got none")
         if not alike(worlds):
             raise ValueError("worlds stepped together must share features and horizon")
+        if not isinstance(seeds, Sequence):
+            raise TypeError(f"seeds must be a list of seeds; got {shown(seeds)}")
         if len(seeds) != len(worlds):
             raise ValueError(
                 f"seeds must be one for each of {len(worlds)} worlds; got {len(seeds)}"

@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oracles import unit_rows
+from rareswitch.core import next_states as module
+from rareswitch.core.next_states import NextStates
+from rareswitch.core.policy import Stage
+
+FIRST = Stage(
+    weights=np.array([1.0, 0.0, 0.0]), whitener=np.eye(3), beta=0.0, offsets=None, cap=None
+)
+
+
+def contents(states):
+    return {name: array.tobytes() for name, array in states.to_arrays().items()}
+
+
+def menus(rng, count):
+    return [unit_rows(rng, int(rng.integers(1, 5)), 3) for _ in range(count)]
+
+
+def absorbed(steps):
+    states = NextStates(3)
+    for feature, rows in steps:
+        states.absorb(feature, rows)
+    return states
+
+
+@given(st.integers(0, 10**6))
+def test_a_state_is_the_set_of_its_rows(seed):
+    rng = np.random.default_rng(seed)
+    rows = unit_rows(rng, 4, 3)
+    rows[1, 2] = 0.0
+    signed = rows.copy()
+    signed[1, 2] = -0.0
+    forms = [
+        rows,
+        rows[::-1].copy(),
+        rng.permutation(rows),
+        np.vstack([rows, rows[2:]]),
+        signed,
+        rng.permutation(np.vstack([signed, rows])),
+    ]
+    order = rng.permutation(len(forms))
+    states = absorbed((np.ones(3), forms[i]) for i in order)
+    assert len(states) == 1
+    arrays = states.to_arrays()
+    assert arrays["lengths"].tolist() == [4]
+    assert arrays["sums"].tolist() == [[6.0, 6.0, 6.0]]
+    assert not np.signbit(arrays["rows"][arrays["rows"] == 0.0]).any()
+    again = absorbed((np.ones(3), forms[i]) for i in order[::-1])
+    assert contents(again) == contents(states)
+    states.absorb(np.ones(3), rows[:3])  # fewer actions are another state
+    assert len(states) == 2
+
+
+def test_different_states_are_kept_in_the_order_they_came():
+    rng = np.random.default_rng(1)
+    rows, features = menus(rng, 300), unit_rows(rng, 300, 3)
+    states = absorbed(zip(features, rows, strict=True))
+    arrays = states.to_arrays()
+    assert arrays["lengths"].tolist() == [len(each) for each in rows]
+    assert (arrays["sums"] == features).all()
+    ends = np.cumsum(arrays["lengths"])
+    for kept, given_ in zip(np.split(arrays["rows"], ends[:-1]), rows, strict=True):
+        assert sorted(kept.tolist()) == sorted(given_.tolist())
+
+
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 5), max_size=12), st.integers(0, 5))
+def test_a_step_taken_back_leaves_every_byte_as_it_was(seed, path, last):
+    rng = np.random.default_rng(seed)
+    rows, feature = menus(rng, 6), unit_rows(rng, 1, 3)[0]
+    states = absorbed((unit_rows(rng, 1, 3)[0], rng.permutation(rows[i])) for i in path)
+    before = contents(states)
+    for form in (rows[last], rows[last][::-1].copy(), np.vstack([rows[last]] * 2)):
+        states.absorb(feature, form)()
+        assert contents(states) == before
+    states.absorb(feature, rows[last])
+    assert len(states) == len({*path, last})
+
+
+def test_value_sums_weigh_each_state_by_the_features_that_led_there(monkeypatch):
+    rng = np.random.default_rng(2)
+    rows, features = menus(rng, 40), unit_rows(rng, 80, 3)
+    states = absorbed(zip(features, rows * 2, strict=True))
+    values = np.array([each[:, 0].max() for each in rows * 2])
+    found = states.value_sums(FIRST)
+    np.testing.assert_allclose(found, values @ features, atol=1e-13)
+    monkeypatch.setattr(module, "BLOCK_ROWS", 7)
+    np.testing.assert_allclose(states.value_sums(FIRST), found, atol=1e-13)
+    assert NextStates(3).value_sums(FIRST).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_sums_lose_to_rounding_counts():
+    rows = np.ones((1, 3))
+    states = absorbed((feature * np.ones(3), rows) for feature in (1e16, 1.0, -1e16))
+    assert states.value_sums(FIRST).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_states_survive_their_arrays_and_know_those_they_meet_again():
+    rng = np.random.default_rng(3)
+    rows, features = menus(rng, 9), unit_rows(rng, 18, 3)
+    states = absorbed(zip(features, rows * 2, strict=True))
+    NextStates(3).fill(**NextStates(3).to_arrays())  # none at all
+    copy = NextStates(3)
+    copy.fill(**states.to_arrays())
+    assert contents(copy) == contents(states)
+    for each in (states, copy):
+        each.absorb(features[0], rows[4][::-1].copy())
+        each.absorb(features[1], 2 * rows[4])
+    assert contents(copy) == contents(states)
+    assert len(copy) == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lengths": [0, 3]}, "at least one row"),
+        ({"lengths": [-1, 4]}, "at least one row"),
+        ({"lengths": [2, 2]}, "as many as their lengths say"),
+        ({"lengths": [2**62, 2**62]}, "at least one row"),
+        ({"rows": np.ones((3, 3))}, "distinct sets of distinct rows"),
+        ({"lengths": [1, 2], "rows": np.ones((3, 3))}, "distinct sets of distinct rows"),
+        ({"lengths": [1, 1], "rows": np.ones((2, 3))}, "distinct sets of distinct rows"),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(change, message):
+    arrays = {
+        "sums": np.ones((2, 3)),
+        "lost": np.zeros((2, 3)),
+        "lengths": np.array([2, 1]),
+        "rows": np.eye(3),
+    } | {name: np.array(value) for name, value in change.items()}
+    with pytest.raises(ValueError, match=message):
+        NextStates(3).fill(**arrays)

@@ -1,0 +1,371 @@
+"""Snapshots resume exactly, and hostile bytes are refused quickly, with a sentence."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rareswitch as rs
+from oracles import Asked, cheap, opened, ragged_learning, replaced, sealed
+
+RULES = {
+    "every": rs.EveryEpisode(),
+    "grid": rs.UniformGrid(episodes=25, batches=4, spread="balanced"),
+    "growth": rs.DeterminantGrowth(eta=2.5),
+}
+
+
+GROWTH = rs.DeterminantGrowth(eta=2.0)
+
+
+def make(schedule=None, **changes):
+    arguments = {"dim": 3, "horizon": 3, "beta": 0.7, "ridge": 0.5, "seed": (4, 2)}
+    return rs.Learner(
+        schedule=RULES["growth"] if schedule is None else schedule, **(arguments | changes)
+    )
+
+
+CHILD = """
+import json, sys
+from pathlib import Path
+import rareswitch as rs
+from oracles import ragged_learning
+folder, stop, out = Path(sys.argv[1]), int(sys.argv[2]), {}
+for path in sorted(folder.iterdir()):
+    learner = rs.Learner.restore(path.read_bytes())
+    rule, start = path.name.split("-")
+    digests = ragged_learning(learner, seed=8, start=int(start), stop=stop)
+    out[path.name] = [digests, learner.snapshot().hex()]
+print(json.dumps(out))
+"""
+
+
+def test_a_snapshot_resumed_in_a_new_process_goes_on_byte_for_byte(tmp_path):
+    stop, expected = 25, {}
+    for name, rule in RULES.items():
+        learner, digests = make(rule), []
+        for k in range(stop):
+            (tmp_path / f"{name}-{k:02}").write_bytes(learner.snapshot())
+            digests += ragged_learning(learner, seed=8, start=k, stop=k + 1)
+        assert len(learner.ledger) > 1
+        for k in range(stop):
+            expected[f"{name}-{k:02}"] = [digests[k:], learner.snapshot().hex()]
+    tests = str(Path(__file__).parents[1])
+    code = f"import sys; sys.path.insert(0, {tests!r})\n{CHILD}"
+    child = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), str(stop)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    assert json.loads(child.stdout) == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"clip": False}, {"ties": "lowest"}, {"horizon": 1}, {"planned_episodes": 15, "seed": 2**100}],
+)
+def test_a_restored_learner_has_everything(changes):
+    learner = make(**changes)
+    ragged_learning(learner, seed=9, start=0, stop=10)
+    copy = rs.Learner.restore(learner.snapshot())
+    for name in ("dim", "horizon", "recipe", "schedule", "ledger", "clock", "planned_episodes"):
+        assert getattr(copy, name) == getattr(learner, name)
+    assert copy.episodes == learner.episodes == 10
+    assert copy.snapshot() == learner.snapshot()
+    assert copy.recommend().digest == learner.recommend().digest
+    later = [ragged_learning(each, seed=9, start=10, stop=20) for each in (learner, copy)]
+    assert later[0] == later[1]
+    assert copy.snapshot() == learner.snapshot()
+
+
+def test_a_schedule_of_ones_own_works_and_must_be_given_again():
+    own, named = make(Asked(rs.DeterminantGrowth(eta=2.5))), make(rs.DeterminantGrowth(eta=2.5))
+    digests = [ragged_learning(each, seed=10, start=0, stop=12) for each in (own, named)]
+    assert digests[0] == digests[1]
+    stored = own.snapshot()
+    with pytest.raises(
+        ValueError, match="schedule must be given: the snapshot holds oracles:Asked"
+    ):
+        rs.Learner.restore(stored)
+    copy = rs.Learner.restore(stored, schedule=Asked(rs.DeterminantGrowth(eta=2.5)))
+    assert copy.snapshot() == stored
+    later = [ragged_learning(each, seed=10, start=12, stop=20) for each in (copy, named)]
+    assert later[0] == later[1]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"schedule": rs.DeterminantGrowth(eta=3.0)},
+        {"schedule": rs.EveryEpisode()},
+        {"exploration": rs.Bonus(0.8)},
+        {"exploration": rs.Perturbation(0.7)},
+    ],
+)
+def test_another_rule_than_the_stored_one_is_refused(given):
+    stored = make().snapshot()
+    with pytest.raises(ValueError, match=r"must be the one stored, \{.*\}; got \{'kind'"):
+        rs.Learner.restore(stored, **given)
+    same = rs.Learner.restore(stored, schedule=RULES["growth"], exploration=rs.Bonus(0.7))
+    assert same.snapshot() == stored
+
+
+class Quiet:
+    """A rule and an exploration of one's own that Python takes for false."""
+
+    beta, draws = 0.7, 0
+
+    def __len__(self):
+        return 0
+
+    def due(self, clock):
+        return clock.episode == 3
+
+    def offsets(self, rng, whitener):
+        raise NotImplementedError
+
+
+def test_ones_own_may_be_empty():
+    learner = make(Quiet(), beta=None, exploration=Quiet())
+    stored, own = learner.snapshot(), Quiet()
+    with pytest.raises(ValueError, match="exploration must be given: the snapshot holds"):
+        rs.Learner.restore(stored, schedule=own)
+    copy = rs.Learner.restore(stored, schedule=own, exploration=own)
+    assert copy.schedule is copy.recipe.exploration is own
+    assert copy.snapshot() == stored
+
+
+def test_bytes_that_are_not_a_snapshot_are_refused():
+    stored = make().snapshot()
+    with pytest.raises(ValueError, match="checksum"):
+        rs.Learner.restore(stored[:-1] + bytes([stored[-1] ^ 1]))
+    with pytest.raises(ValueError, match="data must hold a learner; got a policy"):
+        rs.Learner.restore(make().policy.to_bytes())
+    with pytest.raises(ValueError, match="something else"):
+        rs.Learner.restore(b"")
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        (
+            {"schedule": rs.UniformGrid(episodes=np.int64(10), batches=np.int8(2))},
+            {"schedule": rs.UniformGrid(episodes=10, batches=2)},
+        ),
+        ({"schedule": rs.DeterminantGrowth(eta=np.float32(2.0))}, {"schedule": GROWTH}),
+        ({"schedule": rs.DeterminantGrowth(eta=Fraction(2))}, {"schedule": GROWTH}),
+        ({"schedule": rs.DeterminantGrowth(eta=np.longdouble(2))}, {"schedule": GROWTH}),
+        ({"ridge": np.float32(0.5), "beta": Fraction(1, 2)}, {"ridge": 0.5, "beta": 0.5}),
+        ({"dim": np.int32(2), "horizon": np.uint8(1)}, {"dim": 2, "horizon": 1}),
+        ({"seed": [np.int64(3), 4], "clip": np.True_}, {"seed": (3, 4), "clip": True}),
+        ({"feature_norm": np.longdouble(3)}, {"feature_norm": 3.0}),
+        ({"planned_episodes": np.uint16(9)}, {"planned_episodes": 9}),
+    ],
+)
+def test_numbers_of_any_kind_are_kept_as_plain_ones(given, plain):
+    learner = make(**{"dim": 2, "horizon": 1} | given)
+    same = make(**{"dim": 2, "horizon": 1} | plain)
+    assert repr(learner) == repr(same)
+    assert repr(learner.recipe) == repr(same.recipe)
+    assert learner.snapshot() == same.snapshot()
+    assert rs.Learner.restore(learner.snapshot()).snapshot() == learner.snapshot()
+
+
+def learnt(**changes):
+    learner = make(RULES["every"], **changes)
+    ragged_learning(learner, seed=1, start=0, stop=6)
+    return learner
+
+
+SNAPSHOT = learnt().snapshot()
+HEADER, VALUES = opened(SNAPSHOT)
+SIZES = {name: shape for name, _, shape in HEADER["arrays"]}
+POLICY = np.frombuffer(learnt().policy.to_bytes(), np.uint8)
+WIDE = rs.Policy(weights=np.zeros((1, 300)), whitener=np.zeros((1, 300, 300)), beta=0.7)
+
+
+def with_meta(**changes):
+    return sealed(HEADER | {"meta": HEADER["meta"] | changes}, VALUES)
+
+
+def without(part, name):
+    kept = {key: value for key, value in HEADER["meta"].items() if key != name}
+    if part == "meta":
+        return sealed(HEADER | {"meta": kept}, VALUES)
+    renamed = [["x", *rest] if old == name else [old, *rest] for old, *rest in HEADER["arrays"]]
+    return sealed(HEADER | {"arrays": renamed}, VALUES)
+
+
+def nested(depth):
+    """Return a snapshot whose schedule is a cap around a cap around a cap …"""
+    cap, end = b'{"kind": "capped", "switches": 1, "schedule": ', b"}"
+    text = json.dumps(HEADER | {"meta": HEADER["meta"] | {"schedule": "HERE"}}).encode()
+    return sealed(text.replace(b'"HERE"', cap * depth + b"1" + end * depth), VALUES)
+
+
+BAD_META = {
+    "dim": (0, -3, 3.0, True, "3", None, 4, 20_000, 10**400, [3]),
+    "horizon": (0, 3.0, True, 2, 10**7, 2**70, None),
+    "feature_norm": (0.0, "1", None, 1e101, float("nan")),
+    "episodes": (-1, 6.0, True, None, 2, 2**70, "6"),
+    "planned_episodes": (0, False, 2.5, "9", [9]),
+    "ridge": (0.0, -1.0, "1", None, True, 1e-320, float("inf")),
+    "ties": ("random", None, 3, ["lowest"]),
+    "clip": (1, "no", None),
+    "seed": (-1, 1.5, None, "1", [1], [1, 2, 3], [1, [2]], {"1": 2}, 2**128),
+    "digests": ([], "text", None, [1] * 7, HEADER["meta"]["digests"][:-1], ["a"] * 7, {"a": 1}),
+    "schedule": (
+        None,
+        "every-episode",
+        {},
+        {"kind": "yearly"},
+        {"kind": ["every-episode"]},
+        {"kind": "every-episode", "eta": 2.0},
+        {"kind": "bonus", "beta": 1.0},
+        {"kind": "determinant-growth"},
+        {"kind": "determinant-growth", "eta": "2"},
+        {"kind": "determinant-growth", "eta": {"kind": "every-episode"}},
+        {"kind": "uniform-grid", "episodes": 10**400, "batches": 10**12},
+        {"kind": "geometric-grid", "episodes": 10**12, "batches": 10**12},
+        {"kind": "minimax-grid", "episodes": 10**16, "batches": 1},
+        {"kind": "episode-grid", "starts": "123"},
+        {"kind": "episode-grid", "starts": [1, 1]},
+        {"kind": "capped", "schedule": {"kind": "capped"}, "switches": 1},
+        {"kind": "capped", "schedule": "every-episode", "switches": 1},
+    ),
+    "exploration": (
+        None,
+        {"kind": "every-episode"},
+        {"kind": "perturbation", "sigma": 1.0, "draws": 10**9},
+        {"kind": "perturbation", "sigma": float("nan"), "draws": 2},
+        {"kind": "bonus", "beta": -1.0},
+    ),
+    "other": (1,),
+}
+BAD_ARRAYS = {
+    "whitener": (np.full((3, 3, 3), np.nan), np.zeros((3, 3)), np.zeros((3, 3, 3), np.float32)),
+    "logdet": (np.full(3, np.inf), np.zeros(4), np.zeros(3, np.int64)),
+    "trace": (np.zeros(()), np.zeros((3, 1))),
+    "rewards": (np.zeros((3, 2)),),
+    "rewards_lost": (np.full((3, 3), np.nan),),
+    "deployed": (
+        np.zeros(7),
+        np.arange(7),
+        np.arange(1, 7),
+        np.array([1, 2, 3, 4, 3, 6, 7]),
+        np.array([1, 2, 3, 4, 5, 6, 8]),
+        np.array([1, -(2**63), 2**62, 2**62, 5, 6, 7]),
+        np.zeros(0, np.int64),
+    ),
+    "logdet_deployed": (np.zeros((7, 2)), np.full((7, 3), np.nan)),
+    "trace_deployed": (np.zeros((6, 3)),),
+    "policy": (
+        np.zeros(0, np.uint8),
+        np.frombuffer(make(dim=2).policy.to_bytes(), np.uint8),
+        np.frombuffer(make().policy.to_bytes(), np.uint8),  # not the one in force
+        np.frombuffer(WIDE.to_bytes(), np.uint8),
+        POLICY[:-1],
+        POLICY.astype(np.int64),
+    ),
+    "next_states/0/lengths": (
+        np.zeros(SIZES["next_states/0/lengths"], np.int64),
+        np.full(SIZES["next_states/0/lengths"], 2**62),
+        np.full(SIZES["next_states/0/lengths"], -1),
+        np.zeros(SIZES["next_states/0/lengths"]),
+    ),
+    "next_states/0/rows": (
+        np.zeros((0, 3)),
+        np.zeros(SIZES["next_states/0/rows"]),
+        np.full(SIZES["next_states/0/rows"], np.nan),
+    ),
+    "next_states/1/sums": (np.zeros((0, 3)), np.zeros((10**4, 3))),
+    "next_states/1/lost": (np.full(SIZES["next_states/1/lost"], np.inf),),
+}
+HOSTILE = {
+    **{
+        f"{name}={value!r}"[:70]: with_meta(**{name: value})
+        for name, values in BAD_META.items()
+        for value in values
+    },
+    **{
+        f"{name} {i}": replaced(SNAPSHOT, {name: array})
+        for name, arrays in BAD_ARRAYS.items()
+        for i, array in enumerate(arrays)
+    },
+    **{f"no meta {name}": without("meta", name) for name in HEADER["meta"]},
+    **{f"no array {name}": without("arrays", name) for name in SIZES},
+    "an unknown array": sealed(
+        HEADER | {"arrays": [*HEADER["arrays"], ["next_states/2/sums", "<f8", [0]]]}, VALUES
+    ),
+    "an array twice": sealed(
+        HEADER | {"arrays": [*HEADER["arrays"], HEADER["arrays"][0]]}, VALUES + VALUES[:48]
+    ),
+    "trailing bytes": sealed(HEADER, VALUES + b"\0"),
+    "caps without end": nested(100_000),
+    "many caps": nested(300),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_bytes_are_refused_with_a_sentence_before_memory_is_taken(data):
+    allowed = 1.0 + 6 * len(data) / 1e6
+    with cheap(megabytes=allowed), pytest.raises(ValueError, match=r"must (be|hold) "):
+        rs.Learner.restore(data)
+
+
+@pytest.mark.parametrize("part", ["policy", "history"])
+def test_a_long_horizon_must_come_with_all_of_its_arrays(part):
+    horizon = 20_000
+    policy = rs.Policy(weights=np.zeros((horizon, 1)), whitener=np.zeros((horizon, 1, 1)), beta=0.7)
+    stored = np.frombuffer(policy.to_bytes(), np.uint8)
+    arrays = {"policy": stored} if part == "policy" else {"whitener": policy.whitener}
+    header, values = opened(replaced(SNAPSHOT, arrays))
+    data = sealed(header | {"meta": header["meta"] | {"dim": 1, "horizon": horizon}}, values)
+    with cheap(megabytes=5.0), pytest.raises(ValueError, match=r"^data must be a learner; "):
+        rs.Learner.restore(data)
+
+
+def test_a_grid_of_a_trillion_batches_is_restored_without_making_it():
+    rule = rs.UniformGrid(episodes=10**15, batches=10**12)
+    data = make(rule).snapshot()
+    with cheap():
+        assert rs.Learner.restore(data).schedule == rule
+
+
+@given(st.sampled_from(sorted(HEADER["meta"])), st.data())
+def test_any_change_of_the_meta_is_refused_or_gives_a_learner(name, data):
+    value = data.draw(
+        st.none()
+        | st.booleans()
+        | st.integers(-3, 30)
+        | st.floats()
+        | st.text(max_size=4)
+        | st.lists(st.integers(-1, 5), max_size=3)
+        | st.dictionaries(st.sampled_from(["kind", "eta", "beta"]), st.text(max_size=4))
+    )
+    told = ""
+    try:
+        learner = rs.Learner.restore(with_meta(**{name: value}))
+    except ValueError as error:
+        told = str(error)
+    if told:
+        assert " must " in told
+    else:
+        learner.fit()
+        assert rs.Learner.restore(learner.snapshot()).snapshot() == learner.snapshot()
+
+
+@given(st.integers(0, 8 * len(SNAPSHOT) - 1))
+def test_any_flipped_bit_is_refused(bit):
+    altered = bytearray(SNAPSHOT)
+    altered[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(ValueError, match="data must be"):
+        rs.Learner.restore(bytes(altered))

@@ -1,0 +1,155 @@
+import tracemalloc
+
+import pytest
+
+from experiments.miniature import EVERY, GRID, GROWTH, RANDOM, WORLD, experiment, refused, toml
+from rareswitch.experiments.check import piece_memory
+from rareswitch.experiments.pieces import compute, pieces_of
+
+ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
+TABULAR = '\n[world]\nkind = "tabular"\nstates = 3\nactions = 2\nhorizon = 2\n'
+
+
+@pytest.mark.parametrize("eta", ["1", "0.5", "-2"])
+def test_eta_must_be_above_one(eta):
+    refused(toml(arms=GROWTH.replace("[2, 8]", eta)), "eta must be", "above 1", "rareswitch-")
+
+
+@pytest.mark.parametrize("batches", [25, 0, -1])
+def test_batches_must_fit_into_the_episodes(batches):
+    arms = EVERY + GRID.replace("[4, 8]", str(batches))
+    refused(toml(arms=arms), f"batch-{batches}", "batches must be from 1 to 24", f"got {batches}")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("beta = -0.1", "beta must be"),
+        ("beta = nan", "beta must be a finite number"),
+        ("ridge = 0", "ridge must be"),
+        ("ridge = 1e-320", "ridge must be"),
+        ('exploration = { kind = "perturbation", sigma = 1e308 }', "sigma must be"),
+        ('exploration = { kind = "perturbation", sigma = 1, draws = 0 }', "draws must be"),
+    ],
+)
+def test_beta_sigma_and_ridge_have_bounds(line, words):
+    refused(toml(arms=EVERY + line), "arm 'lsvi-ucb'", words)
+
+
+def test_an_exploration_is_named_and_needs_its_arguments():
+    refused(toml(arms=EVERY + 'exploration = { kind = "luck" }'), "arms.0.exploration", "'luck'")
+    refused(toml(arms=EVERY + 'exploration = { kind = "perturbation" }'), "needs sigma")
+
+
+@pytest.mark.parametrize("value", ["inf", "nan"])
+@pytest.mark.parametrize("key", ["beta", "ridge"])
+def test_numbers_must_be_finite(key, value):
+    refused(toml(arms=EVERY + f"{key} = {value}"), key, "finite number")
+    refused(toml(arms=GROWTH.replace("[2, 8]", value)), "eta", "finite number")
+
+
+@pytest.mark.parametrize("delta", ["0", "0.5", "0.7", "-0.1"])
+def test_delta_must_lie_between_zero_and_a_half(delta):
+    refused(toml(world=WORLD + f"delta = {delta}"), "lsvi-ucb", "delta must be")
+
+
+@pytest.mark.parametrize("zeta", ["-0.1", "1.0"])
+def test_zeta_must_be_a_fraction(zeta):
+    refused(toml(world=WORLD + f"zeta = {zeta}"), "lsvi-ucb", "zeta must be")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ('{ kind = "adaptive-budget", switches = -1 }', "switches must be at least 0"),
+        ('{ kind = "uniform-grid", switches = 24 }', "switches must be from 0 to 23"),
+        ('{ kind = "determinant-growth", switches = 0 }', "switches must be at least 1"),
+        ('{ kind = "total-growth", switches = 2, eta = 3 }', "settles eta itself"),
+        ('{ kind = "minimax-grid", switches = 3 }', "no argument 'switches'"),
+        ('{ kind = "adaptive-budget" }', "needs switches"),
+        ('{ kind = "mvp", scale = -0.1 }', "scale must be"),
+        ('{ kind = "no_such_module:Rule" }', "cannot be imported"),
+        ('{ kind = "json:JSONDecoder" }', "must have a method due"),
+        ("{ kind = [1] }", "arms.0.schedule: kind must be given, a name; got 1"),
+    ],
+)
+def test_a_rule_that_cannot_be_made_is_refused(schedule, words):
+    refused(toml(arms=EVERY.replace('{ kind = "every-episode" }', schedule)), words)
+
+
+def test_a_tabular_algorithm_needs_a_tabular_world():
+    refused(toml(arms=EVERY.replace("every-episode", "mvp")), "lsvi-ucb", "tabular world")
+
+
+def test_the_adversary_needs_a_batch_for_every_state_and_stage():
+    enough = GRID.replace("[4, 8]", "6")
+    assert experiment(world=ADVERSARY, arms=enough).arms[0].schedule["batches"] == 6
+    few = toml(world=ADVERSARY, arms=GRID.replace("[4, 8]", "5"))
+    refused(few, "batch-5", "batches must be at least states·horizon = 6")
+
+
+@pytest.mark.parametrize("arms", [EVERY, GROWTH, RANDOM], ids=["every", "growth", "random"])
+def test_the_adversary_plays_against_grids_only(arms):
+    refused(toml(world=ADVERSARY, arms=arms), "uniform-grid")
+
+
+def test_the_adversary_chooses_the_initial_states():
+    arms = GRID.replace("[4, 8]", "8")
+    for line in ("initial_state = 1", "measure_radius = true"):
+        refused(toml(world=ADVERSARY, arms=arms + line), "the adversary chooses initial states")
+    perturbed = arms + 'exploration = { kind = "perturbation", sigma = 1 }'
+    assert experiment(world=ADVERSARY, arms=perturbed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"episodes": 10**13}, ["a piece (2 states, 4 actions, d=5, H=3, 3 rounds of 10000000000"]),
+        ({"rounds": 10**13}, ["the results (6 arms, 10000000000000 rounds of 24 episodes)"]),
+        (
+            {"world": TABULAR.replace("states = 3", "states = 100_000")},
+            ["a piece (100000 states, 2 actions, d=200000, H=2"],
+        ),
+    ],
+)
+def test_what_cannot_fit_into_memory_is_refused_with_the_numbers(changes, words):
+    refused(toml(**changes), "arm 'lsvi-ucb'", " GB, more than half of this machine's ", *words)
+
+
+def test_the_estimate_of_a_piece_is_of_the_order_of_what_it_takes():
+    spec = experiment(arms=GRID.replace("[4, 8]", "8"), rounds=10, episodes=20_000)
+    (piece,) = pieces_of(spec)
+    tracemalloc.start()
+    compute(piece)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken / 2 < piece_memory(spec, spec.arms[0]) < 4 * taken
+
+
+@pytest.mark.parametrize("state", [2, -1])
+def test_the_initial_state_must_be_one_of_the_world(state):
+    text = toml(arms=EVERY + f"initial_state = {state}")
+    refused(text, "lsvi-ucb", "initial_state must be from 0 to 1")
+    larger = '\n[world]\nkind = "tabular"\nstates = 3\nactions = 2\nhorizon = 2\n'
+    assert experiment(world=larger, arms=EVERY + "initial_state = 2").arms[0].initial_state == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (toml(arms=GROWTH.replace("[2, 8]", '"2"')), ["eta must be a finite number", "'2'"]),
+        (toml(seed="7"), ["seed", "valid integer", "'7'"]),
+        (toml(arms=GRID.replace("[4, 8]", "2.0")), ["batches must be a whole number"]),
+        (toml(arms=GRID.replace("[4, 8]", "[]")), ["batches must list at least one value"]),
+        (toml(world="\nworld = 3\n"), ["world: must be a table; got 3"]),
+        (toml(arms=EVERY + "measure_radius = true\nworld = { zeta = 0.1 }"), ["measure_radius"]),
+        (toml(figure="bounds", arms=RANDOM), ["figure 'bounds' has no place", "a bound"]),
+        (toml(figure="lower-bound", arms=GRID), ["no place", "a world of kind adversary"]),
+        (toml(figure="budget", arms=GRID), ["figure 'budget' has no place", "switches"]),
+        (toml(figure="beta", arms=RANDOM), ["figure 'beta' has no place", "a bonus β"]),
+        (toml(name="pieces"), ["name must not be 'pieces'"]),
+        (toml(name="report.html"), ["name: String should match pattern"]),
+    ],
+)
+def test_what_would_fail_later_is_refused_with_its_key(text, words):
+    refused(text, *words)

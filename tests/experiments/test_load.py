@@ -1,0 +1,211 @@
+import pytest
+
+from experiments.miniature import ALL, EVERY, GRID, RANDOM, WORLD, experiment, refused, toml
+from rareswitch.experiments.load import load_spec, parse_spec
+
+
+def test_a_list_stands_for_one_arm_for_each_value_named_by_its_template():
+    arms = experiment(arms=GRID).arms
+    assert [(a.name, a.label, a.schedule["batches"]) for a in arms] == [
+        ("batch-4", "Batch B=4", 4),
+        ("batch-8", "Batch B=8", 8),
+    ]
+
+
+def test_several_lists_stand_for_every_combination():
+    arms = experiment(
+        arms='[[arms]]\nname = "e{eta}-z{zeta}-b{beta}"\nbeta = [1, 2]\nworld = { zeta = [0, 0.1] }'
+        '\nschedule = { kind = "determinant-growth", eta = [2, 4, 8] }'
+    ).arms
+    found = [(arm.schedule["eta"], arm.world.zeta, arm.exploration["beta"]) for arm in arms]
+    assert sorted(found) == [(e, z, b) for e in (2, 4, 8) for z in (0, 0.1) for b in (1, 2)]
+    assert {arm.name for arm in arms} >= {"e2-z0-b1", "e8-z0.1-b2"}
+    assert all(arm.label == arm.name for arm in arms)
+
+
+def test_arms_inherit_the_world_and_the_defaults_and_may_replace_parts_of_them():
+    text = "[defaults]\nbeta = 3\nridge = 2\n" + EVERY + "beta = 5\nworld = { d = 6 }\n"
+    (arm,) = experiment(arms=text).arms
+    assert (arm.exploration["beta"], arm.ridge, arm.world.d, arm.world.horizon) == (5, 2, 6, 3)
+
+
+def test_lists_are_spelled_out_in_every_table_and_kinds_like_any():
+    arms = experiment(
+        arms="""
+            [[arms]]
+            name = "{kind}-{switches}-s{sigma}"
+            schedule = { kind = ["total-growth", "uniform-grid"], switches = [3, 5] }
+            exploration = { kind = "perturbation", sigma = [0, 1] }
+        """
+    ).arms
+    found = [
+        (arm.schedule["kind"], arm.schedule["switches"], arm.exploration["sigma"]) for arm in arms
+    ]
+    assert sorted(found) == [
+        (k, b, s) for k in ("total-growth", "uniform-grid") for b in (3, 5) for s in (0, 1)
+    ]
+    assert arms[0].name == "total-growth-3-s0"
+
+
+def test_a_list_within_a_list_is_one_value():
+    arms = experiment(
+        arms='[[arms]]\nname = "dates"\nschedule = { kind = "episode-grid", starts = [[1, 5, 9]] }'
+    ).arms
+    assert [arm.schedule["starts"] for arm in arms] == [[1, 5, 9]]
+
+
+@pytest.mark.parametrize("key", ["name", "label"])
+@pytest.mark.parametrize(
+    "template",
+    ["{foo}", "a{", "{kind.foo}", "{kind.__class__}", "{kind[0]}", "{kind!r}", "{kind:9}"],
+)
+def test_a_template_holds_keys_of_the_arm_and_nothing_else(key, template):
+    arms = EVERY.replace(f'{key} = "lsvi-ucb"', f'{key} = "{template}"')
+    arms = arms.replace(f'{key} = "LSVI-UCB"', f'{key} = "{template}"')
+    refused(toml(arms=arms), f"arms: {key} '{template}' cannot be filled in")
+
+
+def test_a_label_may_hold_braces_and_formulas():
+    arms = EVERY.replace('"LSVI-UCB"', "'$x_{{1}}$ {kind}'")
+    assert experiment(arms=arms).arms[0].label == "$x_{1}$ every-episode"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text(toml(), encoding="utf-8-sig")
+    assert load_spec(path) == experiment()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (toml(name="n" * 101), ["name:", "at most 100 characters"]),
+        (toml(arms=EVERY.replace("lsvi-ucb", "n" * 101)), ["arms.0.name:", "at most 100"]),
+        (toml(title="$\\\\fraq{1}$"), ["title:", "no formula that can be drawn"]),
+        (toml(arms=EVERY.replace('"LSVI-UCB"', "'$x^{{$'")), ["arms.0.label:", "no formula"]),
+        (toml(arms=EVERY.replace('"LSVI-UCB"', "'_hidden'")), ["arms.0.label:"]),
+        (toml(arms=EVERY.replace('"LSVI-UCB"', "''")), ["arms.0.label:"]),
+        (toml(arms=EVERY + "when = 2026-01-01"), ["JSON"]),
+    ],
+)
+def test_names_and_texts_that_could_not_be_drawn_or_stored_are_refused(text, words):
+    assert len(refused(text, *words)) < 400
+
+
+def test_a_dollar_alone_is_a_dollar():
+    assert experiment(title="worth 5 $").title == "worth 5 $"
+
+
+def test_overrides_replace_top_level_keys():
+    spec = parse_spec(toml(), source="x", overrides={"rounds": 9, "episodes": None, "seed": 2})
+    assert spec == experiment(rounds=9, seed=2)
+    assert parse_spec(toml(seed=5), source="x", overrides={"seed": 0}) == experiment(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (toml(nonsense=1), ["nonsense"]),
+        (toml(arms=EVERY + "nonsense = 1"), ["arms.0", "nonsense"]),
+        (toml(world=WORLD + "nonsense = 1"), ["arms.0.world", "nonsense"]),
+        (
+            toml(arms=EVERY.replace(" }", ", eta = 2 }")),
+            ["arms.0.schedule", "every-episode has no argument 'eta'"],
+        ),
+    ],
+)
+def test_an_unknown_key_is_refused_wherever_it_stands(text, words):
+    refused(text, *words)
+
+
+@pytest.mark.parametrize("key", ["rounds", "episodes"])
+@pytest.mark.parametrize("value", [0, -3])
+def test_rounds_and_episodes_must_be_positive(key, value):
+    refused(toml(**{key: value}), f"{key}:", "greater than or equal to 1", str(value))
+
+
+def test_a_negative_seed_is_refused():
+    refused(toml(seed=-1), "seed:", "-1")
+
+
+@pytest.mark.parametrize("key", ["name", "title", "rounds", "episodes"])
+def test_a_missing_key_is_named(key):
+    lines = toml().splitlines()
+    without = "\n".join(line for line in lines[:4] if not line.startswith(key))
+    refused(without + "\n".join(["", *lines[4:]]), f"{key}: Field required")
+
+
+def test_an_experiment_needs_arms():
+    refused(toml(arms=""), "arms:")
+
+
+def test_an_arm_needs_a_schedule_and_a_world():
+    refused(toml(arms='[[arms]]\nname = "a"'), "arms.0.schedule: Field required")
+    refused(toml(arms='[[arms]]\nname = "a"\nschedule = {}'), "arms.0.schedule: kind must be given")
+    refused(toml(world="\n"), "arms.0.world", "kind")
+
+
+def test_a_required_key_of_a_world_is_named():
+    world = '\n[world]\nkind = "tabular"\nstates = 3\nhorizon = 2\n'
+    refused(toml(world=world), "arms.0.world", "actions: Field required")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (toml(rounds="many"), ["rounds:", "integer", "'many'"]),
+        (toml(episodes=2.5), ["episodes:", "2.5"]),
+        (toml(arms=EVERY + 'beta = "large"'), ["arm 'lsvi-ucb': beta", "number", "'large'"]),
+        (toml(arms=EVERY + 'ties = "highest"'), ["arms.0.ties:", "lowest", "'highest'"]),
+        (toml(arms=GRID.replace("[4, 8]", '"few"')), ["arm 'batch-few': batches", "'few'"]),
+        (toml(world=WORLD + 'reading = "mine"'), ["arms.0.world", "reading", "'mine'"]),
+        (toml(figure="pie"), ["figure:", "'pie'"]),
+        (
+            toml(arms=EVERY.replace("every-episode", "never")),
+            ["arms.0.schedule", "random-policy", "mvp", "'never'"],
+        ),
+        (toml(world=WORLD.replace("hard-to-learn", "easy")), ["arms.0.world", "'easy'"]),
+        (toml(name="Big Name"), ["name:", "'Big Name'"]),
+        (toml(arms=EVERY.replace("lsvi-ucb", "../up")), ["arms.0.name:", "'../up'"]),
+        ("arms = 3\n" + toml(arms=""), ["arms:"]),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named_with_what_came(text, words):
+    refused(text, *words)
+
+
+def test_two_arms_of_the_same_name_are_refused():
+    refused(toml(arms=EVERY + RANDOM + EVERY), "different names", "lsvi-ucb comes twice")
+    refused(toml(arms=GRID.replace("batch-{batches}", "batch")), "batch comes twice")
+
+
+@pytest.mark.parametrize("text", ["name = ", "[[arms]", "just words", 'name = "a"\nname = "b"'])
+def test_what_is_not_toml_is_said_to_be_none(text):
+    assert "is not TOML" in refused(text)
+
+
+def test_an_error_tells_about_the_first_of_many_faults_only():
+    message = refused(toml(rounds=0, episodes=0, arms=ALL + "beta = -1"))
+    assert message.startswith("bad.toml: rounds:")
+
+
+def test_a_spec_is_loaded_from_its_file(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text(toml(), encoding="utf-8")
+    assert load_spec(path) == experiment()
+
+
+@pytest.mark.parametrize("name", ["absent.toml", "."])
+def test_an_unreadable_file_is_named(tmp_path, name):
+    path = tmp_path / name
+    with pytest.raises(ValueError, match="cannot be read") as caught:
+        load_spec(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_fault_in_a_file_names_its_path(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text(toml(rounds=0), encoding="utf-8")
+    with pytest.raises(ValueError, match="rounds") as caught:
+        load_spec(path)
+    assert str(caught.value).startswith(str(path))

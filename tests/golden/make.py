@@ -1,0 +1,93 @@
+"""Write the golden files of this format version: `python tests/golden/make.py`.
+
+Run it only for a new format, into a new folder: what stands here was written by the version that
+its folder names, and every later one must read it or refuse it with a sentence.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import rareswitch as rs
+from rareswitch.core.log import LogPartition
+from rareswitch.partition_folder import save_partition
+
+FOLDER = Path(__file__).parent / "format-1"
+SPEC = """
+name = "golden"
+title = "A small experiment"
+figure = "regret"
+rounds = 2
+episodes = 6
+
+[world]
+kind = "hard-to-learn"
+d = 5
+horizon = 2
+
+[[arms]]
+name = "batch"
+label = "Batch B=3"
+schedule = { kind = "uniform-grid", batches = 3 }
+
+[[arms]]
+name = "random"
+label = "random"
+schedule = { kind = "random-policy" }
+"""
+
+
+def episodes(count):
+    """Return a log whose numbers are written out in binary exactly."""
+    rows = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.5, 0.5, 0.0]])
+    log = []
+    for k in range(count):
+        steps = 1 + k % 2
+        following = [np.roll(rows, k, axis=0)[: 1 + j] for j in range(steps - 1 + (k % 3 == 0))]
+        rewards = [0.25 * (k % 4)] * steps
+        log.append(
+            rs.Episode(features=rows[[k % 3] * steps], rewards=rewards, next_features=following)
+        )
+    return log
+
+
+def learner(exploration):
+    """Return a learner that has seen some episodes and has a schedule within another."""
+    made = rs.Learner(
+        dim=3,
+        horizon=2,
+        schedule=rs.Capped(rs.DeterminantGrowth(eta=1.5), switches=4),
+        exploration=exploration,
+        ridge=0.5,
+        seed=(3, 4),
+        planned_episodes=50,
+    )
+    for episode in episodes(12):
+        made.observe(episode)
+    return made
+
+
+def main():
+    FOLDER.mkdir()
+    bonus, perturbed = learner(rs.Bonus(0.75)), learner(rs.Perturbation(0.5, draws=3))
+    (FOLDER / "policy-bonus.bin").write_bytes(bonus.policy.to_bytes())
+    (FOLDER / "policy-perturbation.bin").write_bytes(perturbed.policy.to_bytes())
+    (FOLDER / "learner.bin").write_bytes(perturbed.snapshot())
+    save_partition(LogPartition.from_episodes(episodes(12), horizon=2), FOLDER / "partition")
+    spec = FOLDER / "golden.toml"
+    spec.write_text(SPEC)
+    out = FOLDER / "out"
+    command = [sys.executable, "-m", "rareswitch", "run", str(spec), "--out", str(out)]
+    subprocess.run(command, check=True)
+    shutil.move(out / "golden", FOLDER / "results")
+    for picture in (FOLDER / "results").glob("figure.*"):
+        picture.unlink()
+    shutil.rmtree(out)
+    spec.unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Every public constructor and command, given what nobody should give it.
+
+The answer must be right or a TypeError or ValueError that names the argument (or a MemoryError that
+names the size), in bounded time; for a command, an exit code and one line instead of a traceback.
+"""
+
+import warnings
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+
+import click
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import rareswitch as rs
+from cli.terminal import call
+from rareswitch.cli import main
+from rareswitch.core.grids import MinimaxGrid
+from rareswitch.core.history import History
+from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
+from rareswitch.core.recipe import Recipe
+from rareswitch.sim import FiniteLinearMDP, FiniteMDP, Simulation, play_adversary, simulate_random
+from rareswitch.sim.anchors import mvp, ucb2_hoeffding
+
+HOSTILE = (
+    None, "", "x", "1", b"1", -1, 0, 1, 2, 2**63, -(2**63), 10**400, 0.5, 1.5, -0.0, 1e-320, 1e155,
+    1e308, np.inf, -np.inf, np.nan, True, False, np.True_, np.int32(3), np.uint8(2), np.float32(2),
+    np.float16(0.1), np.longdouble(2), Fraction(1, 3), Fraction(10**400), Decimal("1.5"), 1j, [],
+    [1], (1, 2), (0, 0), [[1.0]], {}, {"a": 1}, {1}, object(), date(2026, 1, 1), np.datetime64("2026"),
+    np.array(3), np.zeros(3), np.zeros((0, 2)), np.eye(2), np.full((2, 2), np.nan),
+    np.full((2, 2), 1e200), np.array(["a"]), np.array([1j]), np.array([None]),
+    np.ma.masked_array([1.0], mask=[True]), range(3), lambda clock: True, int, rs.EveryEpisode,
+    rs.EveryEpisode(), rs.Bonus(0.5),
+)  # fmt: skip
+
+ARMS = np.eye(2)
+EPISODE = rs.Episode(features=ARMS[:1], rewards=[1.0], next_features=[])
+TASK = rs.Task(dim=2, horizon=2, episodes=20)
+WORLD = rs.instances.tabular(states=2, actions=2, horizon=2)
+ARRAYS = {"features": WORLD.features, "transitions": WORLD.transitions, "rewards": WORLD.rewards}
+GRID = {"episodes": 20, "batches": 4}
+
+
+def learner(**changes):
+    arguments = {"dim": 2, "horizon": 1, "schedule": rs.EveryEpisode()}
+    return rs.Learner(**arguments | changes)
+
+
+def played(**changes):
+    return rs.simulate(**{"mdp": WORLD, "schedule": rs.EveryEpisode(), "episodes": 5} | changes)
+
+
+def duel(**changes):
+    opponent = rs.Learner(dim=3, horizon=2, schedule=rs.UniformGrid(episodes=8, batches=4))
+    sizes = {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7)}
+    return play_adversary(opponent, **sizes | changes)
+
+
+# What is called, with arguments that are right.
+CALLS = {
+    "Task": (rs.Task, {"dim": 2, "horizon": 2, "episodes": 20, "feature_norm": 1.0}),
+    "Bonus": (rs.Bonus, {"beta": 1.0}),
+    "Perturbation": (rs.Perturbation, {"sigma": 1.0, "draws": 3}),
+    "Recipe": (
+        Recipe,
+        {"exploration": rs.Bonus(), "ridge": 1.0, "ties": "lowest", "clip": True, "seed": 0},
+    ),
+    "UniformGrid": (rs.UniformGrid, GRID | {"spread": "last"}),
+    "GeometricGrid": (rs.GeometricGrid, GRID),
+    "MinimaxGrid": (MinimaxGrid, GRID),
+    "EpisodeGrid": (rs.EpisodeGrid, {"starts": (1, 5)}),
+    "DeterminantGrowth": (rs.DeterminantGrowth, {"eta": 2.0}),
+    "TotalGrowth": (rs.TotalGrowth, {"eta": 2.0}),
+    "AdaptiveBudget": (
+        rs.AdaptiveBudget, {"switches": 3, "episodes": 20, "dim": 2, "feature_norm": 1.0},
+    ),
+    "Capped": (rs.Capped, {"schedule": rs.EveryEpisode(), "switches": 3}),
+    "UniformGrid.for_budget": (rs.UniformGrid.for_budget, {"task": TASK, "switches": 3}),
+    "TotalGrowth.for_budget": (
+        rs.TotalGrowth.for_budget, {"task": TASK, "switches": 3, "ridge": 1.0},
+    ),
+    "DeterminantGrowth.for_budget": (
+        rs.DeterminantGrowth.for_budget, {"task": TASK, "switches": 3, "ridge": 1.0},
+    ),
+    "Episode": (
+        rs.Episode, {"features": ARMS[:1], "rewards": [1.0], "next_features": [ARMS]},
+    ),
+    "Policy": (
+        rs.Policy,
+        {
+            "weights": np.zeros((1, 2)), "whitener": np.eye(2)[None], "beta": 1.0,
+            "directions": np.ones((1, 2)), "offsets": np.zeros((1, 3, 2)), "clip": True,
+        },
+    ),
+    "Policy.from_bytes": (rs.Policy.from_bytes, {"data": b"rareswitch"}),
+    "Policy.act": (learner().policy.act, {"h": 0, "features": ARMS}),
+    "Policy.q_values": (learner().policy.q_values, {"h": 0, "features": ARMS}),
+    "Learner": (
+        learner,
+        {
+            "dim": 2, "horizon": 1, "schedule": rs.EveryEpisode(), "ridge": 1.0, "ties": "lowest",
+            "clip": True, "seed": 0, "feature_norm": 9.0, "planned_episodes": 3,
+        },
+    ),
+    "Learner exploration": (learner, {"exploration": rs.Bonus()}),
+    "Learner beta": (learner, {"beta": 1.0}),
+    "Learner.observe": (lambda **a: learner().observe(**a), {"episode": EPISODE}),
+    "Learner.absorb": (lambda **a: learner().absorb(**a), {"episode": EPISODE}),
+    "Learner.deploy": (lambda **a: learner().deploy(**a), {"policy": learner().policy}),
+    "Learner.restore": (rs.Learner.restore, {"data": b"rareswitch"}),
+    "History.from_log": (
+        lambda **a: History.from_log([EPISODE], **a),
+        {"dim": 2, "horizon": 1, "ridge": 1.0, "feature_norm": 5.0},
+    ),
+    "LogPartition.from_episodes": (
+        LogPartition.from_episodes, {"episodes": [EPISODE], "horizon": 1},
+    ),
+    "LogStatistics": (
+        lambda **a: LogStatistics(
+            LocalPartitions([LogPartition.from_episodes([EPISODE], horizon=1)]), **a
+        ),
+        {"ridge": 1.0},
+    ),
+    "FiniteMDP": (FiniteMDP, ARRAYS | {"feasible": np.ones((2, 2), bool)}),
+    "FiniteLinearMDP": (
+        FiniteLinearMDP, {"features": WORLD.features, "mu": WORLD.mu, "theta": WORLD.theta},
+    ),
+    "hard_to_learn": (
+        rs.instances.hard_to_learn,
+        {
+            "d": 5, "horizon": 2, "delta": 0.3, "seed": 0, "reading": "padded",
+            "normalized": False,
+        },
+    ),
+    "misspecified": (rs.instances.misspecified, {"mdp": WORLD, "zeta": 0.1, "seed": 0}),
+    "lower_bound": (
+        rs.instances.lower_bound,
+        {"states": 2, "horizon": 2, "seed": 0, "right_actions": np.zeros((2, 2), int)},
+    ),
+    "random_linear": (
+        rs.instances.random_linear, {"states": 2, "actions": 2, "d": 2, "horizon": 2, "seed": 0},
+    ),
+    "tabular": (rs.instances.tabular, {"states": 2, "actions": 2, "horizon": 2, "seed": 0}),
+    "simulate": (
+        played,
+        {
+            "mdp": WORLD, "schedule": rs.EveryEpisode(), "episodes": 5, "ridge": 1.0,
+            "ties": "lowest", "clip": True, "seed": 0, "initial_state": 0,
+            "noise": np.zeros((5, 2)),
+        },
+    ),
+    "simulate exploration": (played, {"exploration": rs.Bonus()}),
+    "simulate beta": (played, {"beta": 1.0}),
+    "simulate_random": (
+        simulate_random, {"mdp": WORLD, "episodes": 5, "seed": 0, "initial_state": 0},
+    ),
+    "Simulation": (
+        Simulation,
+        {"worlds": [WORLD], "schedule": rs.EveryEpisode(), "episodes": 5, "seeds": [0]},
+    ),
+    "mvp": (mvp, {"mdp": WORLD, "episodes": 5, "scale": 0.1, "seed": 0, "initial_state": 0}),
+    "ucb2_hoeffding": (ucb2_hoeffding, {"mdp": WORLD, "episodes": 5, "scale": 0.1, "seed": 0}),
+    "play_adversary": (
+        duel, {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7)},
+    ),
+    "information_gain": (rs.theory.information_gain, {"task": TASK, "ridge": 1.0, "episodes": 3}),
+    "logdet_bound": (rs.theory.logdet_bound, {"task": TASK, "episode": 3, "ridge": 1.0}),
+    "confidence_radius": (
+        rs.theory.confidence_radius,
+        {"task": TASK, "failure_probability": 0.1, "constant": 1.0},
+    ),
+    "eta_for_budget": (rs.theory.eta_for_budget, {"task": TASK, "switches": 9, "ridge": 1.0}),
+    "switch_bound": (rs.theory.switch_bound, {"task": TASK, "eta": 2.0, "ridge": 1.0}),
+    "batch_regret_bound": (
+        rs.theory.batch_regret_bound,
+        {"task": TASK, "batches": 3, "ridge": 1.0, "failure_probability": 0.1, "constant": 1.0},
+    ),
+    "rare_switch_regret_bound": (
+        rs.theory.rare_switch_regret_bound, {"task": TASK, "eta": 2.0, "ridge": 1.0},
+    ),
+    "theory.lower_bound": (
+        rs.theory.lower_bound, {"states": 1, "horizon": 2, "episodes": 20, "batches": 4},
+    ),
+    "plan": (rs.plan, {"task": TASK, "switches": 3, "ridge": 1.0, "rounds": 2, "seed": 0}),
+    "plan price": (rs.plan, {"task": TASK, "price": 1.0, "beta": 1.0, "candidates": ()}),
+    "plan log": (rs.plan, {"task": TASK, "switches": 3, "log": []}),
+    "check_schedule": (
+        rs.testing.check_schedule, {"schedule": rs.EveryEpisode(), "horizon": 2, "episodes": 9},
+    ),
+}  # fmt: skip
+PLACES = [(name, argument) for name, (_, arguments) in CALLS.items() for argument in arguments]
+# What a message may call an argument instead of by its name.
+ALIASES = {
+    "schedule": ("schedule", "must be an instance"),
+    "mdp": ("mdp", "world"),
+    "worlds": ("world", "mdp"),
+    "seed": ("seed", "round"),
+    "seeds": ("seed", "round"),
+    "log": ("log", "episode"),
+    "features": ("features", "barred", "feasible"),
+    "candidates": ("candidate",),
+}
+
+
+def refusal(function, arguments):
+    """Return the error with which a call is refused, or None for an answer."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            function(**arguments)
+        except (TypeError, ValueError, MemoryError) as error:
+            return error
+    return None
+
+
+@pytest.mark.parametrize(("name", "argument"), PLACES, ids=[f"{n}-{a}" for n, a in PLACES])
+def test_a_wrong_argument_is_named_or_the_answer_is_right(name, argument):
+    function, arguments = CALLS[name]
+    for value in HOSTILE:
+        error = refusal(function, arguments | {argument: value})
+        if error is None or isinstance(error, MemoryError):
+            continue
+        words = ALIASES.get(argument, (argument,))
+        if isinstance(error, ValueError):  # one that does not fit the others may name them instead
+            words = (*words, *arguments)
+        assert any(word in str(error) for word in words), f"{argument} = {value!r}: {error!r}"
+        assert "\n" not in str(error)
+
+
+WORDS = st.sampled_from(
+    ["", "x", "-1", "0", "1", "2", "1.5", "nan", "inf", "-inf", "1e400", "1e308", "9" * 400,
+     "99999999999999", "--", "-h", "η", "a/b", "../x", ".", "/dev/null", "uniform-grid",
+     "uniform-grid,batches=3", "uniform-grid,batches=", "uniform-grid,=3", "os:system",
+     "determinant-growth,eta=[1,2]", "capped,switches=1", "bonus,beta=1e999", ",", "a:b:c", "{"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["learn", "plan", "reproduce", "run", "plot"])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_command_answers_with_an_exit_code_and_no_traceback(
+    command, data, tmp_path_factory, monkeypatch
+):
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+    small = {
+        "learn": ["--dim", "5", "--horizon", "2", "--episodes", "9"],
+        "plan": ["--dim", "2", "--horizon", "2", "--episodes", "9", "--switches", "2"],
+        "reproduce": [],
+        "run": [],
+        "plot": [],
+    }[command]
+    parameters = [p for p in main.commands[command].params if not getattr(p, "is_flag", False)]
+    chosen = data.draw(st.lists(st.sampled_from(parameters), min_size=1, max_size=3))
+    words = list(small)
+    for parameter in chosen:
+        value = data.draw(WORDS)
+        options = [parameter.opts[0]] if isinstance(parameter, click.Option) else []
+        words += [*options, value]
+    if command == "reproduce":
+        words.append("no-such-experiment")  # parsed in full, but nothing is run
+    result = call(command, *words)  # raises what is no clean exit
+    assert result.exit_code in (0, 1, 2)
+    assert "Traceback" not in result.output
+    if result.exit_code:
+        assert result.stderr.strip()
