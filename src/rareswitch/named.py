@@ -148,9 +148,8 @@ def written(thing: Any) -> str:
     }
     if "schedule" in said:
         raise ValueError(f"{plain['kind']} cannot be written in one word; use Python or TOML")
-    return ",".join(
-        [plain["kind"], *(f"{name}={json.dumps(value)}" for name, value in said.items())]
-    ).replace(" ", "")
+    parts = (f"{k}={json.dumps(value, separators=(',', ':'))}" for k, value in said.items())
+    return ",".join([plain["kind"], *parts])
 
 
 def _parameters(cls: type[Any]) -> dict[str, Any]:

@@ -93,8 +93,7 @@ def test_the_guarantee_stands_beside_what_was_done():
     task = rs.instances.hard_to_learn(d=5, horizon=3).task(episodes=40)
     data = learned("--schedule", "determinant-growth,eta=30000")
     bound = theory.switch_bound(task, eta=30000.0)
-    assert data["deployment_limit"] == pytest.approx(bound)
-    assert bound < 39
+    assert data["deployment_limit"] == int(bound) < 39
     assert learned("--schedule", "uniform-grid,batches=7")["deployment_limit"] == 6
     assert learned("--schedule", "every-episode")["deployment_limit"] == 39
 

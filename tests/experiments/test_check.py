@@ -104,16 +104,19 @@ def test_the_adversary_chooses_the_initial_states():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"episodes": 10**13}, ["a piece (2 states, 4 actions, d=5, H=3, 3 rounds of 10000000000"]),
-        ({"rounds": 10**13}, ["the results (6 arms, 10000000000000 rounds of 24 episodes)"]),
+        (
+            {"episodes": 10**13},
+            ["two pieces (2 states, 4 actions, d=5, H=3, 3 rounds of 10000000000"],
+        ),
+        ({"rounds": 10**13}, ["6 arms with 10000000000000 rounds of 24 episodes need"]),
         (
             {"world": TABULAR.replace("states = 3", "states = 100_000")},
-            ["a piece (100000 states, 2 actions, d=200000, H=2"],
+            ["two pieces (100000 states, 2 actions, d=200000, H=2"],
         ),
     ],
 )
 def test_what_cannot_fit_into_memory_is_refused_with_the_numbers(changes, words):
-    refused(toml(**changes), "arm 'lsvi-ucb'", " GB, more than half of this machine's ", *words)
+    refused(toml(**changes), "arm 'lsvi-ucb'", " GB; this machine has ", *words)
 
 
 def test_the_estimate_of_a_piece_is_of_the_order_of_what_it_takes():

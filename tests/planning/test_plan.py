@@ -187,7 +187,7 @@ def test_every_option_can_be_pasted_and_typed():
         ({"switches": 5, "beta": -1.0}, ValueError, "beta must be a finite number at least 0"),
         ({"switches": 5, "beta": -1.0, "simulator": Fake()}, ValueError, "beta must be"),
         ({"switches": 5, "ridge": 0.0}, ValueError, "ridge must be a finite number"),
-        ({"switches": 5, "log": np.ones((4, 3, 2))}, TypeError, "log must be of Episodes"),
+        ({"switches": 5, "log": np.ones((4, 3, 2))}, TypeError, "log must be episodes"),
         (
             {"switches": 5, "beta": 1.0, "exploration": rs.Bonus(1.0)},
             TypeError,

@@ -94,7 +94,7 @@ def test_a_short_log_has_few_deployments():
 @pytest.mark.parametrize(
     ("log", "error", "message"),
     [
-        (np.ones((5, 3, 4)), TypeError, "log must be of Episodes; number 1 is a ndarray"),
+        (np.ones((5, 3, 4)), TypeError, "log must be episodes, a list or a LogPartition"),
         ([*ragged(2), "x"], TypeError, "log must be of Episodes; number 3 is a str"),
         (7, TypeError, "log must be episodes, a list or a LogPartition; got 7"),
         (

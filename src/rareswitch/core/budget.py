@@ -46,7 +46,7 @@ class TotalGrowth:
     def due(self, clock: Clock) -> bool:
         return float(clock.growth.sum()) > self.log_eta + GROWTH_TOLERANCE
 
-    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         growth = task.horizon * theory.information_gain(task, ridge=ridge)
         each = self.log_eta * (1 + 1e-12) + GROWTH_TOLERANCE  # every deployment needs more
         return min(math.ceil(growth / each) - 1, task.episodes - 1)
@@ -106,7 +106,7 @@ class AdaptiveBudget:
         left = max(0, self.switches - (clock.deployments - 1))
         return float(self._possible_growth(clock).sum()) / (left + 1)
 
-    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         return min(self.switches, task.episodes - 1)
 
     def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
@@ -159,5 +159,6 @@ class Capped:
     def due(self, clock: Clock) -> bool:
         return clock.deployments <= self.switches and bool(self.schedule.due(clock))
 
-    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
-        return min(self.switches, task.episodes - 1)
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
+        inner = getattr(self.schedule, "deployment_limit", None)
+        return min(self.switches, task.episodes - 1 if inner is None else inner(task, ridge))

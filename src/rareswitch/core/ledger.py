@@ -1,15 +1,15 @@
 """What was deployed when, and what a schedule may know of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from rareswitch.core.arguments import Floats, same_fields
+import numpy as np
+
+from rareswitch.core.arguments import Floats
 from rareswitch.core.schedule import Clock
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Deployment:
+class Deployment(NamedTuple):
     """A policy put in force: its version, the first episode it acts in, and what was known then.
 
     Versions count from 1, the first on no data. `logdet` and `trace` are log det Λ_h and tr Λ_h
@@ -24,7 +24,16 @@ class Deployment:
     digest: str = ""
 
     def __eq__(self, other: object) -> bool:
-        return same_fields(self, other)
+        return (
+            isinstance(other, Deployment)
+            and (self.version, self.episode, self.digest)
+            == (other.version, other.episode, other.digest)
+            and np.array_equal(self.logdet, other.logdet)
+            and np.array_equal(self.trace, other.trace)
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return hash((self.version, self.episode, self.digest))
@@ -40,9 +49,7 @@ class Ledger(Sequence[Deployment]):
         self, *, episode: int, logdet: Floats, trace: Floats, digest: str = ""
     ) -> Deployment:
         """Write down the next version, in force from that episode on."""
-        deployment = Deployment(
-            version=len(self) + 1, episode=episode, logdet=logdet, trace=trace, digest=digest
-        )
+        deployment = Deployment(len(self._deployments) + 1, episode, logdet, trace, digest)
         self._deployments.append(deployment)
         return deployment
 

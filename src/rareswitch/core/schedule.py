@@ -89,7 +89,7 @@ class EveryEpisode:
     def upcoming(self, episode: int) -> int | None:
         return episode + 1
 
-    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         return task.episodes - 1
 
     def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
@@ -113,7 +113,7 @@ class Dated:
         position = bisect_right(self.starts, episode)
         return self.starts[position] if position < len(self.starts) else None
 
-    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         return max(0, bisect_right(self.starts, task.episodes) - 1)
 
 
@@ -201,8 +201,9 @@ class DeterminantGrowth:
     def due(self, clock: Clock) -> bool:
         return bool(clock.growth.max() > math.log(self.eta) + GROWTH_TOLERANCE)  # Alg. 2, line 7
 
-    def deployment_limit(self, task: Task, ridge: float = 1.0) -> float:
-        return min(theory.switch_bound(task, eta=self.eta, ridge=ridge), task.episodes - 1)
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
+        bound = theory.switch_bound(task, eta=self.eta, ridge=ridge)
+        return min(math.floor(bound * (1 + 1e-12)), task.episodes - 1)  # 40.999… is 41
 
     def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
         return theory.rare_switch_regret_bound(task, log_eta=math.log(self.eta), ridge=ridge)

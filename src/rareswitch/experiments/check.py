@@ -3,8 +3,6 @@
 Checked when a spec is read, so that nothing which must fail is begun.
 """
 
-import os
-
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
 from rareswitch.experiments import pieces
@@ -12,27 +10,17 @@ from rareswitch.experiments.algorithms import Algorithm, Scheduled
 from rareswitch.experiments.spec import Arm, Experiment
 from rareswitch.experiments.worlds import Adversary
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
-
-GB = 1e9
+from rareswitch.sim.memory import require_memory
 
 
 def check(experiment: Experiment) -> None:
     """Refuse an experiment that cannot be run or drawn; the error names the arm."""
-    memory = machine_memory()
     for arm in experiment.arms:
         try:
-            _check_memory(experiment, arm, memory)
+            _check_memory(experiment, arm)
             _check_arm(experiment, arm)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
             raise ValueError(f"arm {arm.name!r}: {error}") from None
-
-
-def machine_memory() -> float:
-    """Return the bytes of this machine's memory; infinity where it does not say."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
 
 
 def piece_memory(experiment: Experiment, arm: Arm) -> float:
@@ -45,25 +33,16 @@ def piece_memory(experiment: Experiment, arm: Arm) -> float:
     return 8.0 * min(pieces.ROUNDS_PER_PIECE, experiment.rounds) * (world + learner + played)
 
 
-def results_memory(experiment: Experiment) -> float:
-    """Estimate the bytes that the results of all arms take together."""
-    return 32.0 * len(experiment.arms) * experiment.rounds * experiment.episodes
-
-
-def _check_memory(experiment: Experiment, arm: Arm, memory: float) -> None:
-    K, rounds, sizes = experiment.episodes, experiment.rounds, arm.world.sizes
-    for what, need in (
-        (f"a piece ({sizes.states} states, {sizes.actions} actions, d={sizes.dim}, "
-         f"H={sizes.horizon}, {min(rounds, pieces.ROUNDS_PER_PIECE)} rounds of {K} episodes)",
-         piece_memory(experiment, arm)),
-        (f"the results ({len(experiment.arms)} arms, {rounds} rounds of {K} episodes)",
-         results_memory(experiment)),
-    ):  # fmt: skip
-        if need > memory / 2:
-            raise ValueError(
-                f"{what} would take about {need / GB:,.0f} GB, more than half of this machine's "
-                f"{memory / GB:,.0f} GB"
-            )
+def _check_memory(experiment: Experiment, arm: Arm) -> None:
+    """Leave room for two pieces at a time, and for the results while they are drawn."""
+    K, rounds, arms = experiment.episodes, experiment.rounds, len(experiment.arms)
+    states, actions, dim, horizon = arm.world.sizes
+    require_memory(
+        2 * piece_memory(experiment, arm),
+        f"two pieces ({states} states, {actions} actions, d={dim}, H={horizon}, "
+        f"{min(pieces.ROUNDS_PER_PIECE, rounds)} rounds of {K} episodes)",
+    )
+    require_memory(64.0 * arms * rounds * K, f"{arms} arms with {rounds} rounds of {K} episodes")
 
 
 def _check_arm(experiment: Experiment, arm: Arm) -> None:

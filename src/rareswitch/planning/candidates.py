@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from rareswitch import named
-from rareswitch.core.arguments import whole
+from rareswitch.core.arguments import shown, whole
 from rareswitch.core.rules import RULES, row_of
 from rareswitch.core.schedule import Schedule, checked_schedule
 from rareswitch.core.task import Task
@@ -69,8 +71,8 @@ def own_candidates(
     schedules: Iterable[Schedule], task: Task, *, ridge: float = 1.0
 ) -> list[Candidate]:
     """Return what is certain about rules that the user brings."""
-    if not hasattr(schedules, "__iter__"):
-        raise TypeError(f"candidates must be a list of schedules; got {schedules!r}")
+    if not isinstance(schedules, Iterable) or isinstance(schedules, np.ndarray):
+        raise TypeError(f"candidates must be a list of schedules; got {shown(schedules)}")
     checked = [checked_schedule(schedule, "candidates") for schedule in schedules]
     return [_judged(_own_name(schedule), schedule, task, ridge) for schedule in checked]
 
@@ -80,7 +82,7 @@ def _judged(name: str, schedule: Schedule, task: Task, ridge: float) -> Candidat
     bound = getattr(schedule, "regret_bound", None)
     limit = task.episodes - 1
     if promise is not None:
-        limit = math.floor(min(limit, promise(task, ridge) + 1e-6))  # rounding; more is still safe
+        limit = math.floor(min(limit, promise(task, ridge)))
     return Candidate(
         name=name,
         schedule=schedule,

@@ -23,7 +23,7 @@ class Request:
     price: float | None
 
     def __post_init__(self) -> None:
-        if [self.switches, self.target, self.price].count(None) != 2:
+        if sum(value is None for value in (self.switches, self.target, self.price)) != 2:
             raise ValueError("exactly one of switches, target and price must be given")
         for name in ("target", "price"):
             if (value := getattr(self, name)) is not None:

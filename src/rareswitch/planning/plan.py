@@ -13,7 +13,7 @@ from rareswitch.core.exploration import Bonus, Exploration
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.rules import EXPLORATIONS, RULES, describe, row_of
 from rareswitch.core.schedule import Schedule
-from rareswitch.core.task import Task
+from rareswitch.core.task import Task, checked_task
 from rareswitch.planning.beta import BETA_EXPONENTS, BetaSweep, sweep_beta
 from rareswitch.planning.candidates import candidates_for, own_candidates
 from rareswitch.planning.choice import Request, choose
@@ -154,9 +154,7 @@ def plan(
 
 
 def _options(request: Request, task: Task, ridge: float, own: Iterable[Schedule]) -> list[Option]:
-    if not isinstance(task, Task):
-        raise TypeError(f"task must be a Task(dim=…, horizon=…, episodes=…); got {task!r}")
-    budgets = request.budgets(task.episodes)
+    budgets = request.budgets(checked_task(task).episodes)
     ours = [one for budget in budgets for one in candidates_for(budget, task, ridge=ridge)]
     everyone = [*ours, *own_candidates(own, task, ridge=ridge)]
     return [Option(candidate=candidate) for candidate in everyone]

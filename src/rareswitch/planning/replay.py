@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, real
+from rareswitch.core.arguments import Floats, positive_ridge, shown
 from rareswitch.core.episode import Episode
 from rareswitch.core.gram import Gram
 from rareswitch.core.ledger import Ledger
@@ -28,7 +28,7 @@ def replay_all(
     schedules: Sequence[Schedule], log: Iterable[Episode], task: Task, *, ridge: float = 1.0
 ) -> list[list[int]]:
     """Replay several rules in one pass: what is learnt from a log depends on none of them."""
-    gram = Gram((task.horizon,), task.dim, real("ridge", ridge, above=0.0))
+    gram = Gram((task.horizon,), task.dim, positive_ridge(ridge))
     ledgers = [Ledger() for _ in schedules]
     for k, features in enumerate(_features(log, task), start=1):
         for schedule, ledger in zip(schedules, ledgers, strict=True):
@@ -40,8 +40,8 @@ def replay_all(
 
 def _features(log: Iterable[Episode], task: Task) -> Iterator[Floats]:
     """Give the features (H, d) of each episode, once it is known to be one of the task."""
-    if not hasattr(log, "__iter__"):
-        raise TypeError(f"log must be episodes, a list or a LogPartition; got {log!r}")
+    if not isinstance(log, Iterable) or isinstance(log, np.ndarray):
+        raise TypeError(f"log must be episodes, a list or a LogPartition; got {shown(log)}")
     for k, episode in enumerate(islice(log, task.episodes), start=1):
         if not isinstance(episode, Episode):
             raise TypeError(f"log must be of Episodes; number {k} is a {type(episode).__name__}")

@@ -36,8 +36,8 @@ class Record:
         """
         logdet.flags.writeable = trace.flags.writeable = False
         entries = zip(live.tolist(), episode.tolist(), logdet, trace, values.tolist(), strict=True)
-        for r, k, *known, value in entries:
-            self.ledgers[r].deploy(episode=k, logdet=known[0], trace=known[1])
+        for r, k, now, size, value in entries:
+            self.ledgers[r].deploy(episode=k, logdet=now, trace=size)
             self._fitted_values[r].append(value)
         self._switched[live, episode - 1] = changes > 0
         self._local_switches[live] += changes

@@ -196,9 +196,15 @@ class Simulation:
 
     def _rollout(self, length: int) -> Ints:
         """Return the states (R, L, H+1) of each run's next episodes under its policy."""
-        index = np.minimum(self.episode[:, None] - 1 + np.arange(length), self.episodes - 1)
-        run = np.arange(len(index))[:, None]
-        return rollout(self._policy_thresholds, self._initial[run, index], self._noise[run, index])
+        first = int(self.episode[0]) - 1
+        if (self.episode == first + 1).all():  # the same episodes in every run: no copy
+            ahead = slice(first, first + length)
+            initial, noise = self._initial[:, ahead], self._noise[:, ahead]
+        else:
+            index = np.minimum(self.episode[:, None] - 1 + np.arange(length), self.episodes - 1)
+            run = np.arange(len(index))[:, None]
+            initial, noise = self._initial[run, index], self._noise[run, index]
+        return rollout(self._policy_thresholds, initial, noise)
 
     def _search(self, left: Ints) -> tuple[Ints, Ints]:
         """Look ahead, further and further, until every run's next switch is in sight.
