@@ -332,7 +332,9 @@ COPIES = {
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 @pytest.mark.parametrize(
-    "rule", [*RULES.values(), Starts([4, 9]), rs.Capped(Starts([4, 9]), 1)], ids=repr
+    "rule",
+    [*RULES.values(), Starts([4, 9]), rs.Capped(Starts([4, 9]), 1)],
+    ids=[*RULES, "own", "capped own"],
 )
 def test_a_copy_goes_on_byte_for_byte_and_shares_nothing(rule, copied):
     learner, log = make(rule), log_of(7)

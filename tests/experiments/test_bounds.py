@@ -12,7 +12,7 @@ from experiments.miniature import (
     experiment,
     handmade,
 )
-from rareswitch import Task, instances, theory
+from rareswitch import DeterminantGrowth, Task, instances, theory
 from rareswitch.experiments.bounds import (
     adversary_bound,
     batches_of,
@@ -44,7 +44,7 @@ def test_switch_limits_are_those_of_each_schedule():
         "batch-4": 3,
         "batch-8": 7,
         "rareswitch-2": 23,  # the switching lemma says more than anyone can make
-        "rareswitch-8": pytest.approx(theory.switch_bound(TASK, eta=8.0)),
+        "rareswitch-8": DeterminantGrowth(eta=8.0).deployment_limit(TASK),
         "random": 0,
     }
     assert theory.switch_bound(TASK, eta=2.0) > 23
@@ -53,9 +53,11 @@ def test_switch_limits_are_those_of_each_schedule():
 def test_switch_limits_follow_the_episodes():
     runs = runs_of(arms=GROWTH)
     arm = runs.experiment.arms[1]
-    expected = [min(theory.switch_bound(TASK, eta=8.0, episodes=k), k - 1) for k in (1, 10, 24)]
+    expected = [
+        min(int(theory.switch_bound(TASK, eta=8.0, episodes=k)), k - 1) for k in (1, 10, 24)
+    ]
     found = switch_limits(runs, arm, np.array([1, 10, 24]))
-    assert found == pytest.approx(expected)
+    assert found == expected
     assert found[-1] == switch_limit(runs, arm)
 
 
@@ -70,7 +72,7 @@ def test_bounds_take_the_ridge_and_the_normalisation_of_the_arm():
     runs = runs_of(arms=GROWTH + "ridge = 4", world=WORLD + "normalized = true")
     arm = runs.experiment.arms[1]
     task = Task(dim=5, horizon=3, episodes=24, feature_norm=1.0)
-    assert switch_limit(runs, arm) == pytest.approx(theory.switch_bound(task, eta=8.0, ridge=4.0))
+    assert switch_limit(runs, arm) == int(theory.switch_bound(task, eta=8.0, ridge=4.0)) > 0
 
 
 def test_the_growth_bound_is_the_information_gain():
