@@ -26,14 +26,14 @@ from rareswitch.sim import FiniteLinearMDP, FiniteMDP, Simulation, play_adversar
 from rareswitch.sim.anchors import mvp, ucb2_hoeffding
 
 HOSTILE = (
-    None, "", "x", "1", b"1", -1, 0, 1, 2, 2**63, -(2**63), 10**400, 0.5, 1.5, -0.0, 1e-320, 1e155,
-    1e308, np.inf, -np.inf, np.nan, True, False, np.True_, np.int32(3), np.uint8(2), np.float32(2),
-    np.float16(0.1), np.longdouble(2), Fraction(1, 3), Fraction(10**400), Decimal("1.5"), 1j, [],
-    [1], (1, 2), (0, 0), [[1.0]], {}, {"a": 1}, {1}, object(), date(2026, 1, 1), np.datetime64("2026"),
-    np.array(3), np.zeros(3), np.zeros((0, 2)), np.eye(2), np.full((2, 2), np.nan),
-    np.full((2, 2), 1e200), np.array(["a"]), np.array([1j]), np.array([None]),
-    np.ma.masked_array([1.0], mask=[True]), range(3), lambda clock: True, int, rs.EveryEpisode,
-    rs.EveryEpisode(), rs.Bonus(0.5),
+    None, "", "x", "1", b"1", -1, 0, 1, 2, 2**63, -(2**63), 10**400, 0.5, 1.5, -0.0, 1e-320,
+    1e155, 1e308, np.inf, -np.inf, np.nan, True, False, np.True_, np.int32(3), np.uint8(2),
+    np.float32(2), np.float16(0.1), np.longdouble(2), Fraction(1, 3), Fraction(10**400),
+    Decimal("1.5"), 1j, [], [1], (1, 2), (0, 0), [[1.0]], {}, {"a": 1}, {1}, object(),
+    date(2026, 1, 1), np.datetime64("2026"), np.array(3), np.zeros(3), np.zeros((0, 2)), np.eye(2),
+    np.full((2, 2), np.nan), np.full((2, 2), 1e200), np.array(["a"]), np.array([1j]),
+    np.array([None]), np.ma.masked_array([1.0], mask=[True]), range(3), lambda clock: True, int,
+    rs.EveryEpisode, rs.EveryEpisode(), rs.Bonus(0.5),
 )  # fmt: skip
 
 ARMS = np.eye(2)

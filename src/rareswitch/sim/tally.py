@@ -36,8 +36,8 @@ class Tally:
         self._feature_sums = np.zeros((runs, horizon, space.states, dim))
         self._here = np.ogrid[:runs, :horizon]
         self._fits = 0
-        # glibc keeps freed memory only up to twice the largest block it was ever given back. Without
-        # one of 24 MB, every fit would have its scratch arrays mapped in anew.
+        # glibc keeps freed memory only up to twice the largest block it was ever given back.
+        # Without one of 24 MB, every fit would have its scratch arrays mapped in anew.
         np.empty(3 * 2**20)
         # One piece of memory for two purposes that never meet, so that more of it stays cached.
         self._change = np.empty((runs, horizon, rows))
