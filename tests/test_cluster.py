@@ -1,5 +1,6 @@
 """Experiments and fits on a Dask cluster: real schedulers, real worker processes, on loopback."""
 
+import gc
 import json
 import os
 import platform
@@ -15,7 +16,7 @@ from pathlib import Path
 import dask
 import numpy as np
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from oracles import ragged_episode
 from rareswitch.cluster import ClusterError, DaskPartitions, cluster_client, cluster_pool, versions
@@ -149,6 +150,8 @@ def test_a_cluster_that_cannot_be_reached_is_named(address, monkeypatch):
     with pytest.raises(ClusterError, match=f"cluster '{address}' cannot be reached") as caught:
         cluster_client(address).__enter__()
     assert "\n" not in str(caught.value)
+    half_made = [thing for thing in gc.get_objects() if type(thing) is Client]
+    assert all(thing.status == "running" for thing in half_made)
 
 
 @pytest.mark.parametrize(

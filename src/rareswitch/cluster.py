@@ -3,6 +3,7 @@
 What travels between processes is Dask's business; what is stored is the same files as ever.
 """
 
+import gc
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
@@ -134,7 +135,9 @@ def _connect(address: str) -> Client:
     try:
         return Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError) as error:
-        raise ClusterError(f"cluster {address!r} cannot be reached ({_line(error)})") from None
+        reason = _line(error)
+    gc.collect()  # ends the half-made client now; later its end may meet another's start, and hang
+    raise ClusterError(f"cluster {address!r} cannot be reached ({reason})")
 
 
 def _await_workers(client: Client, address: str, announce: Announce, timeout: float) -> None:
