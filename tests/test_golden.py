@@ -10,10 +10,10 @@ import pytest
 
 import rareswitch as rs
 from golden.make import episodes, learner
-from rareswitch.experiments.results import load_runs
+from rareswitch.experiments.results import load_results
 from rareswitch.partition_folder import open_partition
 
-GOLDEN = Path(__file__).parent / "golden" / "format-1"
+GOLDEN = Path(__file__).parent / "golden" / "0.1.0"
 ROWS = np.array([[0.5, 0.25, 1.0], [1.0, 0.0, 0.0], [0.25, 1.0, 0.5]])
 
 
@@ -63,7 +63,7 @@ def test_a_partition_is_opened_and_gives_its_episodes():
 
 
 def test_results_are_loaded():
-    runs = load_runs(GOLDEN / "results")
+    runs = load_results(GOLDEN / "results")
     assert [arm.name for arm in runs.experiment.arms] == ["batch", "random"]
     assert runs.regret.shape == (2, 2, 6)
     assert runs.deployments.tolist() == [[3, 3], [0, 0]]
@@ -81,7 +81,7 @@ def test_bytes_of_another_format_are_refused_with_a_sentence(name):
 def test_folders_of_another_format_are_refused_with_a_sentence(tmp_path):
     for name, file, read in (
         ("partition", "partition.json", open_partition),
-        ("results", "manifest.json", load_runs),
+        ("results", "manifest.json", load_results),
     ):
         copy = shutil.copytree(GOLDEN / name, tmp_path / name)
         about = json.loads((copy / file).read_text())

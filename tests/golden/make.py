@@ -1,7 +1,7 @@
-"""Write the golden files of this format version: `python tests/golden/make.py`.
+"""Write the golden files of this version: `python tests/golden/make.py`.
 
-Run it only for a new format, into a new folder: what stands here was written by the version that
-its folder names, and every later one must read it or refuse it with a sentence.
+Run it once for a version whose formats are new: what stands in a folder was written by the version
+that names it, and every later one must read it or refuse it with a sentence.
 """
 
 import shutil
@@ -15,7 +15,7 @@ import rareswitch as rs
 from rareswitch.core.log import LogPartition
 from rareswitch.partition_folder import save_partition
 
-FOLDER = Path(__file__).parent / "format-1"
+FOLDER = Path(__file__).parent / rs.__version__
 SPEC = """
 name = "golden"
 title = "A small experiment"

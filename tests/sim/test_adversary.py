@@ -131,10 +131,11 @@ def test_with_one_stage_nothing_is_lost():
     ("change", "message"),
     [
         ({"starts": (1, 3, 5)}, "starts must hold at least states·horizon = 4 batches; got 3"),
-        ({"starts": (2, 3, 5, 7)}, r"starts must increase from 1 to at most 20; got \(2, 3"),
+        ({"starts": (2, 3, 5, 7)}, r"starts must increase from 1; got \(2, 3"),
         ({"starts": (1, 3, 3, 7)}, "starts must increase from 1"),
         ({"starts": (1, 5, 3, 7)}, "starts must increase from 1"),
-        ({"starts": (1, 5, 9, 21)}, "starts must increase from 1 to at most 20"),
+        ({"starts": (1, 5, 9, 21)}, "starts must be at most episodes = 20; got 21"),
+        ({"states": 1}, "the learner must have dim 2·states\\+1 = 3 and horizon 2; got 5 and 2"),
         ({"starts": ()}, "starts must increase from 1"),
         ({"states": 0}, "states must be at least 1; got 0"),
         ({"horizon": 0}, "horizon must be at least 1; got 0"),

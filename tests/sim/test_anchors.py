@@ -245,7 +245,9 @@ def test_a_bad_argument_of_an_anchor_is_refused(play, literal):
     world = WORLDS["one-stage"]
     with pytest.raises(ValueError, match="episodes must be at least 1; got 0"):
         play(world, episodes=0)
-    with pytest.raises(ValueError, match="scale must be a finite number at least 0; got -1"):
+    with pytest.raises(
+        ValueError, match="scale must be a finite number at least 0 and at most 1e\\+100; got -1"
+    ):
         play(world, episodes=5, scale=-1.0)
     with pytest.raises(ValueError, match="initial_state must be from 0 to 1"):
         play(world, episodes=5, initial_state=2)

@@ -76,7 +76,7 @@ def test_delta_outside_its_range_is_refused(delta):
     [
         ({"d": 3}, ValueError, "d must be from 4 to 20; got 3"),
         ({"d": 21}, ValueError, "d must be from 4 to 20; got 21"),
-        ({"horizon": 0}, ValueError, "horizon must be at least 1; got 0"),
+        ({"horizon": 0}, ValueError, "horizon must be from 1 to 1000000; got 0"),
         ({"reading": "printed"}, ValueError, "reading must be one of 'completed', 'padded'"),
         ({"delta": np.nan}, ValueError, "delta must be a finite number; got nan"),
         ({"delta": "0.3"}, TypeError, "delta must be a finite number"),

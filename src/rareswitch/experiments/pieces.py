@@ -11,6 +11,7 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ import numpy as np
 from rareswitch import named
 from rareswitch.experiments.algorithms import Arrays, Scheduled
 from rareswitch.experiments.spec import Arm, Experiment
-from rareswitch.experiments.worlds import Adversary
+from rareswitch.experiments.worlds import Adversary, World
+from rareswitch.sim.mdp import FiniteMDP
 from rareswitch.sim.simulation import companions
 
 # Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
@@ -84,7 +86,7 @@ def compute(piece: Piece) -> Computed:
 
 def _rows(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arrays]:
     """Return what was measured in each round."""
-    worlds = [arm.world.build(seed) for seed in seeds]
+    worlds = [_world(arm.world, seed) for seed in seeds]
     rows: list[Arrays] = []
     for group in companions(worlds):
         together, own = [worlds[r] for r in group], [seeds[r] for r in group]
@@ -97,6 +99,12 @@ def _rows(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arr
             start = arm.initial_state
             rows += algorithm.play(together, episodes=episodes, seeds=own, initial_state=start)
     return rows
+
+
+@lru_cache(maxsize=2 * ROUNDS_PER_PIECE)
+def _world(spec: World, seed: tuple[int, int]) -> FiniteMDP:
+    """Build a world once for all the arms that this process plays on it."""
+    return spec.build(seed)
 
 
 def versions() -> dict[str, str]:

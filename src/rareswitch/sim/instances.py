@@ -4,8 +4,6 @@ Every instance is drawn from its round's own stream: the same seed gives the sam
 algorithm.
 """
 
-from itertools import product
-
 import numpy as np
 
 from rareswitch.core.arguments import Floats, Ints, flag, one_of, real, whole
@@ -44,7 +42,8 @@ def hard_to_learn(
             f"delta must be above 0 and below 0.5 (θ is singular at 0.5, where P(1|0, a) reaches "
             f"1); got {delta}"
         )
-    actions = np.array(list(product((-1.0, 1.0), repeat=d - 3)))  # (A, d−3)
+    bits = np.arange(2 ** (d - 3))[:, None] >> np.arange(d - 4, -1, -1) & 1
+    actions = 2.0 * bits - 1.0  # (A, d−3), all of {±1}^{d−3}
     if reading == "completed":
         actions = np.column_stack([actions, np.ones(len(actions))])
     signs = 2.0 * generator(seed, Stream.INSTANCE).integers(0, 2, (horizon, d - 2)) - 1.0

@@ -121,10 +121,8 @@ class Simulation:
         weights, choices = self.tally.fit(
             offsets=self._offsets, clip=self.recipes[0].clip, directions=self._directions
         )
-        everyone = live.size == len(self.episode)
-        kept = slice(None) if everyone else live
-        self.weights[kept] = weights[kept]
-        self.whitener[kept] = self.tally.whitener[kept]
+        self.weights = self._kept(self.weights, weights)
+        self.whitener = self._kept(self.whitener, self.tally.whitener)
         actions = self._space.actions[choices]
         self._write_down(live, actions)
         here = (*self._pairs, actions)
@@ -138,6 +136,13 @@ class Simulation:
             value = self._policy_rewards[:, h] + np.matvec(transitions[:, h], value)
         # V*₁ − V₁^π at every state (R, S); below zero is rounding.
         self._gap = np.maximum(self._optimal - value, 0.0)
+
+    def _kept(self, before: Floats, now: Floats) -> Floats:
+        """Return what is in force (R, …): the new where a run goes on, the old where it ended."""
+        live = self.live
+        if live.all():
+            return now
+        return np.where(live.reshape(-1, *[1] * (now.ndim - 1)), now, before)
 
     def play(self) -> None:
         """Play every run until its next switch is due, and absorb what it saw."""

@@ -16,7 +16,7 @@ from rareswitch.sim.space import FiniteSpace
 from rareswitch.sim.ties import best_rows
 
 # The bonuses, kept by subtraction, are computed anew to bound cancellation: after so many fits, and
-# at first after 1, 2, 4, …, when they fall fastest.
+# before that after 2, 4, 8, …, since they fall fastest at first.
 RECOMPUTE_EVERY = 128
 
 
@@ -85,7 +85,8 @@ class Tally:
         self._fits += 1
         bonuses = self._squared_bonuses
         if bonuses is not None:
-            if self._fits & (self._fits - 1) == 0 or self._fits % RECOMPUTE_EVERY == 0:
+            power_of_two = self._fits & (self._fits - 1) == 0
+            if self._fits > 1 and (power_of_two or self._fits % RECOMPUTE_EVERY == 0):
                 bonuses[:] = self.beta**2 * self._norms_anew()
             np.maximum(bonuses, 0.0, out=bonuses)  # below zero is rounding
         weights = backward(self, beta=self.beta, offsets=offsets, clip=clip)
