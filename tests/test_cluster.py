@@ -150,8 +150,8 @@ def test_a_cluster_that_cannot_be_reached_is_named(address, monkeypatch):
     with pytest.raises(ClusterError, match=f"cluster '{address}' cannot be reached") as caught:
         cluster_client(address).__enter__()
     assert "\n" not in str(caught.value)
-    half_made = [thing for thing in gc.get_objects() if type(thing) is Client]
-    assert all(thing.status == "running" for thing in half_made)
+    clients = [thing for thing in gc.get_objects() if type(thing) is Client]
+    assert {one.status for one in clients} <= {"running", "closed"}  # none is left half-made
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_work_that_kills_its_workers_is_named():
 
 
 def test_a_scheduler_that_dies_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("rareswitch.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("rareswitch.cluster.CONNECT_SECONDS", 3)
     message = "^the cluster is lost: its scheduler ended or the connection broke$"
     with (
         scheduler(tmp_path) as (process, address),
@@ -254,10 +254,6 @@ def test_a_scheduler_that_dies_is_named(tmp_path, monkeypatch):
                 future.result(timeout=30)
         with pytest.raises(ClusterError, match=message):
             DaskPartitions(connected, [partition]).map(abs)
-        for _ in range(100):  # until Dask has given up too
-            if connected.status == "closed":
-                break
-            time.sleep(0.1)
         with pytest.raises(ClusterError, match=message):
             pool.submit(abs, -3)
 

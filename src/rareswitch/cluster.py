@@ -24,6 +24,7 @@ CONNECT_SECONDS = 10
 
 # What Dask raises when the cluster itself fails.
 FAILURES = (KilledWorker, CancelledError, ClosedClientError, CommClosedError)
+LOST = "the cluster is lost: its scheduler ended or the connection broke"
 
 
 class ClusterError(BrokenExecutor):
@@ -73,12 +74,14 @@ class ClusterExecutor(Executor):
     """Dask's executor, but where the cluster fails a future's `result()` is a `ClusterError`."""
 
     def __init__(self, client: Client) -> None:
+        self._client = client
         self._executor = client.get_executor(pure=False)
 
     def submit(
         self, function: Callable[..., Any], /, *arguments: Any, **named: Any
     ) -> LocalFuture[Any]:
         future: LocalFuture[Any] = LocalFuture()
+        _check_connected(self._client)
         try:
             remote = self._executor.submit(_run_alike, versions(), function, *arguments, **named)
         except FAILURES as error:
@@ -110,6 +113,7 @@ class DaskPartitions:
 
     def map(self, function: Callable[..., Floats], *arguments: Any) -> list[Floats]:
         """Compute where the data are; only the d or d² numbers of each partition travel."""
+        _check_connected(self._client)
         try:
             parts = [
                 self._client.submit(function, partition, *arguments, pure=False)
@@ -182,6 +186,12 @@ def _check_versions(worker: str, found: dict[str, str], wanted: dict[str, str]) 
             )
 
 
+def _check_connected(client: Client) -> None:
+    """Refuse work while Dask looks for a lost scheduler: it would be forgotten, never to end."""
+    if client.status != "running":
+        raise ClusterError(LOST)
+
+
 def _plainly(error: BaseException) -> ClusterError:
     """Return a failure of the cluster as one line."""
     if isinstance(error, KilledWorker):
@@ -189,7 +199,7 @@ def _plainly(error: BaseException) -> ClusterError:
             f"a piece of work died with each of {error.allowed_failures + 1} workers, the last at "
             f"{error.last_worker.address}; its log says why, often for lack of memory"
         )
-    return ClusterError("the cluster is lost: its scheduler ended or the connection broke")
+    return ClusterError(LOST)
 
 
 def _line(error: Exception) -> str:

@@ -83,12 +83,9 @@ class Tally:
         `offsets` is (R, H, M, d) and `directions` (R, H, d), as for a policy.
         """
         self._fits += 1
-        bonuses = self._squared_bonuses
-        if bonuses is not None:
-            power_of_two = self._fits & (self._fits - 1) == 0
-            if self._fits > 1 and (power_of_two or self._fits % RECOMPUTE_EVERY == 0):
-                bonuses[:] = self.beta**2 * self._norms_anew()
-            np.maximum(bonuses, 0.0, out=bonuses)  # below zero is rounding
+        doubled = self._fits > 1 and self._fits & (self._fits - 1) == 0
+        if self._squared_bonuses is not None and (doubled or self._fits % RECOMPUTE_EVERY == 0):
+            self._squared_bonuses[:] = self.beta**2 * self._norms_anew()
         weights = backward(self, beta=self.beta, offsets=offsets, clip=clip)
         runs, horizon, dim = weights.shape
         first = Stage(
@@ -120,7 +117,8 @@ class Tally:
         q_values, columns = self._q_values[h], self.space.columns
         np.vecmat(stage.weights, columns, out=q_values)
         if self._squared_bonuses is not None:
-            q_values += np.sqrt(self._squared_bonuses[:, h], out=self._bonus)
+            bonus = np.maximum(self._squared_bonuses[:, h], 0.0, out=self._bonus)  # rounding
+            q_values += np.sqrt(bonus, out=bonus)
         if stage.offsets is not None:
             q_values += (stage.offsets @ columns).max(axis=1)
         np.maximum.reduceat(q_values, self.space.starts, axis=1, out=self.values[:, h])
