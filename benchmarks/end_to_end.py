@@ -11,7 +11,7 @@ from typing import Any
 def run() -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "rareswitch.cli", "reproduce", "figure1", "--json"]
+        command = [sys.executable, "-m", "rareswitch", "reproduce", "figure1", "--json"]
         subprocess.run(
             [*command, "--out", os.path.join(folder, "out")], check=True, stdout=subprocess.DEVNULL
         )

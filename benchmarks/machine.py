@@ -6,7 +6,10 @@ import numpy as np
 from measure import cpu_time, dgemm_speed
 
 import rareswitch as rs
-from rareswitch.core.log import StageLog
+from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics, StageLog
+from rareswitch.core.lsvi import fit
+from rareswitch.core.recipe import Recipe
+from rareswitch.sim import Simulation
 
 K, H, N, D = 2500, 10, 1025, 13
 
@@ -16,7 +19,7 @@ def inner_loop_flops() -> float:
     return K * H * (4.0 * N * D + 8.0 * N + 10.0 * D**2)
 
 
-def ragged_log(steps: int, actions: int, dim: int, horizon: int) -> rs.LogPartition:
+def ragged_log(steps: int, actions: int, dim: int, horizon: int) -> LogPartition:
     """A log of random features with that many steps in all."""
     rng = np.random.default_rng(0)
     count = steps // horizon
@@ -31,7 +34,7 @@ def ragged_log(steps: int, actions: int, dim: int, horizon: int) -> rs.LogPartit
                 next_features=rng.standard_normal((rows, dim)) / np.sqrt(dim),
             )
         )
-    return rs.LogPartition(tuple(stages))
+    return LogPartition(tuple(stages), np.full(count, horizon))
 
 
 def run() -> dict[str, Any]:
@@ -40,25 +43,25 @@ def run() -> dict[str, Any]:
     worlds = [rs.instances.hard_to_learn(seed=seed) for seed in seeds]
 
     def rounds() -> None:
-        simulation = rs.Simulation(worlds, rs.EveryEpisode(), episodes=K, seeds=seeds)
+        simulation = Simulation(worlds, rs.EveryEpisode(), episodes=K, seeds=seeds)
         while not simulation.done:
             simulation.step()
 
     per_round = cpu_time(rounds, repeats=1).median / len(seeds)
     steps, actions, dim, horizon = 100_000, 20, 50, 10
-    log = rs.LocalPartitions([ragged_log(steps, actions, dim, horizon)])
-    fit = cpu_time(lambda: rs.fit_log(log))
+    log = LocalPartitions([ragged_log(steps, actions, dim, horizon)])
+    fitting = cpu_time(lambda: fit(LogStatistics(log), Recipe(), version=1))
     rows = steps * (horizon - 1) / horizon * actions
     flops = rows * (2.0 * dim**2 + 4.0 * dim) + steps * 2.0 * dim**2
     workers, log_steps = 100, 10**9
-    seconds = fit.median / steps * log_steps / workers
+    seconds = fitting.median / steps * log_steps / workers
     numbers = horizon * dim**2 + (horizon - 1) * (dim**2 + 2 * dim)  # Σφφᵀ back; W, w out, Σφv back
     return {
         "dgemm, one core": f"{speed / 1e9:.1f} Gflop/s",
         "LSVI-UCB inner loop": f"{inner_loop_flops() / per_round / 1e9:.1f} Gflop/s",
         "LSVI-UCB inner loop, share of dgemm": f"{inner_loop_flops() / per_round / speed:.0%}",
-        f"general fit, {steps:,} steps × {actions} actions, d={dim}": f"{fit}",
-        "general fit, share of dgemm": f"{flops / fit.median / speed:.0%}",
+        f"general fit, {steps:,} steps × {actions} actions, d={dim}": f"{fitting}",
+        "general fit, share of dgemm": f"{flops / fitting.median / speed:.0%}",
         f"projected: {log_steps:.0e} steps on {workers} cores, one fit": f"{seconds:.0f} s",
         "projected: traffic of one fit": f"{8e-6 * numbers * workers:.0f} MB",
     }

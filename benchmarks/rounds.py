@@ -12,6 +12,8 @@ import numpy as np
 from measure import cpu_time
 
 import rareswitch as rs
+from rareswitch.core.schedule import Schedule
+from rareswitch.sim import Simulation
 
 ROOT = Path(__file__).parent.parent
 K, H = 2500, 10
@@ -26,10 +28,10 @@ def load(path: Path) -> Any:
     return module
 
 
-def together(schedule: rs.Schedule, rounds: int, episodes: int = K) -> None:
+def together(schedule: Schedule, rounds: int, episodes: int = K) -> None:
     seeds = [(0, r) for r in range(rounds)]
     worlds = [rs.instances.hard_to_learn(seed=seed) for seed in seeds]
-    simulation = rs.Simulation(worlds, schedule, episodes=episodes, seeds=seeds)
+    simulation = Simulation(worlds, schedule, episodes=episodes, seeds=seeds)
     while not simulation.done:
         simulation.step()
 
@@ -38,7 +40,7 @@ def literal_round_seconds(episodes: int = 300) -> float:
     """Extrapolate tests/literal.py, loops over pairs and over the history, to one round.
 
     With one batch only the Gram matrices are recomputed before every episode; more batches add
-    updates. That gives the three constants: an update's loop over pairs, and what one logged step
+    fits. That gives the three constants: a fit's loop over pairs, and what one logged step
     costs in a Gram matrix and in a target.
     """
     literal = load(ROOT / "tests" / "literal.py")
@@ -59,7 +61,7 @@ def literal_round_seconds(episodes: int = 300) -> float:
 
 
 def one_page_round_seconds() -> float:
-    """Extrapolate examples/one_page.py, with an update in (almost) every episode, to one round."""
+    """Extrapolate examples/one_page.py, with a fit in (almost) every episode, to one round."""
     page = load(ROOT / "examples" / "one_page.py")
     rng = np.random.default_rng(0)
     world = page.hard_instance(13, H, 0.35, rng.choice([-1, 1], (H, 11)))

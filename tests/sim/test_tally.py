@@ -138,7 +138,10 @@ def test_squared_norms_stay_those_of_the_catalogue(beta):
         tally.absorb(features, np.ones((2, 2)), np.zeros((2, 2), int))
         whitened = tally.whitener @ world.space.columns
         np.testing.assert_allclose(
-            tally.squared_norms(), (whitened**2).sum(axis=-2), rtol=1e-9, atol=1e-15
+            tally.squared_norms().swapaxes(0, 1),
+            (whitened**2).sum(axis=-2),
+            rtol=1e-9,
+            atol=1e-15,
         )
         if fits % 2:
             tally.fit(offsets=None, clip=True, directions=None)

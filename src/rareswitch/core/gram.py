@@ -40,7 +40,7 @@ class Gram:
         shrink = 1.0 / (1.0 + squared_norm)
         root = np.sqrt(shrink)
         step = shrink / (1.0 + root)
-        change = (step[..., None] * whitened)[..., :, None] * direction[..., None, :]
+        change = np.einsum("...i,...j->...ij", step[..., None] * whitened, direction)
         self.whitener = np.subtract(self.whitener, change, out=change)
         self.logdet = self.logdet + np.log1p(squared_norm)  # the matrix determinant lemma
         self.trace = self.trace + np.vecdot(features, features)

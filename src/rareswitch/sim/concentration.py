@@ -18,5 +18,6 @@ def empirical_radius(simulation: Simulation, worlds: Sequence[FiniteLinearMDP]) 
     values = simulation.tally.values
     following = np.concatenate([values[:, 1:], np.zeros_like(values[:, :1])], axis=1)
     exact = np.stack([w.theta + np.vecmat(v, w.mu) for w, v in zip(worlds, following, strict=True)])
-    errors = np.abs((simulation.weights - exact) @ worlds[0].space.columns)  # (R, H, N)
-    return (errors / np.sqrt(simulation.tally.squared_norms())).max(axis=(1, 2))
+    wrong = (simulation.weights - exact).swapaxes(0, 1)  # (H, R, d)
+    errors = np.abs(wrong @ worlds[0].space.columns)  # (H, R, N)
+    return (errors / np.sqrt(simulation.tally.squared_norms())).max(axis=(0, 2))

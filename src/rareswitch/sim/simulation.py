@@ -116,13 +116,14 @@ class Simulation:
 
     def deploy(self) -> None:
         """Fit a policy for every run on what it has seen, and put it in force."""
-        live = np.flatnonzero(self.live)
+        goes_on = self.live
+        live = np.flatnonzero(goes_on)
         self._draw(live)
         weights, choices = self.tally.fit(
             offsets=self._offsets, clip=self.recipes[0].clip, directions=self._directions
         )
-        self.weights = self._kept(self.weights, weights)
-        self.whitener = self._kept(self.whitener, self.tally.whitener)
+        self.weights = _in_force(goes_on, weights, self.weights)
+        self.whitener = _in_force(goes_on, self.tally.whitener, self.whitener)
         actions = self._space.actions[choices]
         self._write_down(live, actions)
         here = (*self._pairs, actions)
@@ -136,13 +137,6 @@ class Simulation:
             value = self._policy_rewards[:, h] + np.matvec(transitions[:, h], value)
         # V*₁ − V₁^π at every state (R, S); below zero is rounding.
         self._gap = np.maximum(self._optimal - value, 0.0)
-
-    def _kept(self, before: Floats, now: Floats) -> Floats:
-        """Return what is in force (R, …): the new where a run goes on, the old where it ended."""
-        live = self.live
-        if live.all():
-            return now
-        return np.where(live.reshape(-1, *[1] * (now.ndim - 1)), now, before)
 
     def play(self) -> None:
         """Play every run until its next switch is due, and absorb what it saw."""
@@ -285,6 +279,13 @@ class Simulation:
             offsets=None if self._offsets is None else self._offsets[r],
             clip=self.recipes[r].clip,
         )
+
+
+def _in_force(goes_on: Bools, new: Floats, old: Floats) -> Floats:
+    """Return the new (R, …) where a run goes on, and the old where it has ended."""
+    if goes_on.all():
+        return new
+    return np.where(goes_on.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def alike(worlds: Sequence[FiniteMDP]) -> bool:

@@ -39,9 +39,9 @@ class Tally:
         # glibc keeps freed memory only up to twice the largest block it was ever given back.
         # Without one of 24 MB, every fit would have its scratch arrays mapped in anew.
         np.empty(3 * 2**20)
-        # One piece of memory for two purposes that never meet, so that more of it stays cached.
-        self._change = np.empty((runs, horizon, rows))
-        self._q_values = self._change.reshape(horizon, runs, rows)
+        # Stage by stage, as the pass goes; and one piece of memory for Q and for the change of the
+        # bonuses, which never meet, so that more of it stays cached.
+        self._q_values = self._change = np.empty((horizon, runs, rows))
         self._bonus = np.empty((runs, rows))
         self.values: Floats = np.zeros((runs, horizon, space.states))
         self._scaled = beta * space.columns
@@ -104,10 +104,10 @@ class Tally:
             self.space,
             None if directions is None else directions.swapaxes(0, 1).reshape(horizon * runs, dim),
         )
-        return weights, choices.reshape(horizon, runs, -1).swapaxes(0, 1)
+        return weights, np.ascontiguousarray(choices.reshape(horizon, runs, -1).swapaxes(0, 1))
 
     def squared_norms(self) -> Floats:
-        """Return φᵀΛ⁻¹φ of each row of the catalogue (R, H, N)."""
+        """Return φᵀΛ⁻¹φ of each row of the catalogue (H, R, N)."""
         if self._squared_bonuses is not None:
             return self._squared_bonuses / self.beta**2
         return self._norms_anew()
@@ -117,7 +117,7 @@ class Tally:
         q_values, columns = self._q_values[h], self.space.columns
         np.vecmat(stage.weights, columns, out=q_values)
         if self._squared_bonuses is not None:
-            bonus = np.maximum(self._squared_bonuses[:, h], 0.0, out=self._bonus)  # rounding
+            bonus = np.maximum(self._squared_bonuses[h], 0.0, out=self._bonus)  # rounding
             q_values += np.sqrt(bonus, out=bonus)
         if stage.offsets is not None:
             q_values += (stage.offsets @ columns).max(axis=1)
@@ -128,12 +128,12 @@ class Tally:
     def _grow(self, features: Floats, counts: Floats | None = None) -> None:
         lost = self.gram.absorb(features, counts)
         if self._squared_bonuses is not None:
-            change = np.matmul(lost, self._scaled, out=self._change)
-            self._squared_bonuses -= np.multiply(change, change, out=change)
+            np.matmul(lost, self._scaled, out=self._change.swapaxes(0, 1))
+            self._squared_bonuses -= np.multiply(self._change, self._change, out=self._change)
 
     def _norms_anew(self) -> Floats:
         norms = np.empty_like(self._change)
         for run, whitener in enumerate(self.whitener):  # one at a time, within the cache
             whitened = whitener @ self.space.columns
-            np.square(whitened, out=whitened).sum(axis=-2, out=norms[run])
+            np.square(whitened, out=whitened).sum(axis=-2, out=norms[:, run])
         return norms
