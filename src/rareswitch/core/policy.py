@@ -8,7 +8,7 @@ has β = 0 and adds the largest φᵀo_m of its `offsets` o_m instead.
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ TIE_TOLERANCE = 1e-9
 LARGEST = 1e100
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Stage:
+class Stage(NamedTuple):
     """Q of one stage, as a function of feature rows; `cap` is H−h, or None for no clip."""
 
     weights: Floats  # (..., d)

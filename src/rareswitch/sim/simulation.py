@@ -163,7 +163,7 @@ class Simulation:
     def _draw(self, live: Ints) -> None:
         """Draw what the next version of each live run needs."""
         horizon, dim = self.weights.shape[1:]
-        for r in live:
+        for r in live.tolist():
             recipe, version = self.recipes[r], len(self._record.ledgers[r]) + 1
             if self._directions is not None:
                 self._directions[r] = recipe.directions(version, horizon, dim)
