@@ -30,7 +30,7 @@ def rollout(limits: Floats, initial: Ints, noise: Floats) -> Ints:
     states[:, :, 0] = initial
     count = limits.shape[-2]
     first = np.arange(runs)[:, None] * count  # where a run's states begin
-    by_stage = np.moveaxis(limits, 1, 0).reshape(horizon, runs * count, count - 1)
+    by_stage = limits.swapaxes(0, 1).reshape(horizon, runs * count, count - 1)
     for h in range(horizon):
         passed = by_stage[h].take(first + states[:, :, h], axis=0) <= noise[:, :, h, None]
         states[:, :, h + 1] = passed.sum(axis=-1)

@@ -67,9 +67,13 @@ class Simulation:
         each = 64.0 * horizon + 8.0 * states
         require_memory(each * runs * self.episodes, f"{self.episodes} episodes of {runs} run(s)")
         self._space = first.space
-        self._thresholds = np.stack([world.thresholds for world in worlds])
-        self._transitions = np.stack([world.transitions for world in worlds])
-        self._rewards = np.stack([world.rewards for world in worlds])
+        # P, what decides the next state, and r, side by side: (R, H, S, A, 2S), read in one go.
+        self._outcomes = np.stack(
+            [
+                np.concatenate([w.transitions, w.thresholds, w.rewards[..., None]], axis=-1)
+                for w in worlds
+            ]
+        )
         self._optimal = np.stack([world.optimal_values()[0] for world in worlds])  # (R, S)
         self._initial = np.stack(
             [initial_states(initial_state, states, self.episodes, seed) for seed in seeds]
@@ -126,13 +130,13 @@ class Simulation:
         self.whitener = _in_force(goes_on, self.tally.whitener, self.whitener)
         actions = self._space.actions[choices]
         self._write_down(live, actions)
-        here = (*self._pairs, actions)
+        outcomes = self._outcomes[*self._pairs, actions]
         self._policy_actions = actions
         self._policy_features = self._space.rows[choices]  # (R, H, S, d)
-        self._policy_rewards = self._rewards[here]  # (R, H, S)
-        self._policy_thresholds = self._thresholds[here]  # (R, H, S, S−1)
-        transitions = self._transitions[here]  # (R, H, S, S)
-        value = np.zeros_like(self._optimal)
+        self._policy_rewards = outcomes[..., -1]  # (R, H, S)
+        self._policy_thresholds = outcomes[..., self._space.states : -1]  # (R, H, S, S−1)
+        transitions = outcomes[..., : self._space.states]  # (R, H, S, S)
+        value = np.zeros(self._optimal.shape)
         for h in reversed(range(actions.shape[1])):
             value = self._policy_rewards[:, h] + np.matvec(transitions[:, h], value)
         # V*₁ − V₁^π at every state (R, S); below zero is rounding.
