@@ -390,3 +390,17 @@ def test_a_learner_tells_what_it_is():
         "Learner(dim=3, horizon=3, schedule=DeterminantGrowth(eta=2.5), episodes=1, "
         f"version={len(learner.ledger)})"
     )
+
+
+def test_the_rows_that_a_fit_values_are_counted():
+    learner = rs.Learner(dim=2, horizon=3, schedule=rs.EveryEpisode())
+    rng = np.random.default_rng(0)
+    repeated = rs.Episode(features=np.eye(2), rewards=[0, 1], next_features=[np.eye(2)])
+    for expected in (2, 2, 2):
+        learner.observe(repeated)
+        assert learner.stored_rows == expected
+    for expected in (5, 8):  # a state that was never seen before
+        rows = rng.random((3, 2))
+        learner.observe(rs.Episode(features=np.eye(2), rewards=[0, 1], next_features=[rows]))
+        assert learner.stored_rows == expected
+    assert rs.Learner.restore(learner.snapshot()).stored_rows == 8

@@ -56,6 +56,11 @@ class History:
         return self.gram.whitener
 
     @property
+    def stored_rows(self) -> int:
+        """How many rows of distinct next states are kept, over all stages."""
+        return sum(next_states.rows for next_states in self._next_states)
+
+    @property
     def reward_sums(self) -> Floats:
         return self._rewards + self._lost
 

@@ -93,6 +93,11 @@ class Learner:
         return self._history.episodes
 
     @property
+    def stored_rows(self) -> int:
+        """How many rows of next states a fit values: what its time and the memory grow with."""
+        return self._history.stored_rows
+
+    @property
     def policy(self) -> Policy:
         """The policy in force for the next episode."""
         return self._policy
@@ -117,7 +122,7 @@ class Learner:
             self._history.absorb(episode)
 
     def fit(self) -> Policy:
-        """Return the candidate for the next version; nothing changes, so asking is free."""
+        """Return the candidate for the next version; nothing changes, however often it is asked."""
         with self._lock:
             return fit(self._history, self.recipe, version=len(self.ledger) + 1)
 

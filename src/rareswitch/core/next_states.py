@@ -34,6 +34,11 @@ class NextStates:
     def __len__(self) -> int:
         return len(self._lengths.array)
 
+    @property
+    def rows(self) -> int:
+        """The number of rows of all of them together."""
+        return len(self._rows.array)
+
     def absorb(self, feature: Floats, rows: Floats) -> Callable[[], None]:
         """Add one step that led to the state with these rows; return how to take it back."""
         given = _key(rows.tobytes())
