@@ -7,6 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "rareswitch"
 PURE = {
+    "abc",
     "bisect",
     "collections",
     "contextlib",

@@ -1,5 +1,6 @@
 """Grids other than the uniform one: dates of switches fixed before learning begins."""
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,23 +35,36 @@ class EpisodeGrid(Dated):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeometricGrid(Dated):
+class _BatchGrid(Dated):
+    """B batches of K episodes in all, whose later dates are listed as real numbers."""
+
+    episodes: int
+    batches: int
+
+    def __post_init__(self) -> None:
+        episodes = whole("episodes", self.episodes, least=1, most=10**15)
+        most = min(episodes, 10**7)  # dates are listed, unlike those of a uniform grid
+        batches = whole("batches", self.batches, least=1, most=most)
+        settle(self, episodes=episodes, batches=batches)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The first episode of each batch."""
+        return _increasing(self._dates(), self.episodes)
+
+    @abstractmethod
+    def _dates(self) -> Iterable[float]: ...
+
+
+class GeometricGrid(_BatchGrid):
     """Batches that grow by a constant factor: a new one begins near K^{i/B}, i < B.
 
     >>> GeometricGrid(episodes=1000, batches=4).starts
     (1, 6, 32, 178)
     """
 
-    episodes: int
-    batches: int
-
-    def __post_init__(self) -> None:
-        _settle_sizes(self)
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:  # type: ignore[override]
-        K, B = self.episodes, self.batches
-        return _increasing((K ** (i / B) for i in range(1, B)), K)
+    def _dates(self) -> Iterable[float]:
+        return (self.episodes ** (i / self.batches) for i in range(1, self.batches))
 
     @classmethod
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "GeometricGrid":
@@ -59,8 +73,7 @@ class GeometricGrid(Dated):
         return cls(episodes=task.episodes, batches=switches + 1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinimaxGrid(Dated):
+class MinimaxGrid(_BatchGrid):
     """The grid of batched bandits (Gao et al. 2019): a new batch begins near K^{1−2^{−i}}.
 
     Dates that would fall on each other are spread by one episode, so few batches are meant.
@@ -69,22 +82,8 @@ class MinimaxGrid(Dated):
     (1, 32, 178, 422)
     """
 
-    episodes: int
-    batches: int
-
-    def __post_init__(self) -> None:
-        _settle_sizes(self)
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:  # type: ignore[override]
-        K = self.episodes
-        return _increasing((K ** (1.0 - 2.0**-i) for i in range(1, self.batches)), K)
-
-
-def _settle_sizes(grid: GeometricGrid | MinimaxGrid) -> None:
-    episodes = whole("episodes", grid.episodes, least=1, most=10**15)
-    most = min(episodes, 10**7)  # dates are listed, unlike those of a uniform grid
-    settle(grid, episodes=episodes, batches=whole("batches", grid.batches, least=1, most=most))
+    def _dates(self) -> Iterable[float]:
+        return (self.episodes ** (1.0 - 2.0**-i) for i in range(1, self.batches))
 
 
 def _increasing(dates: Iterable[float], last: int) -> tuple[int, ...]:

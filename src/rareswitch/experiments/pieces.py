@@ -22,8 +22,8 @@ from rareswitch import named
 from rareswitch.experiments.algorithms import Arrays, Scheduled
 from rareswitch.experiments.spec import Arm, Experiment
 from rareswitch.experiments.worlds import Adversary, World
+from rareswitch.sim.companions import companions
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.simulation import companions
 
 # Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
 ROUNDS_PER_PIECE = 25

@@ -8,8 +8,9 @@ from rareswitch.core.arguments import Ints, real, settle, whole
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Seed
+from rareswitch.sim.companions import companions
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.sim.simulation import Simulation, companions
+from rareswitch.sim.simulation import Simulation
 
 
 @dataclass(frozen=True, kw_only=True)

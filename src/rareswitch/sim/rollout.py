@@ -48,3 +48,10 @@ def logdet_growth(whitened: Floats, visits: Ints) -> Floats:
     product = scaled @ scaled.mT if states < dim else scaled.mT @ scaled
     growth: Floats = np.linalg.slogdet(np.eye(min(states, dim)) + product)[1]
     return growth
+
+
+def count_moves(run: Ints, played: Ints, shape: tuple[int, int, int, int]) -> Floats:
+    """Count the moves (R, H, S, S) from state to state of episodes (n, H+1), each of one run."""
+    stage = np.arange(shape[1])
+    cells = np.ravel_multi_index((run[:, None], stage, played[:, :-1], played[:, 1:]), shape)
+    return np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(float)

@@ -16,10 +16,11 @@ from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.schedule import Schedule, checked_schedule
 from rareswitch.core.streams import Seed
+from rareswitch.sim.companions import alike
 from rareswitch.sim.mdp import FiniteMDP, checked_world
 from rareswitch.sim.memory import require_memory
 from rareswitch.sim.record import Record
-from rareswitch.sim.rollout import logdet_growth, rollout
+from rareswitch.sim.rollout import count_moves, logdet_growth, rollout
 from rareswitch.sim.run import Run, initial_states, noise_of
 from rareswitch.sim.tally import Tally
 
@@ -290,27 +291,3 @@ def _in_force(goes_on: Bools, new: Floats, old: Floats) -> Floats:
     if goes_on.all():
         return new
     return np.where(goes_on.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-
-def alike(worlds: Sequence[FiniteMDP]) -> bool:
-    """Return whether runs on these worlds can step together: same features, same horizon."""
-    first = worlds[0]
-    return all(
-        world.horizon == first.horizon
-        and np.array_equal(world.features, first.features)
-        and np.array_equal(world.feasible, first.feasible)
-        for world in worlds[1:]
-    )
-
-
-def companions(worlds: Sequence[FiniteMDP]) -> list[list[int]]:
-    """Return the positions of the worlds that step together: all of them, or each alone."""
-    everyone = list(range(len(worlds)))
-    return [everyone] if alike(worlds) else [[r] for r in everyone]
-
-
-def count_moves(run: Ints, played: Ints, shape: tuple[int, int, int, int]) -> Floats:
-    """Count the moves (R, H, S, S) from state to state of episodes (n, H+1), each of one run."""
-    stage = np.arange(shape[1])
-    cells = np.ravel_multi_index((run[:, None], stage, played[:, :-1], played[:, 1:]), shape)
-    return np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(float)
