@@ -127,6 +127,16 @@ def clock_at(growth, *, episode=9, deployed=1, deployments=1, logdet=0.0, trace=
     )
 
 
+def followed(rule, episodes):
+    """Return the episodes before which a rule that is asked before each deploys, with the first."""
+    made = [1]
+    for k in range(2, episodes + 1):
+        clock = clock_at([0.0], episode=k, deployed=made[-1], deployments=len(made))
+        if rule.due(clock):
+            made.append(k)
+    return made
+
+
 def reference_q(episodes, *, horizon, dim, beta, ridge, clip=True):
     """Return Q as a function (h, rows), by explicit inverses from the raw episodes."""
     inverse, weights = [None] * horizon, [None] * horizon

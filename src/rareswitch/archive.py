@@ -74,6 +74,7 @@ def _replacing(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(part, path)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise OSError(
             error.errno,
             f"{path} cannot be written ({error.strerror}); make room there or choose another place",

@@ -11,6 +11,10 @@ from oracles import (
     walk,
 )
 from rareswitch.core.gram import Gram
+from rareswitch.core.history import History
+from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
+from rareswitch.core.lsvi import fit
+from rareswitch.core.recipe import Recipe
 from rareswitch.core.streams import KeyedStream, Stream
 from rareswitch.sim import Simulation
 from rareswitch.sim.run import noise_of
@@ -58,7 +62,9 @@ def test_offsets_are_the_perturbation_stream_at_the_version():
     for k in range(4):
         policy = learner.policy
         draws = stream.at(k + 1).standard_normal((2, 4, 3))
-        expected = np.einsum("hme,hed->hmd", draws, policy.whitener)
+        inverse = policy.whitener.mT @ policy.whitener
+        root = np.linalg.cholesky(inverse).mT  # upper triangular, with a positive diagonal
+        expected = np.einsum("hme,hed->hmd", draws, root)
         np.testing.assert_allclose(policy.offsets, 0.7 * expected, atol=1e-12)
         ragged_learning(learner, seed=7, start=k, stop=k + 1)
 
@@ -287,3 +293,20 @@ def test_an_exploration_of_ones_own_may_be_both():
 def test_a_bad_exploration_is_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_perturbed_fit_depends_neither_on_the_order_of_episodes_nor_on_where_they_are():
+    rng = np.random.default_rng(8)
+    log = [ragged_episode(rng, horizon=3, dim=4) for _ in range(30)]
+    recipe = Recipe(exploration=rs.Perturbation(0.5, draws=4), seed=3)
+    sizes = {"dim": 4, "horizon": 3}
+    forward, backward = (History.from_log(each, **sizes) for each in (log, log[::-1]))
+    parts = [LogPartition.from_episodes(part, horizon=3) for part in (log[:11], log[11:])]
+    first, *others = (
+        fit(each, recipe, version=2)
+        for each in (forward, backward, LogStatistics(LocalPartitions(parts)))
+    )
+    assert first.offsets is not None
+    for other in others:
+        np.testing.assert_allclose(other.offsets, first.offsets, atol=1e-9)
+        np.testing.assert_allclose(other.weights, first.weights, atol=1e-9)

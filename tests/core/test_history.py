@@ -11,6 +11,7 @@ from rareswitch.core import codec
 from rareswitch.core.history import History
 from rareswitch.core.lsvi import fit
 from rareswitch.core.recipe import Recipe
+from rareswitch.core.undo import take_back
 
 TWO = np.eye(2)
 
@@ -136,7 +137,9 @@ def test_an_episode_taken_back_leaves_every_byte_as_it_was(seed, count):
     before = contents(history)
     new = ragged_episode(rng, horizon=3, dim=2)
     for episode in (new, *log[:2], new):
-        history.absorb(episode)()
+        undo = []
+        history.absorb(episode, undo)
+        take_back(undo)
         assert contents(history) == before
         assert history.episodes == count
     history.absorb(new)

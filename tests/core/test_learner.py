@@ -404,3 +404,47 @@ def test_the_rows_that_a_fit_values_are_counted():
         learner.observe(rs.Episode(features=np.eye(2), rewards=[0, 1], next_features=[rows]))
         assert learner.stored_rows == expected
     assert rs.Learner.restore(learner.snapshot()).stored_rows == 8
+
+
+class Interrupt:
+    """A trace function that raises at the n-th line that the package executes."""
+
+    def __init__(self, lines):
+        self.left = lines
+
+    def __call__(self, frame, event, argument):
+        if "rareswitch" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_interruption_at_any_line_leaves_the_learner_whole(known):
+    rows = np.array([[0.6, 0.8], [0.8, 0.6]])
+    seen, new = (
+        rs.Episode(features=rows, rewards=[0.5, 1.0], next_features=[following])
+        for following in (rows, rows / 2)
+    )
+    base = rs.Learner(dim=2, horizon=2, schedule=rs.EveryEpisode())
+    base.observe(seen)
+    before, done = base.snapshot(), copy.deepcopy(base)
+    episode = seen if known else new
+    done.observe(episode)
+    lines, taken_back, interrupted = 0, 0, True
+    while interrupted:
+        lines += 1
+        learner, tracing, interrupted = rs.Learner.restore(before), sys.gettrace(), False
+        sys.settrace(Interrupt(lines))
+        try:
+            learner.observe(episode)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            sys.settrace(tracing)
+        assert learner.snapshot() in (before, done.snapshot()), lines
+        taken_back += learner.snapshot() == before
+    assert taken_back > 100

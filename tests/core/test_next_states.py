@@ -7,6 +7,7 @@ from oracles import unit_rows
 from rareswitch.core import next_states as module
 from rareswitch.core.next_states import NextStates
 from rareswitch.core.policy import Stage
+from rareswitch.core.undo import take_back
 
 FIRST = Stage(
     weights=np.array([1.0, 0.0, 0.0]), whitener=np.eye(3), beta=0.0, offsets=None, cap=None
@@ -24,7 +25,7 @@ def menus(rng, count):
 def absorbed(steps):
     states = NextStates(3)
     for feature, rows in steps:
-        states.absorb(feature, rows)
+        states.absorb(feature, rows, [])
     return states
 
 
@@ -52,7 +53,7 @@ def test_a_state_is_the_set_of_its_rows(seed):
     assert not np.signbit(arrays["rows"][arrays["rows"] == 0.0]).any()
     again = absorbed((np.ones(3), forms[i]) for i in order[::-1])
     assert contents(again) == contents(states)
-    states.absorb(np.ones(3), rows[:3])  # fewer actions are another state
+    states.absorb(np.ones(3), rows[:3], [])  # fewer actions are another state
     assert len(states) == 2
 
 
@@ -75,9 +76,11 @@ def test_a_step_taken_back_leaves_every_byte_as_it_was(seed, path, last):
     states = absorbed((unit_rows(rng, 1, 3)[0], rng.permutation(rows[i])) for i in path)
     before = contents(states)
     for form in (rows[last], rows[last][::-1].copy(), np.vstack([rows[last]] * 2)):
-        states.absorb(feature, form)()
+        undo = []
+        states.absorb(feature, form, undo)
+        take_back(undo)
         assert contents(states) == before
-    states.absorb(feature, rows[last])
+    states.absorb(feature, rows[last], [])
     assert len(states) == len({*path, last})
 
 
@@ -108,8 +111,8 @@ def test_states_survive_their_arrays_and_know_those_they_meet_again():
     copy.fill(**states.to_arrays())
     assert contents(copy) == contents(states)
     for each in (states, copy):
-        each.absorb(features[0], rows[4][::-1].copy())
-        each.absorb(features[1], 2 * rows[4])
+        each.absorb(features[0], rows[4][::-1].copy(), [])
+        each.absorb(features[1], 2 * rows[4], [])
     assert contents(copy) == contents(states)
     assert len(copy) == 10
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from oracles import clock_at
+from oracles import clock_at, followed
 from rareswitch.core.grids import MinimaxGrid
 from rareswitch.sim import Simulation
 from rareswitch.testing import check_schedule
 
 
 def dates(rule, episodes):
-    return [k for k in range(1, episodes + 1) if rule.due(clock_at([0.0], episode=k))]
+    return followed(rule, episodes)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,7 @@ def test_a_grid_of_a_trillion_batches_costs_nothing(spread):
 def test_every_episode_is_due_at_every_episode():
     rule = rs.EveryEpisode()
     assert dates(rule, 5) == [1, 2, 3, 4, 5]
+    assert not rule.due(clock_at([0.0], episode=5, deployed=5))
     assert [rule.upcoming(k) for k in range(3)] == [1, 2, 3]
 
 
@@ -237,3 +238,30 @@ def test_clocks_compare_and_tell_their_growth():
     ):
         assert clock != other
         assert (clock == other) is False
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rs.EveryEpisode(),
+        rs.UniformGrid(episodes=12, batches=3),
+        rs.GeometricGrid(episodes=12, batches=4),
+        rs.EpisodeGrid(starts=(1, 5, 9)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("asked", [1, 2, 5])
+@pytest.mark.parametrize("gap", [1, 2, 5])
+def test_dates_are_kept_however_seldom_or_often_a_learner_asks(rule, asked, gap):
+    learner = rs.Learner(dim=2, horizon=1, schedule=rule, planned_episodes=12)
+    episode = rs.Episode(features=np.eye(2)[:1], rewards=[1.0], next_features=[])
+    for k in range(12):
+        for _ in range(asked):
+            if k % gap == 0 and learner.due:
+                learner.deploy(learner.fit())
+        learner.absorb(episode)
+    made = [deployment.episode for deployment in learner.ledger]
+    assert len(made) == len(set(made))
+    assert len(made) - 1 <= rule.deployment_limit(rs.Task(dim=2, horizon=1, episodes=12))
+    passed = rule.upcoming(1) or 99
+    assert made[1:2] == [min(k for k in range(1, 13) if k >= passed and (k - 1) % gap == 0)]

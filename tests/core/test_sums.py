@@ -1,6 +1,7 @@
 """Compensated sums against exact arithmetic, alone and in what a learner recommends."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import repeat
 
@@ -69,7 +70,7 @@ def single_step(feature, reward):
 
 def recommended(log, *, dim, ridge):
     history = History.from_log(log, dim=dim, horizon=1, ridge=ridge)
-    return fit(history, GREEDY, version=0).weights[0], history.whitener[0]
+    return fit(history, replace(GREEDY, ridge=ridge), version=0).weights[0], history.whitener[0]
 
 
 def test_one_feature_a_hundred_thousand_times_says_nothing_of_other_directions():

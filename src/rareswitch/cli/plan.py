@@ -52,7 +52,7 @@ class SimulatorError(Exception):
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of a saved log partition, to count deployments on.",
 )
-@click.option("--rounds", type=click.IntRange(2), default=20, help="Rounds to simulate.")
+@click.option("--rounds", type=click.IntRange(2, 100_000), default=20, help="Rounds to simulate.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Root seed of the simulation.")
 @click.option(
     "--out",

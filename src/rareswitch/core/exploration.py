@@ -69,6 +69,13 @@ class Perturbation:
         )
 
     def offsets(self, rng: np.random.Generator, whitener: Floats) -> Floats:
-        """Draw σ·Λ_h^{−1/2}z_m for every stage, (H, M, d): Wᵀz has covariance WᵀW = Λ⁻¹."""
+        """Draw σ·Λ_h^{−1/2}z_m for every stage, (H, M, d): Rᵀz has covariance RᵀR = Λ⁻¹.
+
+        W is known up to a rotation, which depends on the order of the episodes; R of its QR
+        decomposition, with a positive diagonal, is not.
+        """
         horizon, dim, _ = whitener.shape
-        return self.sigma * (rng.standard_normal((horizon, self.draws, dim)) @ whitener)
+        root: Floats = np.asarray(np.linalg.qr(whitener, mode="r"))
+        signs = np.where(np.diagonal(root, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
+        drawn = rng.standard_normal((horizon, self.draws, dim))
+        return self.sigma * (drawn @ (signs[..., None] * root))

@@ -43,7 +43,7 @@ class _BatchGrid(Dated):
 
     def __post_init__(self) -> None:
         episodes = whole("episodes", self.episodes, least=1, most=10**15)
-        most = min(episodes, 10**7)  # dates are listed, unlike those of a uniform grid
+        most = min(episodes, 10**5)  # dates are listed, unlike those of a uniform grid
         batches = whole("batches", self.batches, least=1, most=most)
         settle(self, episodes=episodes, batches=batches)
 

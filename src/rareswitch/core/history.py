@@ -17,6 +17,7 @@ from rareswitch.core.episode import Episode
 from rareswitch.core.gram import Gram
 from rareswitch.core.next_states import NextStates
 from rareswitch.core.policy import Stage
+from rareswitch.core.undo import Undo, all_or_nothing, take_back
 
 
 class History:
@@ -31,7 +32,8 @@ class History:
         self.horizon = horizon = whole("horizon", horizon, least=1, most=10**6)
         self.feature_norm = real("feature_norm", feature_norm, above=0.0, most=1e100)
         self.episodes = 0
-        self.gram = Gram((horizon,), dim, positive_ridge(ridge))
+        self.ridge = positive_ridge(ridge)
+        self.gram = Gram((horizon,), dim, self.ridge)
         self._rewards, self._lost = sums.zeros(horizon, dim)  # Σ rφ
         self._next_states = [NextStates(dim) for _ in range(horizon - 1)]
 
@@ -67,30 +69,36 @@ class History:
     def next_value_sums(self, h: int, following: Stage) -> Floats:
         return self._next_states[h].value_sums(following)
 
-    def absorb(self, episode: Episode) -> Callable[[], None]:
-        """Add one episode, once it is known to fit; return how to take it back."""
+    def absorb(self, episode: Episode, undo: Undo | None = None) -> None:
+        """Add one episode, whole or not at all; `undo` learns how to take it back later."""
         self._check(episode)
         steps = len(episode)
         features, rewards = np.zeros((2, self.horizon, self.dim))
         features[:steps] = episode.features
         rewards[:steps] = episode.rewards[:, None] * episode.features
-        gram = self.gram
+        with all_or_nothing() as steps_back:
+            steps_back.append(self._return_to())
+            self.gram.absorb(features)
+            sums.add(self._rewards, self._lost, rewards)
+            reached = zip(self._next_states, episode.features, episode.next_features, strict=False)
+            for next_states, feature, rows in reached:
+                next_states.absorb(feature, rows, steps_back)
+            self.episodes += 1
+            if undo is not None:
+                undo.append(lambda: take_back(steps_back))
+
+    def _return_to(self) -> Callable[[], None]:
+        """Return how to come back to all but the next states as they are now."""
+        gram, episodes = self.gram, self.episodes
         before = gram.whitener, gram.logdet, gram.trace
         reward_sums = self._rewards.copy(), self._lost.copy()
-        gram.absorb(features)
-        sums.add(self._rewards, self._lost, rewards)
-        following = zip(self._next_states, episode.features, episode.next_features, strict=False)
-        undo = [next_states.absorb(feature, rows) for next_states, feature, rows in following]
-        self.episodes += 1
 
-        def take_back() -> None:
-            self.episodes -= 1
+        def come_back() -> None:
             gram.whitener, gram.logdet, gram.trace = before
             self._rewards, self._lost = reward_sums
-            for step in undo:
-                step()
+            self.episodes = episodes
 
-        return take_back
+        return come_back
 
     def _check(self, episode: Episode) -> None:
         if not isinstance(episode, Episode):

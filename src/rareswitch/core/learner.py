@@ -19,6 +19,7 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.schedule import Clock, Schedule, checked_schedule
 from rareswitch.core.snapshot import Snapshot
 from rareswitch.core.streams import Seed
+from rareswitch.core.undo import all_or_nothing
 
 LARGEST_FEATURE_NORM = 1e6
 
@@ -151,17 +152,18 @@ class Learner:
 
         All or nothing: if the schedule or the fit raises, the episode is not absorbed either.
         """
-        with self._lock:
-            take_back = self._history.absorb(episode)
-            try:
-                due = self.due
-                candidate = self.fit() if due else None
-            except BaseException:
-                take_back()
-                raise
-            if candidate is not None:
+        with self._lock, all_or_nothing() as undo:
+            self._history.absorb(episode, undo)
+            due = self.due
+            if due:
+                candidate, count, policy = self.fit(), len(self.ledger), self._policy
+                undo.append(lambda: self._return_to(count, policy))
                 self.deploy(candidate)
             return due
+
+    def _return_to(self, count: int, policy: Policy) -> None:
+        self.ledger.forget(count)
+        self._policy = policy
 
     def recommend(self) -> Policy:
         """Return the greedy policy of all data without exploration: what to use after learning."""
@@ -206,7 +208,7 @@ class Learner:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle through a snapshot: nothing is shared, nothing is lost."""
-        return _restored, (self.snapshot(), self.schedule, self.recipe.exploration)
+        return _restored, (type(self), self.snapshot(), self.schedule, self.recipe.exploration)
 
     def __repr__(self) -> str:
         return (
@@ -215,5 +217,7 @@ class Learner:
         )
 
 
-def _restored(data: bytes, schedule: Schedule, exploration: Exploration) -> Learner:
-    return Learner.restore(data, schedule=schedule, exploration=exploration)
+def _restored(
+    cls: type[Learner], data: bytes, schedule: Schedule, exploration: Exploration
+) -> Learner:
+    return cls.restore(data, schedule=schedule, exploration=exploration)

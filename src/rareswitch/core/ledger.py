@@ -53,6 +53,10 @@ class Ledger(Sequence[Deployment]):
         self._deployments.append(deployment)
         return deployment
 
+    def forget(self, count: int) -> None:
+        """Take back what was written after so many deployments: one that was not finished."""
+        del self._deployments[count:]
+
     def clock(self, *, episode: int, logdet: Floats) -> Clock:
         """Return what a schedule sees before that episode, given log det Λ_h (H,) now."""
         in_force = self._deployments[-1]

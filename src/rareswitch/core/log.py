@@ -109,6 +109,8 @@ class LocalPartitions:
 
     def __init__(self, partitions: Iterable[LogPartition]) -> None:
         self._partitions = tuple(partitions)
+        if not all(isinstance(partition, LogPartition) for partition in self._partitions):
+            raise TypeError("partitions must all be LogPartitions")
 
     def map(self, function: Callable[..., Floats], *arguments: Any) -> list[Floats]:
         return [function(partition, *arguments) for partition in self._partitions]
@@ -130,11 +132,21 @@ class LogStatistics:
     """
 
     def __init__(self, partitions: Partitions, *, ridge: float = 1.0) -> None:
-        ridge = positive_ridge(ridge)
+        self.ridge = positive_ridge(ridge)
+        if not callable(getattr(partitions, "map", None)):
+            raise TypeError(
+                f"partitions must be LocalPartitions or like them; got {shown(partitions)}"
+            )
         self._partitions = partitions
         gram = self._sum(_gram_sums)
-        dim = gram.shape[-1]
-        self.whitener: Floats = np.linalg.inv(np.linalg.cholesky(gram + ridge * np.eye(dim)))
+        regular = gram + self.ridge * np.eye(gram.shape[-1])
+        try:
+            self.whitener: Floats = np.linalg.inv(np.linalg.cholesky(regular))
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"ridge must be larger for such features: {self.ridge:g} is lost beside "
+                f"a sum of {np.abs(gram).max():.3g}"
+            ) from None
         self.reward_sums: Floats = self._sum(_reward_sums)
 
     def next_value_sums(self, h: int, following: Stage) -> Floats:
@@ -170,6 +182,10 @@ def _gram_sum(features: Floats) -> Floats:
 
 def _reward_sums(partition: LogPartition) -> Floats:
     """Return Σrφ of each stage (H, d)."""
+    for h, stage in enumerate(partition.stages):
+        rewards = np.asarray(stage.rewards)
+        if len(rewards) and not (rewards.min() >= 0.0 and rewards.max() <= 1.0):
+            raise ValueError(f"rewards must lie in [0, 1]; those of stage {h} do not")
     return np.stack([np.asarray(s.rewards) @ np.asarray(s.features) for s in partition.stages])
 
 

@@ -18,6 +18,11 @@ class Statistics(Protocol):
     """All that a fit asks of the data: in memory, of many runs at once, or on a cluster."""
 
     @property
+    def ridge(self) -> float:
+        """λ, which is inside W."""
+        ...
+
+    @property
     def whitener(self) -> Floats:
         """W_h (..., H, d, d)."""
         ...
@@ -58,6 +63,11 @@ def backward(
 
 def fit(statistics: Statistics, recipe: Recipe, version: int) -> Policy:
     """Return the policy that a recipe makes of one learner's statistics, for one version."""
+    if statistics.ridge != recipe.ridge:
+        raise ValueError(
+            f"ridge must be that of the statistics, {statistics.ridge:g}; the recipe has "
+            f"{recipe.ridge:g}"
+        )
     whitener = statistics.whitener
     horizon, dim, _ = whitener.shape
     offsets = recipe.offsets(version, whitener)

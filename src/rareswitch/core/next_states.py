@@ -7,7 +7,6 @@ after any number of episodes, and on an infinite one F is simply the features.
 """
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from rareswitch.core import sums
 from rareswitch.core.arguments import Floats, Ints
 from rareswitch.core.policy import Stage
+from rareswitch.core.undo import Undo
 
 # Rows evaluated at a time: a block and its whitened copy stay in the processor's cache.
 BLOCK_ROWS = 4096
@@ -39,8 +39,8 @@ class NextStates:
         """The number of rows of all of them together."""
         return len(self._rows.array)
 
-    def absorb(self, feature: Floats, rows: Floats) -> Callable[[], None]:
-        """Add one step that led to the state with these rows; return how to take it back."""
+    def absorb(self, feature: Floats, rows: Floats, undo: Undo) -> None:
+        """Add one step that led to the state with these rows; `undo` learns how to take it back."""
         given = _key(rows.tobytes())
         position = self._position.get(given)
         if position is None:
@@ -48,15 +48,16 @@ class NextStates:
             key = _key(distinct.tobytes())
             position = self._position.get(key)
             if position is None:
-                return self._append(feature, distinct, {given, key})
+                self._append(feature, distinct, {given, key}, undo)
+                return
             self._position[given] = position
         before = self._sums.array[position].copy(), self._lost.array[position].copy()
-        sums.add(self._sums.array, self._lost.array, feature, position)
 
         def take_back() -> None:
             self._sums.array[position], self._lost.array[position] = before
 
-        return take_back
+        undo.append(take_back)
+        sums.add(self._sums.array, self._lost.array, feature, position)
 
     def value_sums(self, following: Stage) -> Floats:
         """Return Σ_j F_j·max_a Q(s'_j, a) (d,)."""
@@ -84,25 +85,25 @@ class NextStates:
             key = _key(distinct.tobytes())
             if len(distinct) != end - start or key in self._position:
                 raise ValueError("next states must be distinct sets of distinct rows")
-            self._append(total, distinct, {key})
+            self._append(total, distinct, {key}, [])
             self._lost.array[-1] = rest
 
-    def _append(self, feature: Floats, rows: Floats, keys: set[bytes]) -> Callable[[], None]:
+    def _append(self, feature: Floats, rows: Floats, keys: set[bytes], undo: Undo) -> None:
         count, end = len(self), len(self._rows.array)
+
+        def take_back() -> None:
+            for key in keys:
+                self._position.pop(key, None)
+            for array in (self._sums, self._lost, self._lengths):
+                array.count = count
+            self._rows.count = end
+
+        undo.append(take_back)
         self._sums.extend(feature[None])
         self._lost.extend(np.zeros((1, len(feature))))
         self._lengths.extend(np.array([len(rows)]))
         self._rows.extend(rows)
         self._position.update(dict.fromkeys(keys, count))
-
-        def take_back() -> None:
-            for key in keys:
-                del self._position[key]
-            for array in (self._sums, self._lost, self._lengths):
-                array.count = count
-            self._rows.count = end
-
-        return take_back
 
 
 def state_values(lengths: Ints, rows: Floats, following: Stage) -> Floats:

@@ -84,7 +84,7 @@ class EveryEpisode:
     """
 
     def due(self, clock: Clock) -> bool:
-        return True
+        return clock.episode > clock.deployed
 
     def upcoming(self, episode: int) -> int | None:
         return episode + 1
@@ -107,7 +107,8 @@ class Dated:
     starts: Sequence[int]
 
     def due(self, clock: Clock) -> bool:
-        return self.upcoming(clock.episode - 1) == clock.episode  # Alg. 1, line 4
+        date = self.upcoming(clock.deployed)
+        return date is not None and date <= clock.episode  # Alg. 1, line 4, or as soon as asked
 
     def upcoming(self, episode: int) -> int | None:
         position = bisect_right(self.starts, episode)

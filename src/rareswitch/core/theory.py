@@ -41,7 +41,10 @@ def information_gain(task: Task, *, ridge: float = 1.0, episodes: int | None = N
     task = checked_task(task)
     K = task.episodes if episodes is None else whole("episodes", episodes, least=0)
     ridge = positive_ridge(ridge)
-    return task.dim * math.log1p(K * task.feature_norm**2 / (ridge * task.dim))
+    squared = task.feature_norm**2
+    if squared / ridge > 1e290:  # K times it may exceed every float; 1 beside it does not count
+        return task.dim * (math.log(max(K, 1)) + math.log(squared) - math.log(ridge * task.dim))
+    return task.dim * math.log1p(K * squared / (ridge * task.dim))
 
 
 def logdet_bound(task: Task, *, episode: int, ridge: float = 1.0) -> float:

@@ -137,7 +137,7 @@ class FiniteMDP:
     def _checked(self, actions: Ints) -> Ints:
         actions = np.asarray(actions)
         shape = (self.horizon, self.states)
-        if actions.shape != shape or actions.dtype.kind != "i":
+        if actions.shape != shape or actions.dtype.kind not in "iu":
             raise ValueError(
                 f"actions must be whole numbers of shape (H, S) = {shape}; got {actions.dtype} "
                 f"of shape {actions.shape}"

@@ -58,7 +58,7 @@ def initial_states(choice: int | str | Ints, states: int, episodes: int, seed: S
         one_of("initial_state", choice, ("uniform",))
         return generator(seed, Stream.INITIAL).integers(0, states, episodes)
     initial = np.asarray(choice)
-    if initial.dtype.kind != "i" or initial.shape not in ((), (episodes,)):
+    if initial.dtype.kind not in "iu" or initial.shape not in ((), (episodes,)):
         raise ValueError(
             f'initial_state must be a state, {episodes} of them or "uniform"; got {shown(choice)}'
         )

@@ -64,9 +64,10 @@ class Simulation:
         recipe = Recipe.of(beta=beta, exploration=exploration, ridge=ridge, ties=ties, clip=clip)
         self.recipes = [replace(recipe, seed=seed) for seed in seeds]
         runs, horizon, states = len(worlds), first.horizon, first.states
-        # Noise, paths and regret, once as they are played and once as they are handed out.
-        each = 64.0 * horizon + 8.0 * states
-        require_memory(each * runs * self.episodes, f"{self.episodes} episodes of {runs} run(s)")
+        # Noise, paths and regret, as they are played and as they are handed out; visits ahead.
+        each = (64.0 + 5.0 * states) * horizon * self.episodes
+        learner = 8.0 * horizon * (4.0 * first.dim**2 + 3.0 * len(first.space.rows))
+        require_memory(runs * (each + learner), f"{self.episodes} episodes of {runs} run(s)")
         self._space = first.space
         # P, what decides the next state, and r, side by side: (R, H, S, A, 2S), read in one go.
         self._outcomes = np.stack(
@@ -193,10 +194,7 @@ class Simulation:
         date = self.schedule.upcoming(k)
         if date is None:
             return self.episodes
-        if date <= k:
-            name = type(self.schedule).__name__
-            raise ValueError(f"{name}.upcoming({k}) must be a later episode or None; got {date}")
-        return int(date) - k
+        return whole(f"{type(self.schedule).__name__}.upcoming({k})", date, least=k + 1) - k
 
     def _rollout(self, length: int) -> Ints:
         """Return the states (R, L, H+1) of each run's next episodes under its policy."""

@@ -30,7 +30,7 @@ class Tally:
         self, space: FiniteSpace, *, runs: int, horizon: int, ridge: float, beta: float
     ) -> None:
         dim, rows = space.columns.shape
-        self.space, self.beta = space, beta
+        self.space, self.beta, self.ridge = space, beta, ridge
         self.gram = Gram((runs, horizon), dim, ridge)
         self.reward_sums: Floats = np.zeros((runs, horizon, dim))
         self._feature_sums = np.zeros((runs, horizon, space.states, dim))
