@@ -132,8 +132,10 @@ def make_exploration(kind: str, arguments: Mapping[str, Any]) -> Exploration:
     return explores
 
 
-def written(thing: Any) -> str:
+def written(thing: Any, settled: Mapping[str, Any] | None = None) -> str:
     """Return a rule or exploration as it is written on the command line.
+
+    Left out is what the reader settles in the same way: `settled`, or else all that a task settles.
 
     >>> from rareswitch.core.schedule import UniformGrid
     >>> written(UniformGrid(episodes=100, batches=5))
@@ -141,11 +143,14 @@ def written(thing: Any) -> str:
     """
     plain = describe(thing)
     known = _parameters(type(thing))
-    said = {
-        name: value
-        for name, value in plain.items()
-        if name not in ("kind", *SETTLED) and value != known.get(name)
-    }
+    said = {}
+    for name, value in plain.items():
+        if name in SETTLED:
+            understood = settled is None or value == settled.get(name)
+        else:
+            understood = name == "kind" or value == known.get(name)
+        if not understood:
+            said[name] = value
     if "schedule" in said:
         raise ValueError(f"{plain['kind']} cannot be written in one word; use Python or TOML")
     parts = (f"{k}={json.dumps(value, separators=(',', ':'))}" for k, value in said.items())

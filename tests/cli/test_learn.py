@@ -233,7 +233,8 @@ def test_the_instances_are_those_of_the_library():
         (("--instance", "tabular", "--dim", 7), "--dim of this tabular world is 40; got 7"),
         (("--horizon", 0), "--horizon"),
         (("--delta", 0.5), "delta must be"),
-        (("--delta", "nan"), "delta must be"),
+        (("--delta", "nan"), "'nan' is not a finite number"),
+        (("--instance", "tabular", "--delta", "inf"), "'inf' is not a finite number"),
         (("--reading", "mine"), "reading must be"),
         (("--instance", "misspecified", "--zeta", 1), "zeta must be"),
         (("--instance", "tabular", "--states", 0), "states must be"),
@@ -326,9 +327,10 @@ def test_ctrl_c_keeps_the_episodes_played_so_far(here):
         process.send_signal(signal.SIGINT)
         out, err = output_of_all(process)
     assert process.returncode == 130
-    assert "interrupted: the result holds the episodes played so far" in err
+    assert "interrupted: r-partial.npz holds the episodes played so far" in err
     assert "Traceback" not in err
-    with np.load(here / "r.npz") as saved:
+    assert not (here / "r.npz").exists()
+    with np.load(here / "r-partial.npz") as saved:
         played = json.loads(str(saved["summary"]))["episodes"]
         regret = saved["regret"]
     assert 0 < played == len(regret) < 10_000_000

@@ -1,7 +1,8 @@
 import json
 import math
 import re
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -14,6 +15,7 @@ from oracles import ragged_episode, unit_rows
 from rareswitch import named
 from rareswitch.core.log import LogPartition
 from rareswitch.planning import Outcome, world_simulator
+from rareswitch.planning.candidates import own_candidates
 from rareswitch.planning.choice import ladder
 from rareswitch.planning.replay import replay
 from rareswitch.planning.rounds import Estimate
@@ -182,7 +184,7 @@ def test_every_option_can_be_pasted_and_typed():
         (
             {"switches": 5, "rounds": 1, "simulator": Fake()},
             ValueError,
-            "rounds must be at least 2; got 1",
+            "rounds must be from 2 to 100000; got 1",
         ),
         ({"switches": 5, "beta": -1.0}, ValueError, "beta must be a finite number at least 0"),
         ({"switches": 5, "beta": -1.0, "simulator": Fake()}, ValueError, "beta must be"),
@@ -571,9 +573,25 @@ def test_an_exploration_is_played_as_it_is_and_nothing_is_swept():
 def test_the_command_says_all_that_was_planned():
     made = plan(switches=20, ridge=0.5, beta=0.25)
     assert made.command == (
-        "rareswitch learn --schedule adaptive-budget,switches=20 --beta 0.25 --ridge 0.5 "
-        "--episodes 100"
+        "rareswitch learn --schedule adaptive-budget,switches=20,feature_norm=1.0 --beta 0.25 "
+        "--ridge 0.5 --episodes 100"
     )
+
+
+def test_the_command_makes_the_very_rule_that_was_recommended():
+    other = rs.UniformGrid(episodes=9, batches=3)  # made for fewer episodes than the task has
+    for rule, norm in ((other, 1.0), (None, 40.0)):
+        task = rs.Task(dim=2, horizon=3, episodes=100, feature_norm=norm)
+        made = rs.plan(task, switches=20, candidates=[] if rule is None else [rule])
+        chosen = (
+            replace(made.recommended, candidate=own_candidates([rule], task)[0]) if rule else None
+        )
+        made = replace(made, recommended=chosen or made.recommended)
+        words = shlex.split(made.command)
+        text = words[words.index("--schedule") + 1]
+        played = rs.Task(dim=2, horizon=3, episodes=100, feature_norm=7.0)  # of learn's world
+        again = named.make_schedule(*named.parse(text), played, ridge=1.0)
+        assert again == made.recommended.candidate.schedule
 
 
 # Rules of one's own.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rareswitch.cli.worlds import build_world, world_options
+from rareswitch.cli.worlds import FINITE, build_world, world_options
 
 if TYPE_CHECKING:
     from rareswitch.core.exploration import Exploration
     from rareswitch.core.schedule import Schedule
     from rareswitch.sim.mdp import FiniteMDP
     from rareswitch.sim.run import Run
+    from rareswitch.sim.simulation import Simulation
 
 RANDOM = "random-policy"
 
@@ -28,10 +30,10 @@ RANDOM = "random-policy"
 )
 @click.option("--exploration", help="How to explore, e.g. perturbation,sigma=0.1.")
 @click.option(
-    "--beta", type=float, help="Confidence radius β: short for --exploration bonus,beta=β."
+    "--beta", type=FINITE, help="Confidence radius β: short for --exploration bonus,beta=β."
 )
 @click.option("--episodes", type=click.IntRange(1), default=2500, help="Episodes K to play.")
-@click.option("--ridge", default=1.0, help="Regularisation λ.")
+@click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
 @click.option("--ties", default="direction", help="Between equal actions: direction or lowest.")
 @click.option("--seed", default=0, help="Seed of the world, its noise and the ties.")
 @click.option(
@@ -49,9 +51,9 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     switches=50 asks for the rule of that kind that deploys at most 50 times after the first.
     Whatever `rareswitch plan` recommends runs here.
 
-    Ctrl-C keeps the episodes played so far. The result file is a NumPy archive with the regret,
-    states and actions of every episode, the episodes of deployments and switches, the final policy
-    as bytes and the summary as JSON.
+    Ctrl-C keeps the episodes played so far, in a file whose name ends in -partial. The result is a
+    NumPy archive with the regret, states and actions of every episode, the episodes of deployments
+    and switches, the final policy as bytes and the summary as JSON.
 
     \b
     Examples:
@@ -66,44 +68,44 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     try:
         world = build_world(settings, settings["seed"])
         schedule = build_schedule(world, settings)
-        exploration = build_exploration(settings["exploration"])
-        run = play(world, schedule, exploration, settings, quiet=as_json)
+        begin = prepare(world, schedule, build_exploration(settings["exploration"]), settings)
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
+    run = begin(as_json)
     summary = summarise(world, schedule, run, settings)
     if as_json:
         click.echo(json.dumps({**summary, "settings": settings, "result": str(out)}, indent=2))
     else:
         show(summary)
     interrupted = len(run.regret) < settings["episodes"]
-    if interrupted and out.exists():
-        raise click.ClickException(f"interrupted: {out} is kept, the result of an earlier run")
+    if interrupted:  # whatever an earlier run has finished stays
+        out = out.with_name(f"{out.stem}-partial{out.suffix}")
     save(out, run, summary, settings)
     if not as_json:
         click.echo(f"result          {out}")
     if interrupted:
-        click.echo("interrupted: the result holds the episodes played so far", err=True)
+        click.echo(
+            f"interrupted: {out} holds the episodes played so far; the same command begins anew",
+            err=True,
+        )
         raise SystemExit(130)
 
 
-def play(
+def prepare(
     world: FiniteMDP,
     schedule: Schedule | None,
     exploration: Exploration | None,
     settings: dict[str, Any],
-    *,
-    quiet: bool,
-) -> Run:
-    """Play all episodes, or those until Ctrl-C."""
-    from rareswitch.cli.interrupt import interruptible
-    from rareswitch.cli.progress import progress
+) -> Callable[[bool], Run]:
+    """Return what plays all episodes, or those until Ctrl-C, once the settings are known good."""
     from rareswitch.sim import Simulation, simulate_random
 
     episodes, seed = settings["episodes"], settings["seed"]
     # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
     start = 1 if settings["instance"] == "lower-bound" else 0
     if schedule is None:
-        return simulate_random(world, episodes=episodes, seed=seed, initial_state=start)
+        run = simulate_random(world, episodes=episodes, seed=seed, initial_state=start)
+        return lambda quiet: run
     simulation = Simulation(
         [world],
         schedule,
@@ -115,7 +117,18 @@ def play(
         ties=settings["ties"],
         initial_state=start,
     )
-    with progress("episodes", episodes, quiet=quiet) as report, interruptible() as pressed:
+    return lambda quiet: play(simulation, quiet=quiet)
+
+
+def play(simulation: Simulation, *, quiet: bool) -> Run:
+    """Play all episodes, or those until Ctrl-C."""
+    from rareswitch.cli.interrupt import interruptible
+    from rareswitch.cli.progress import progress
+
+    with (
+        progress("episodes", simulation.episodes, quiet=quiet) as report,
+        interruptible() as pressed,
+    ):
         while not simulation.done and not pressed():
             simulation.step()
             report(int(simulation.episode[0]) - 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rareswitch.cli.worlds import build_world, world_options
+from rareswitch.cli.worlds import FINITE, build_world, world_options
 
 if TYPE_CHECKING:
     from rareswitch.core.exploration import Exploration
@@ -30,13 +30,13 @@ class SimulatorError(Exception):
 @click.command()
 @click.option("--episodes", type=click.IntRange(1), required=True, help="Episodes K to come.")
 @click.option("--switches", type=int, help="At most so many deployments after the first.")
-@click.option("--target", type=float, help="Or: average regret an episode to reach.")
+@click.option("--target", type=FINITE, help="Or: average regret an episode to reach.")
 @click.option(
-    "--price", type=float, help="Or: what a deployment after the first costs, in units of reward."
+    "--price", type=FINITE, help="Or: what a deployment after the first costs, in units of reward."
 )
-@click.option("--feature-norm", type=float, help="L = max‖φ‖  [default: the world's, or 1]")
-@click.option("--ridge", default=1.0, help="Regularisation λ.")
-@click.option("--beta", type=float, help="Confidence radius β  [default: swept, or 1]")
+@click.option("--feature-norm", type=FINITE, help="L = max‖φ‖  [default: the world's, or 1]")
+@click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
+@click.option("--beta", type=FINITE, help="Confidence radius β  [default: swept, or 1]")
 @click.option("--exploration", help="Instead of --beta, e.g. perturbation,sigma=0.1.")
 @click.option(
     "--candidate",
@@ -194,6 +194,8 @@ def guarded(play: Simulator) -> Simulator:
     ) -> Sequence[Outcome]:
         try:
             return play(schedule, exploration, seeds)
+        except MemoryError:
+            raise  # a size, not a mistake in code
         except Exception as error:
             raise SimulatorError from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,20 @@ if TYPE_CHECKING:
     from rareswitch.core.streams import Seed
     from rareswitch.sim.mdp import FiniteMDP
 
+
+class Finite(click.types.FloatParamType):
+    """A number that JSON can hold."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+FINITE = Finite()
 INSTANCES = ("hard", "misspecified", "lower-bound", "random-linear", "tabular")
 DEFAULT_DIM, DEFAULT_HORIZON = 13, 10
 
@@ -31,13 +46,17 @@ def world_options(default: str | None) -> Callable[[Callable[..., None]], Callab
             type=click.IntRange(1),
             help=f"Stages H in an episode.  [default: {DEFAULT_HORIZON} for an instance]",
         ),
-        click.option("--delta", default=0.35, help="hard, misspecified: δ, between 0 and 0.5."),
+        click.option(
+            "--delta", type=FINITE, default=0.35, help="hard, misspecified: δ, between 0 and 0.5."
+        ),
         click.option(
             "--reading",
             default="completed",
             help="hard, misspecified: completed, padded or compact.",
         ),
-        click.option("--zeta", default=0.1, help="misspecified: most that a move is corrupted."),
+        click.option(
+            "--zeta", type=FINITE, default=0.1, help="misspecified: most that a move is corrupted."
+        ),
         click.option(
             "--states",
             default=10,

@@ -136,7 +136,7 @@ class Experiment(Model):
     title: Text
     about: str = ""
     figure: Figure = "regret"
-    rounds: Annotated[int, Field(ge=1)]
+    rounds: Annotated[int, Field(ge=1, le=100_000)]
     episodes: Annotated[int, Field(ge=1)]
     seed: Annotated[int, Field(ge=0)] = 0
     arms: Annotated[tuple[Arm, ...], Field(min_length=1)]

@@ -61,9 +61,11 @@ class Plan:
 
         None where the rule or the exploration cannot be written on the command line.
         """
-        schedule = _written(self.recommended.candidate.schedule)
+        # A feature norm is said wherever a rule has one: `learn` would take that of its world.
+        settled = {"episodes": self.task.episodes, "dim": self.task.dim, "ridge": self.ridge}
+        schedule = _written(self.recommended.candidate.schedule, settled)
         explores = self.exploration
-        if schedule is None or (exploration := _written(explores)) is None:
+        if schedule is None or (exploration := _written(explores, settled)) is None:
             return None
         how = (
             ["--beta", repr(explores.beta)]
@@ -188,7 +190,7 @@ def _simulated(
     ]
 
 
-def _written(thing: Schedule | Exploration) -> str | None:
+def _written(thing: Schedule | Exploration, settled: dict[str, Any]) -> str | None:
     """Return a rule or exploration as the command line takes it, or None where it cannot."""
     row = row_of(thing)
     if row not in (*RULES, *EXPLORATIONS):
@@ -196,7 +198,7 @@ def _written(thing: Schedule | Exploration) -> str | None:
         if module == "__main__" or "." in name or not is_dataclass(thing):
             return None  # nowhere to import it from, or arguments that are not known
     try:
-        return named.written(thing)
+        return named.written(thing, settled)
     except ValueError:
         return None
 

@@ -37,7 +37,7 @@ class Rounds:
         simulations: int,
         progress: Callable[[int, int], None],
     ) -> None:
-        rounds = whole("rounds", rounds, least=2)
+        rounds = whole("rounds", rounds, least=2, most=100_000)
         self._simulator, self._progress = simulator, progress
         self._seeds = [(seed, round_) for round_ in range(rounds)]
         self._weights = samples.resamples(rounds, generator(seed, Stream.BOOTSTRAP))
