@@ -108,7 +108,7 @@ def test_budget_asks_every_rule_for_every_budget():
 
 
 def test_optimism_compares_a_bonus_and_perturbations_on_the_same_dates():
-    arms = paper("optimism").arms
+    arms = paper("exploration").arms
     assert {(arm.exploration["kind"], arm.schedule["batches"]) for arm in arms} == {
         (kind, batches) for kind in ("bonus", "perturbation") for batches in (50, 200)
     }

@@ -19,7 +19,7 @@ from rareswitch.experiments.spec import Experiment
 
 PAPER = (
     "figure1", "figure2", "figure3", "lower-bound", "pareto", "switches", "beta", "readings",
-    "bounds", "budget", "optimism", "tabular",
+    "bounds", "budget", "exploration", "tabular",
 )  # fmt: skip
 Overrides = dict[str, int | None]
 
