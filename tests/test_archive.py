@@ -1,3 +1,4 @@
+import errno
 import os
 import platform
 import subprocess
@@ -155,3 +156,17 @@ def test_a_size_that_no_memory_holds_is_an_error_that_names_the_file(tmp_path):
         archive.writestr("x.npy", magic + header)
     with pytest.raises(ValueError, match=r"a\.npz is not a readable result file"):
         load_archive(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch, error):
+    (tmp_path / "a.npz").write_bytes(b"the old one")
+
+    def fail(descriptor):
+        raise error
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(type(error)):
+        save_archive(tmp_path / "a.npz", {"x": np.zeros(3)})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+    assert (tmp_path / "a.npz").read_bytes() == b"the old one"

@@ -11,7 +11,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,11 @@ def _replacing(path: Path) -> Iterator[Path]:
         with open(part, "rb") as file:
             os.fsync(file.fileno())
         os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink()
+        if not isinstance(error, OSError):
+            raise
         raise OSError(
             error.errno,
             f"{path} cannot be written ({error.strerror}); make room there or choose another place",
