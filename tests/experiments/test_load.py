@@ -209,3 +209,12 @@ def test_a_fault_in_a_file_names_its_path(tmp_path):
     with pytest.raises(ValueError, match="rounds") as caught:
         load_spec(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_lists_that_make_too_many_arms_are_refused_before_they_are_made():
+    numbers = list(range(1, 31))
+    lists = dict.fromkeys(("a", "b", "c", "d", "e", "f"), numbers)
+    arm = "".join(f"{key} = {value}\n" for key, value in lists.items())
+    text = f'name = "x"\ntitle = "x"\nrounds = 1\nepisodes = 1\n[[arms]]\nname = "y"\n{arm}'
+    with pytest.raises(ValueError, match="lists must make at most 10000 arms; got 729000000"):
+        parse_spec(text, source="x.toml")

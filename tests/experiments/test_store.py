@@ -26,12 +26,27 @@ def test_a_piece_keeps_its_cpu_time_and_versions_beside_its_numbers(tmp_path):
     (piece,) = pieces_of(experiment(arms=RANDOM))
     store = Store(tmp_path)
     assert not store.has(piece)
-    store.save(piece, Computed({"regret": np.zeros(2)}, 1.23456, versions()))
+    each = np.zeros((3, 24))
+    arrays = {"regret": each, "deployed": each > 0, "switched": each > 0, "radius": np.zeros(3)}
+    store.save(piece, Computed(arrays, 1.23456, versions()))
     assert store.has(piece)
     assert store.record(piece) == (1.235, versions())
     record = tmp_path / f"{piece.key}.json"
     assert json.loads(record.read_text()) == {"cpu_seconds": 1.235, "versions": versions()}
-    np.testing.assert_array_equal(store.load(piece)["regret"], np.zeros(2))
+    np.testing.assert_array_equal(store.load(piece)["regret"], each)
+    for wrong in (
+        {name: array for name, array in arrays.items() if name != "switched"},
+        arrays | {"regret": each[:2]},
+        arrays | {"regret": each[:, :5]},
+        arrays | {"regret": np.full((3, 24), np.nan)},
+        arrays | {"radius": np.zeros(2)},
+    ):
+        store.save(piece, Computed(wrong, 1.0, versions()))
+        with pytest.raises(ValueError, match=r"npz is not the piece of 3 rounds.*move it away"):
+            store.load(piece)
+    record.write_text('{"cpu_seconds": NaN, "versions": {}}')
+    with pytest.raises(ValueError, match="is not the record of a piece"):
+        store.record(piece)
 
 
 def test_the_versions_are_those_of_this_process():

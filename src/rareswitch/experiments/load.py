@@ -5,6 +5,7 @@ list is written as a list in a list), and {key} in its name and label is filled 
 """
 
 import json
+import math
 import tomllib
 from collections.abc import Iterator
 from itertools import product
@@ -21,6 +22,7 @@ PAPER = (
     "figure1", "figure2", "figure3", "lower-bound", "pareto", "switches", "beta", "readings",
     "bounds", "budget", "exploration", "tabular",
 )  # fmt: skip
+MOST_ARMS = 10_000
 Overrides = dict[str, int | None]
 
 
@@ -96,6 +98,8 @@ def _one_for_each_value(value: Any, key: str = "arms") -> Iterator[Any]:
         yield from value
     elif isinstance(value, dict):
         parts = [list(_one_for_each_value(part, key)) for key, part in value.items()]
+        if (count := math.prod(map(len, parts))) > MOST_ARMS:
+            raise ValueError(f"arms: lists must make at most {MOST_ARMS} arms; got {count}")
         for chosen in product(*parts):
             yield dict(zip(value, chosen, strict=True))
     else:

@@ -8,7 +8,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from rareswitch.archive import load_archive, save_archive, write_bytes
+from rareswitch.core.arguments import real
 from rareswitch.experiments.algorithms import Arrays
 from rareswitch.experiments.pieces import FORMAT, Computed, Piece
 
@@ -39,14 +42,27 @@ class Store:
         save_archive(self._path(piece), computed.arrays)
 
     def load(self, piece: Piece) -> Arrays:
-        return load_archive(self._path(piece))
+        path = self._path(piece)
+        arrays = load_archive(path)
+        rounds = len(piece.rounds)
+        whole = {"regret", "deployed", "switched"}  # (rounds, episodes); the rest has a row a round
+        right = whole <= arrays.keys() and all(
+            array.shape[: 1 + (name in whole)] == (rounds, piece.episodes)[: 1 + (name in whole)]
+            for name, array in arrays.items()
+        )
+        if not right or not np.isfinite(arrays["regret"]).all():
+            raise ValueError(
+                f"{path} is not the piece of {rounds} rounds and {piece.episodes} episodes that it "
+                "should be; move it away to compute the piece anew"
+            )
+        return arrays
 
     def record(self, piece: Piece) -> Record:
         path = self._record(piece)
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             return Record(
-                cpu_seconds=float(found["cpu_seconds"]),
+                cpu_seconds=real("cpu_seconds", found["cpu_seconds"], least=0.0),
                 versions={str(name): str(version) for name, version in found["versions"].items()},
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -41,7 +41,10 @@ class FiniteMDP:
         self.rewards = floats("rewards", rewards, (horizon, states, actions))
         if feasible is None:
             feasible = np.ones((states, actions), bool)
-        self.feasible = np.array(feasible, dtype=bool)
+        given = np.asanyarray(feasible)
+        if given.dtype != bool or isinstance(given, np.ma.MaskedArray):
+            raise TypeError(f"feasible must be an array of True and False; got {given.dtype}")
+        self.feasible = np.array(given)
         self.feasible.flags.writeable = False
         if self.feasible.shape != (states, actions):
             raise ValueError(
