@@ -4,15 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from oracles import clock_at, followed
+from oracles import followed
 from rareswitch.core.grids import MinimaxGrid
 from rareswitch.testing import check_schedule
 
 MAKERS = {"geometric": rs.GeometricGrid, "minimax": MinimaxGrid}
-
-
-def due(grid, episode):
-    return grid.due(clock_at([0.0], episode=episode))
 
 
 @given(st.sampled_from(sorted(MAKERS)), st.data(), st.integers(1, 400))

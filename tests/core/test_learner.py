@@ -448,3 +448,11 @@ def test_an_interruption_at_any_line_leaves_the_learner_whole(known):
         assert learner.snapshot() in (before, done.snapshot()), lines
         taken_back += learner.snapshot() == before
     assert taken_back > 100
+
+
+class Kept(rs.Learner):
+    """A learner of one's own."""
+
+
+def test_copies_of_a_learner_of_ones_own_are_of_its_kind():
+    assert type(copy.deepcopy(Kept(dim=2, horizon=1, schedule=rs.EveryEpisode()))) is Kept

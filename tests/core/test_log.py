@@ -152,3 +152,18 @@ LONG = rs.Episode(features=np.eye(2), rewards=[0, 1], next_features=[np.eye(2)])
 def test_bad_logs_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_partitions_that_no_fit_can_use_are_refused_with_a_sentence():
+    long = rs.Episode(features=[[1e16, 1e16]], rewards=[1.0], next_features=[])
+    part = LogPartition.from_episodes([long], horizon=1)
+    with pytest.raises(ValueError, match="ridge must be larger for such features"):
+        LogStatistics(LocalPartitions([part]), ridge=1e-60)
+    with pytest.raises(TypeError, match="partitions must be LocalPartitions"):
+        LogStatistics("folder")
+    with pytest.raises(TypeError, match="partitions must all be LogPartitions"):
+        LocalPartitions(["folder"])
+    (stage,) = part.stages
+    dear = LogPartition((replace(stage, rewards=np.array([5.0])),), part.steps)
+    with pytest.raises(ValueError, match=r"rewards must lie in \[0, 1\]; those of stage 0"):
+        LogStatistics(LocalPartitions([dear]))

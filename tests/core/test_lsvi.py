@@ -77,3 +77,10 @@ def test_without_data_weights_are_zero_and_bonuses_are_those_of_the_ridge():
     assert isinstance(policy, Policy)
     assert not policy.weights.any()
     np.testing.assert_allclose(policy.q_values(0, np.eye(3)), 0.5 / np.sqrt(4.0))
+
+
+def test_a_recipe_with_another_ridge_than_the_statistics_is_refused():
+    history = History.from_log([], dim=2, horizon=1, ridge=0.5)
+    assert fit(history, Recipe(ridge=0.5), version=1).horizon == 1
+    with pytest.raises(ValueError, match=r"ridge must be that of the statistics, 0\.5; .* has 1"):
+        fit(history, Recipe(), version=1)

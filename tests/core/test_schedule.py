@@ -12,10 +12,6 @@ from rareswitch.sim import Simulation
 from rareswitch.testing import check_schedule
 
 
-def dates(rule, episodes):
-    return followed(rule, episodes)
-
-
 @pytest.mark.parametrize(
     ("episodes", "batches", "last", "balanced"),
     [
@@ -31,8 +27,8 @@ def dates(rule, episodes):
 def test_grids_are_as_printed_and_balanced(episodes, batches, last, balanced):
     printed = rs.UniformGrid(episodes=episodes, batches=batches)
     even = rs.UniformGrid(episodes=episodes, batches=batches, spread="balanced")
-    assert list(printed.starts) == dates(printed, episodes) == last
-    assert list(even.starts) == dates(even, episodes) == balanced
+    assert list(printed.starts) == followed(printed, episodes) == last
+    assert list(even.starts) == followed(even, episodes) == balanced
 
 
 @given(st.data(), st.integers(1, 300))
@@ -67,7 +63,7 @@ def test_a_grid_of_a_trillion_batches_costs_nothing(spread):
 
 def test_every_episode_is_due_at_every_episode():
     rule = rs.EveryEpisode()
-    assert dates(rule, 5) == [1, 2, 3, 4, 5]
+    assert followed(rule, 5) == [1, 2, 3, 4, 5]
     assert not rule.due(clock_at([0.0], episode=5, deployed=5))
     assert [rule.upcoming(k) for k in range(3)] == [1, 2, 3]
 

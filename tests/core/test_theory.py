@@ -202,3 +202,10 @@ def test_a_budget_that_no_finite_eta_keeps_names_the_least_that_one_does():
     with pytest.raises(ValueError, match="switches must be at least"):
         theory.eta_for_budget(task, switches=least - 1)
     assert rs.theory is theory
+
+
+def test_no_size_makes_the_gain_infinite():
+    huge = rs.Task(dim=5, horizon=2, episodes=10**9, feature_norm=1e100)
+    gain = rs.theory.information_gain(huge, ridge=1e-100)
+    expected = 5 * (math.log(10**9 / 5) + 300 * math.log(10))
+    assert gain == pytest.approx(expected, rel=1e-12)

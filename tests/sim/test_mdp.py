@@ -3,6 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import rareswitch as rs
 from oracles import masked_world
 from rareswitch.sim import FiniteMDP
 
@@ -180,3 +181,11 @@ def test_the_catalogue_leaves_infeasible_actions_out():
     ends = [*world.space.starts[1:], len(world.space.rows)]
     for s, (start, end) in enumerate(zip(world.space.starts, ends, strict=True)):
         assert world.space.actions[start:end].tolist() == np.flatnonzero(world.feasible[s]).tolist()
+
+
+@pytest.mark.parametrize("mask", [[["no", "no"]] * 2, np.full((2, 2), np.nan), np.ones((2, 2))])
+def test_only_truth_values_say_what_is_feasible(mask):
+    world = rs.instances.tabular(states=2, actions=2, horizon=1)
+    arrays = {name: getattr(world, name) for name in ("features", "transitions", "rewards")}
+    with pytest.raises(TypeError, match="feasible must be an array of True and False"):
+        FiniteMDP(**arrays, feasible=mask)

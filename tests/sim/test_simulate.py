@@ -311,3 +311,16 @@ def test_runs_and_worlds_say_what_they_are():
     run = rs.simulate(HARD[0], RULES["grid"], episodes=EPISODES)
     regret = f"{run.regret.sum():.4g}"
     assert repr(run) == f"Run(80 episodes, regret {regret}, 9 deployments, {run.switches} switches)"
+
+
+@pytest.mark.parametrize("date", [1.5, np.inf, "2"])
+def test_a_date_that_is_no_episode_is_refused(date):
+    class Odd:
+        def due(self, clock):
+            return True
+
+        def upcoming(self, episode):
+            return date
+
+    with pytest.raises(TypeError, match=r"Odd\.upcoming\(1\) must be a whole number"):
+        rs.simulate(HARD[0], Odd(), episodes=5)
