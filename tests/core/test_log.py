@@ -164,6 +164,8 @@ def test_partitions_that_no_fit_can_use_are_refused_with_a_sentence():
     with pytest.raises(TypeError, match="partitions must all be LogPartitions"):
         LocalPartitions(["folder"])
     (stage,) = part.stages
-    dear = LogPartition((replace(stage, rewards=np.array([5.0])),), part.steps)
+    dear = LogPartition(
+        (replace(stage, features=np.eye(2)[:1], rewards=np.array([5.0])),), part.steps
+    )
     with pytest.raises(ValueError, match=r"rewards must lie in \[0, 1\]; those of stage 0"):
         LogStatistics(LocalPartitions([dear]))
