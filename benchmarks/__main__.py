@@ -21,12 +21,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import against_rlberry
 import end_to_end
 import machine
+import mixtures
 import numpy as np
 import rounds
 import scaling
 
 # The end-to-end run comes first: a large process would lend its memory to the children it starts.
-PARTS = ("end_to_end", "rounds", "rlberry", "scaling", "machine")
+PARTS = ("end_to_end", "rounds", "mixtures", "rlberry", "scaling", "machine")
 
 
 def main() -> None:
@@ -37,6 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = {
         "rounds": rounds.run,
+        "mixtures": mixtures.run,
         "rlberry": lambda: against_rlberry.run(arguments.rlberry),
         "scaling": scaling.run,
         "machine": machine.run,

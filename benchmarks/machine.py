@@ -43,14 +43,15 @@ def run() -> dict[str, Any]:
     worlds = [rs.instances.hard_to_learn(seed=seed) for seed in seeds]
 
     def rounds() -> None:
-        simulation = Simulation(worlds, rs.EveryEpisode(), episodes=K, seeds=seeds)
+        simulation = Simulation(worlds, rs.EveryEpisode(), episodes=K, seeds=seeds, beta=1.0)
         while not simulation.done:
             simulation.step()
 
     per_round = cpu_time(rounds, repeats=1).median / len(seeds)
     steps, actions, dim, horizon = 100_000, 20, 50, 10
     log = LocalPartitions([ragged_log(steps, actions, dim, horizon)])
-    fitting = cpu_time(lambda: fit(LogStatistics(log), Recipe(), version=1))
+    recipe = Recipe(exploration=rs.Bonus())
+    fitting = cpu_time(lambda: fit(LogStatistics(log), recipe, version=1))
     rows = steps * (horizon - 1) / horizon * actions
     flops = rows * (2.0 * dim**2 + 4.0 * dim) + steps * 2.0 * dim**2
     workers, log_steps = 100, 10**9

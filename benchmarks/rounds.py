@@ -32,7 +32,7 @@ def load(path: Path) -> Any:
 def together(schedule: Schedule, rounds: int, episodes: int = K) -> None:
     seeds = [(0, r) for r in range(rounds)]
     worlds = [rs.instances.hard_to_learn(seed=seed) for seed in seeds]
-    simulation = Simulation(worlds, schedule, episodes=episodes, seeds=seeds)
+    simulation = Simulation(worlds, schedule, episodes=episodes, seeds=seeds, beta=1.0)
     while not simulation.done:
         simulation.step()
 
@@ -87,7 +87,7 @@ def run() -> dict[str, Any]:
     rare_stacked = cpu_time(lambda: together(rare, 25)).median / 25
     million = cpu_time(lambda: together(rare, 1, 10**6), repeats=1)
     world = rs.instances.hard_to_learn(seed=0)
-    ten_million = cpu_time(lambda: rs.simulate(world, rare, episodes=10**7), repeats=1)
+    ten_million = cpu_time(lambda: rs.simulate(world, rare, episodes=10**7, beta=1.0), repeats=1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     literal, page_round = literal_round_seconds(), one_page_round_seconds()
     return {

@@ -77,3 +77,60 @@ def play(world, *, episodes, noise, beta, ridge=1.0, batches=None, eta=None, ini
             s = s_next
         out.states[k - 1, H] = s
     return out
+
+
+def estimates(features, targets, cap):
+    """Return level, noise², spread² and ridge of a regression, by the equations of docs/theory.md.
+
+    Everything is dense and from the raw data: features (n, d), targets (n,).
+    """
+    n, d = features.shape
+    level = (cap / 2 + targets.sum()) / (1 + n)
+    typical = np.trace(features.T @ features) / n if features.any() else 1.0
+    gram, ridge = features.T @ features, typical
+    for _ in range(3):
+        inverse = np.linalg.inv(gram + ridge * np.eye(d))
+        w = inverse @ (features.T @ (targets - level))
+        determined = sum(g / (g + ridge) for g in np.linalg.eigvalsh(gram))
+        residuals = targets - level - features @ w
+        spread = (cap**2 / 4 + typical * (w @ w)) / (1 + determined)
+        noise = (spread + residuals @ residuals) / (1 + n - determined)
+        ridge = typical * noise / spread
+    return level, noise, spread, ridge
+
+
+def symmetric_root(matrix):
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors @ np.diag(np.sqrt(values)) @ vectors.T
+
+
+def estimated_q(episodes, *, horizon, dim, drawn=None, beta=0.0, clip=True):
+    """Return Q as a function (h, rows) of a fit that estimates, from the raw episodes.
+
+    `drawn` (H, J, d) perturb the estimates of every stage; the largest counts.
+    """
+    stages = [None] * horizon
+
+    def q_values(h, rows):
+        level, weights, covariance = stages[h]
+        rows = np.asarray(rows, float)
+        values = np.array([[row @ w for w in weights] for row in rows]).max(axis=1) + level
+        values += beta * np.sqrt([row @ covariance @ row for row in rows])
+        return np.clip(values, 0.0, horizon - h) if clip else values
+
+    for h in range(horizon - 1, -1, -1):
+        features, targets = [], []
+        for episode in (e for e in episodes if len(e) > h):
+            target = episode.rewards[h]
+            if h + 1 < horizon and h < len(episode.next_features):
+                target += q_values(h + 1, episode.next_features[h]).max()
+            features.append(episode.features[h])
+            targets.append(target)
+        features, targets = np.array(features).reshape(-1, dim), np.array(targets)
+        level, noise, _, ridge = estimates(features, targets, horizon - h)
+        inverse = np.linalg.inv(features.T @ features + ridge * np.eye(dim))
+        w = inverse @ features.T @ (targets - level)
+        root = np.sqrt(noise) * symmetric_root(inverse)
+        vectors = np.zeros((1, dim)) if drawn is None else drawn[h]
+        stages[h] = level, [w + root @ z for z in vectors], noise * inverse
+    return q_values

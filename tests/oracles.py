@@ -64,40 +64,66 @@ def episode_of(world, states, actions):
     )
 
 
-def greedy_table(world, policy):
-    """Return the action (H, S) that a policy takes in every stage and state."""
+def greedy_tables(world, policy):
+    """Return the action (M, H, S) that each member of a policy takes in every stage and state."""
     options = [np.flatnonzero(allowed) for allowed in world.feasible]
     return np.array(
         [
-            [o[policy.act(h, world.features[s][o])] for s, o in enumerate(options)]
-            for h in range(world.horizon)
+            [
+                [o[member.act(h, world.features[s][o])] for s, o in enumerate(options)]
+                for h in range(world.horizon)
+            ]
+            for member in map(policy.member, range(policy.members))
         ]
     )
 
 
-def walk(world, learner, *, noise, initial):
-    """Step a learner by hand; return states, actions, and the table of every policy by episode."""
+def stepped(world, learner, *, noise, initial):
+    """Step a learner by hand, each episode by the member drawn with its number, from 1, as key.
+
+    Returns states, actions, members, and the tables (M, H, S) of every policy by episode.
+    """
     episodes, horizon = noise.shape
     states = np.zeros((episodes, horizon + 1), int)
     actions = np.zeros((episodes, horizon), int)
-    tables = {1: greedy_table(world, learner.policy)}
+    members = np.zeros(episodes, int)
+    tables = {1: greedy_tables(world, learner.policy)}
     for k in range(episodes):
         states[k, 0] = initial[k]
-        table = tables[max(tables)]
+        members[k] = learner.policy.allocate(k + 1)
+        table = tables[max(tables)][members[k]]
+        drawn = learner.policy.draw(k + 1)
         for h in range(horizon):
             s = states[k, h]
             actions[k, h] = table[h, s]
+            options = np.flatnonzero(world.feasible[s])
+            assert options[drawn.act(h, world.features[s][options])] == actions[k, h]
             cdf = np.cumsum(world.transitions[h, s, actions[k, h]])[:-1]
             states[k, h + 1] = (cdf <= noise[k, h]).sum()
         switched = learner.observe(episode_of(world, states[k], actions[k]))
         if switched and k + 1 < episodes:
-            tables[k + 2] = greedy_table(world, learner.policy)
-    return states, actions, tables
+            tables[k + 2] = greedy_tables(world, learner.policy)
+    return states, actions, members, tables
+
+
+def walk(world, learner, *, noise, initial):
+    """Step a learner by hand; return states, actions, and the tables of every policy by episode.
+
+    A policy has a table (H, S), a mixture one for each member (M, H, S).
+    """
+    states, actions, _, tables = stepped(world, learner, noise=noise, initial=initial)
+    return states, actions, {k: t[0] if len(t) == 1 else t for k, t in tables.items()}
 
 
 def switches_of(tables):
-    """Return the episodes of all switches, and their local number, of tables by episode."""
-    changes = {k: int((tables[j] != tables[k]).sum()) for j, k in pairwise(tables)}
+    """Return the episodes of all switches, and their local number, of tables by episode.
+
+    Of a mixture, a (stage, state) counts once, whichever of its members changes its action there.
+    """
+    changes = {}
+    for j, k in pairwise(tables):
+        changed = tables[j] != tables[k]
+        changes[k] = int(changed.reshape(-1, *changed.shape[-2:]).any(axis=0).sum())
     return [k for k, change in changes.items() if change], sum(changes.values())
 
 
@@ -180,7 +206,8 @@ def ragged_learning(learner, *, seed, start, stop):
         rng = np.random.default_rng((seed, k))
         steps = int(rng.integers(1, learner.horizon + 1))
         menus = [unit_rows(rng, int(rng.integers(1, 5)), learner.dim) for _ in range(steps + 1)]
-        chosen = [menus[h][learner.policy.act(h, menus[h])] for h in range(steps)]
+        member = learner.policy.draw(k + 1)
+        chosen = [menus[h][member.act(h, menus[h])] for h in range(steps)]
         following = menus[1:] if k % 2 else menus[1:-1]
         learner.observe(
             rs.Episode(features=chosen, rewards=rng.random(steps), next_features=following)

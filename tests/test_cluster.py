@@ -20,6 +20,7 @@ from distributed import Client, LocalCluster
 
 from oracles import ragged_episode
 from rareswitch.cluster import ClusterError, DaskPartitions, cluster_client, cluster_pool, versions
+from rareswitch.core.exploration import Ensemble
 from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
 from rareswitch.core.lsvi import fit
 from rareswitch.core.recipe import Recipe
@@ -134,8 +135,12 @@ def test_what_travels_is_small(client):
 
     futures = [client.submit(random_partition, seed, pure=False) for seed in range(2)]
     fit(LogStatistics(Counting(client, futures)), RECIPE, version=1)
-    # Σφφᵀ and Σrφ once, then Σφ·V for each stage but the last.
-    assert sizes == [2 * HORIZON * DIM**2, 2 * HORIZON * DIM, *[2 * DIM] * (HORIZON - 1)]
+    # Σφφᵀ and Σ(φ, 1, r)·(1, r) once, then ΣV·(φ, 1, r, V) for each stage but the last.
+    once = [2 * HORIZON * DIM**2, 2 * 2 * HORIZON * (DIM + 2)]
+    assert sizes == [*once, *[2 * (DIM + 3)] * (HORIZON - 1)]
+    sizes.clear()
+    fit(LogStatistics(Counting(client, futures)), Recipe(exploration=Ensemble(7)), version=1)
+    assert sizes == [*once, *[2 * 7 * (DIM + 3)] * (HORIZON - 1)]
 
 
 @pytest.mark.parametrize("address", ["local:0", "local:many", "local:", "local:²"])

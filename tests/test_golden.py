@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from golden.make import episodes, learner
+from golden.make import EXPLORATIONS, LEARNERS, episodes, learner
 from rareswitch.experiments.results import load_results
 from rareswitch.partition_folder import open_partition
 
@@ -24,26 +24,52 @@ def with_format(data, number):
 
 
 @pytest.mark.parametrize(
-    ("name", "exploration", "q_values"),
+    ("name", "q_values"),
     [
-        ("bonus", rs.Bonus(0.75), [1.0, 1.0, 0.9483]),
-        ("perturbation", rs.Perturbation(0.5, draws=3), [0.6155, 1.0, 0.6348]),
+        ("bonus", [1.0, 1.0, 0.9483]),
+        ("perturbation", [0.9509, 1.0, 0.6342]),
     ],
 )
-def test_a_policy_is_read_and_does_what_it_did(name, exploration, q_values):
+def test_a_policy_is_read_and_does_what_it_did(name, q_values):
     data = (GOLDEN / f"policy-{name}.bin").read_bytes()
     policy = rs.Policy.from_bytes(data)
     assert policy.to_bytes() == data
     np.testing.assert_allclose(policy.q_values(1, ROWS), q_values, atol=1e-4)
-    today = learner(exploration).policy
+    today = learner(EXPLORATIONS[name]).policy
     np.testing.assert_allclose(policy.weights, today.weights, atol=1e-12)
     np.testing.assert_array_equal(policy.directions, today.directions)
     assert [policy.act(h, ROWS) for h in (0, 1)] == [today.act(h, ROWS) for h in (0, 1)]
 
 
-def test_a_snapshot_is_restored_and_goes_on():
-    data = (GOLDEN / "learner.bin").read_bytes()
-    restored, today = rs.Learner.restore(data), learner(rs.Perturbation(0.5, draws=3))
+def test_a_mixture_is_read_and_does_what_it_did():
+    data = (GOLDEN / "policy-ensemble.bin").read_bytes()
+    policy, today = rs.Policy.from_bytes(data), learner(EXPLORATIONS["ensemble"]).policy
+    assert policy.to_bytes() == data
+    assert (policy.members, policy.allocation) == (4, 6696681235606605789)
+    np.testing.assert_allclose(
+        policy.q_values(1, ROWS),
+        [
+            [0.4563, 0.7479, 0.3542],
+            [0.4701, 0.6411, 0.3353],
+            [0.6753, 0.9026, 0.4861],
+            [0.5180, 0.6238, 0.3513],
+        ],
+        atol=1e-4,
+    )
+    for name in ("weights", "levels", "directions"):
+        np.testing.assert_allclose(getattr(policy, name), getattr(today, name), atol=1e-12)
+    keys = ("ada", "ben", 3, 4, 5)
+    assert [policy.allocate(key) for key in keys] == [2, 1, 0, 2, 3]
+    for key in keys:
+        assert [policy.draw(key).act(h, ROWS) for h in (0, 1)] == [
+            today.draw(key).act(h, ROWS) for h in (0, 1)
+        ]
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_snapshot_is_restored_and_goes_on(name):
+    data = (GOLDEN / LEARNERS[name]).read_bytes()
+    restored, today = rs.Learner.restore(data), learner(EXPLORATIONS[name])
     assert restored.snapshot() == data
     assert repr(restored) == repr(today)
     assert [d.episode for d in restored.ledger] == [d.episode for d in today.ledger]
@@ -70,10 +96,12 @@ def test_results_are_loaded():
     assert 0.0 < runs.final[1].mean() < 2.0
 
 
-@pytest.mark.parametrize("name", ["policy-bonus.bin", "learner.bin"])
+@pytest.mark.parametrize(
+    "name", ["policy-bonus.bin", "policy-ensemble.bin", "learner.bin", "learner-ensemble.bin"]
+)
 def test_bytes_of_another_format_are_refused_with_a_sentence(name):
     data = with_format((GOLDEN / name).read_bytes(), 2)
-    read = rs.Learner.restore if name == "learner.bin" else rs.Policy.from_bytes
+    read = rs.Learner.restore if name.startswith("learner") else rs.Policy.from_bytes
     with pytest.raises(ValueError, match="format 1; got format 2, written by another version"):
         read(data)
 

@@ -33,7 +33,7 @@ HOSTILE = (
     date(2026, 1, 1), np.datetime64("2026"), np.array(3), np.zeros(3), np.zeros((0, 2)), np.eye(2),
     np.full((2, 2), np.nan), np.full((2, 2), 1e200), np.array(["a"]), np.array([1j]),
     np.array([None]), np.ma.masked_array([1.0], mask=[True]), range(3), lambda clock: True, int,
-    rs.EveryEpisode, rs.EveryEpisode(), rs.Bonus(0.5),
+    rs.EveryEpisode, rs.EveryEpisode(), rs.Bonus(0.5), rs.Ensemble, rs.Ensemble(3),
 )  # fmt: skip
 
 ARMS = np.eye(2)
@@ -54,16 +54,20 @@ def played(**changes):
 
 
 def duel(**changes):
-    opponent = rs.Learner(dim=3, horizon=2, schedule=rs.UniformGrid(episodes=8, batches=4))
+    grid = rs.UniformGrid(episodes=8, batches=4)
+    opponent = rs.Learner(dim=3, horizon=2, schedule=grid, beta=1.0)
     sizes = {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7)}
     return play_adversary(opponent, **sizes | changes)
 
 
+ONE, MIXTURE = learner(beta=1.0).policy, learner().policy
+
 # What is called, with arguments that are right.
 CALLS = {
     "Task": (rs.Task, {"dim": 2, "horizon": 2, "episodes": 20, "feature_norm": 1.0}),
-    "Bonus": (rs.Bonus, {"beta": 1.0}),
-    "Perturbation": (rs.Perturbation, {"sigma": 1.0, "draws": 3}),
+    "Bonus": (rs.Bonus, {"beta": 1.0, "members": 3, "estimate": True}),
+    "Perturbation": (rs.Perturbation, {"sigma": 1.0, "draws": 3, "estimate": True}),
+    "Ensemble": (rs.Ensemble, {"members": 3, "scale": 0.5, "estimate": False}),
     "Recipe": (
         Recipe,
         {"exploration": rs.Bonus(), "ridge": 1.0, "ties": "lowest", "clip": True, "seed": 0},
@@ -95,9 +99,29 @@ CALLS = {
             "directions": np.ones((1, 2)), "offsets": np.zeros((1, 3, 2)), "clip": True,
         },
     ),
+    "Policy mixture": (
+        rs.Policy,
+        {
+            "weights": np.zeros((3, 1, 2)), "whitener": np.zeros((3, 1, 2, 2)), "beta": 1.0,
+            "levels": np.zeros((3, 1)), "directions": np.ones((3, 1, 2)),
+            "offsets": np.zeros((3, 1, 4, 2)), "allocation": 5, "clip": True,
+        },
+    ),
     "Policy.from_bytes": (rs.Policy.from_bytes, {"data": b"rareswitch"}),
-    "Policy.act": (learner().policy.act, {"h": 0, "features": ARMS}),
-    "Policy.q_values": (learner().policy.q_values, {"h": 0, "features": ARMS}),
+    "Policy.act": (ONE.act, {"h": 0, "features": ARMS}),
+    "Policy.q_values": (ONE.q_values, {"h": 0, "features": ARMS}),
+    "Policy.q_values of a mixture": (MIXTURE.q_values, {"h": 0, "features": ARMS}),
+    "Policy.value": (MIXTURE.value, {"h": 0, "features": ARMS}),
+    "Policy.propensities": (MIXTURE.propensities, {"h": 0, "features": ARMS}),
+    "Policy.likelihood": (MIXTURE.likelihood, {"steps": [(ARMS, 0)]}),
+    "Policy.likelihood of a step": (
+        lambda features, action: MIXTURE.likelihood([(features, action)]),
+        {"features": ARMS, "action": 0},
+    ),
+    "Policy.member": (MIXTURE.member, {"index": 3}),
+    "Policy.draw": (MIXTURE.draw, {"key": "ada"}),
+    "Policy.draw of one": (ONE.draw, {"key": "ada"}),
+    "Policy.allocate": (MIXTURE.allocate, {"key": 7}),
     "Learner": (
         learner,
         {
@@ -106,6 +130,7 @@ CALLS = {
         },
     ),
     "Learner exploration": (learner, {"exploration": rs.Bonus()}),
+    "Learner of members": (learner, {"exploration": rs.Bonus(members=3), "ties": "direction"}),
     "Learner beta": (learner, {"beta": 1.0}),
     "Learner.observe": (lambda **a: learner().observe(**a), {"episode": EPISODE}),
     "Learner.absorb": (lambda **a: learner().absorb(**a), {"episode": EPISODE}),
@@ -153,6 +178,9 @@ CALLS = {
         },
     ),
     "simulate exploration": (played, {"exploration": rs.Bonus()}),
+    "simulate a mixture": (
+        played, {"exploration": rs.Ensemble(3), "ties": "direction", "initial_state": 0},
+    ),
     "simulate beta": (played, {"beta": 1.0}),
     "simulate_random": (
         simulate_random, {"mdp": WORLD, "episodes": 5, "seed": 0, "initial_state": 0},

@@ -72,8 +72,11 @@ def test_arguments_are_completed_by_their_defaults_and_by_nothing_the_task_settl
     assert complete("uniform-grid", {"batches": 5}) == {"batches": 5, "spread": "last"}
     assert complete("uniform-grid", {"switches": 5}) == {"switches": 5}
     assert complete("adaptive-budget", {"switches": 5}) == {"switches": 5}
-    assert complete("perturbation", {"sigma": 0.1}, EXPLORATIONS) == {"sigma": 0.1, "draws": 10}
-    assert complete("bonus", {}, EXPLORATIONS) == {"beta": 1.0}
+    perturbed = {"sigma": 0.1, "draws": 10, "estimate": False}
+    assert complete("perturbation", {"sigma": 0.1}, EXPLORATIONS) == perturbed
+    assert complete("bonus", {}, EXPLORATIONS) == {"beta": 1.0, "members": 1, "estimate": False}
+    mixture = {"members": 8, "scale": 0.5, "estimate": True}
+    assert complete("ensemble", {"members": 8}, EXPLORATIONS) == mixture
 
 
 @pytest.mark.parametrize(

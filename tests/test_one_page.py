@@ -30,7 +30,9 @@ def test_the_page_and_the_library_agree_on_every_deployment_and_action(page, d, 
     np.testing.assert_allclose(P, world.transitions, atol=1e-12)
     noise = np.random.default_rng(1).random((K, H))
     regret, deployments, actions = page.rare_switch(phi, P, r, K=K, eta=eta, noise=noise)
-    run = rs.simulate(world, rs.DeterminantGrowth(eta=eta), episodes=K, ties="lowest", noise=noise)
+    run = rs.simulate(
+        world, rs.DeterminantGrowth(eta=eta), episodes=K, beta=1.0, ties="lowest", noise=noise
+    )
     np.testing.assert_array_equal(run.deployment_episodes, deployments)
     np.testing.assert_array_equal(run.actions, actions)
     np.testing.assert_allclose(run.regret, regret, atol=1e-8)

@@ -15,6 +15,15 @@ from rareswitch.core.gram import Gram
 
 seeds = st.integers(0, 10**6)
 betas = st.sampled_from([0.0, 0.1, 1.0, 20.0])
+explorations = st.sampled_from(
+    [
+        rs.Bonus(1.0),
+        rs.Bonus(0.5, members=3, estimate=True),
+        rs.Perturbation(0.5, draws=3),
+        rs.Ensemble(),
+        rs.Ensemble(3, scale=2.0, estimate=False),
+    ]
+)
 ridges = st.sampled_from([1e-4, 0.1, 1.0, 10.0])
 etas = st.floats(1.01, 50.0)
 EPISODES = 40
@@ -57,7 +66,7 @@ def test_the_sum_of_log_one_plus_squared_norms_is_the_growth_of_logdet(seed, rid
     assert gram.logdet[0] - 4 * math.log(ridge) == pytest.approx(growth, rel=1e-9)
 
 
-@given(seeds, etas, ridges, betas)
+@given(seeds, etas, ridges, betas.filter(bool))
 def test_a_deployed_bonus_is_at_most_root_eta_times_the_current_one(seed, eta, ridge, beta):
     rng = np.random.default_rng(seed)
     horizon, dim = 2, 3
@@ -77,16 +86,21 @@ def test_a_deployed_bonus_is_at_most_root_eta_times_the_current_one(seed, eta, r
             assert math.sqrt(ratio) <= math.sqrt(eta) * (1 + 1e-7)
 
 
-@given(seeds, betas, ridges)
-def test_q_values_lie_between_zero_and_the_stages_left(seed, beta, ridge):
+@given(seeds, betas.map(rs.Bonus) | explorations, ridges)
+def test_q_values_lie_between_zero_and_the_stages_left(seed, exploration, ridge):
     learner = rs.Learner(
-        dim=3, horizon=3, schedule=rs.DeterminantGrowth(eta=1.5), beta=beta, ridge=ridge, seed=seed
+        dim=3,
+        horizon=3,
+        schedule=rs.DeterminantGrowth(eta=1.5),
+        exploration=exploration,
+        ridge=ridge,
+        seed=seed,
     )
     rows = np.random.default_rng(seed).standard_normal((30, 3)) * 5
     for k in range(15):
         ragged_learning(learner, seed=seed, start=k, stop=k + 1)
         for h in range(3):
-            for policy in (learner.policy, learner.recommend()):
+            for policy in (learner.policy.draw(k), learner.recommend()):
                 values = policy.q_values(h, rows)
                 assert values.min() >= 0.0
                 assert values.max() <= 3 - h
@@ -109,17 +123,18 @@ def test_bonuses_never_grow(seed, ridge):
     assert (before < 1 / math.sqrt(ridge)).all()
 
 
-@given(seeds, betas)
-def test_as_many_batches_as_episodes_is_lsvi_ucb(seed, beta):
+@given(seeds, betas.map(rs.Bonus) | explorations)
+def test_as_many_batches_as_episodes_is_lsvi_ucb(seed, exploration):
     world = random_world(seed)
     grid = rs.UniformGrid(episodes=EPISODES, batches=EPISODES)
-    arguments = {"episodes": EPISODES, "beta": beta, "seed": seed}
+    arguments = {"episodes": EPISODES, "exploration": exploration, "seed": seed}
     batched = rs.simulate(world, grid, **arguments)
     every = rs.simulate(world, rs.EveryEpisode(), **arguments)
     assert batched.deployments == every.deployments == EPISODES
     assert batched.policy.to_bytes() == every.policy.to_bytes()
     assert (batched.actions == every.actions).all()
     assert (batched.regret == every.regret).all()
+    assert (batched.members == every.members).all()
 
 
 @given(seeds, betas)
@@ -160,14 +175,15 @@ def test_one_hot_features_give_shrunken_means_and_count_bonuses(seed, ridge):
         following = np.minimum(mean + bonus, H - h).max(axis=1)
 
 
-@given(seeds, etas, ridges, st.floats(0.1, 5.0), st.integers(1, 60))
-def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, budget):
+@given(seeds, etas, ridges, st.floats(0.1, 5.0), st.integers(1, 60), explorations)
+def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, budget, exploration):
     rng = np.random.default_rng(seed)
     horizon, dim = 2, 2
     task = rs.Task(dim=dim, horizon=horizon, episodes=EPISODES, feature_norm=norm)
-    free = rs.Learner(dim=dim, horizon=horizon, schedule=rs.DeterminantGrowth(eta=eta), ridge=ridge)
+    sizes = {"dim": dim, "horizon": horizon, "ridge": ridge, "exploration": exploration}
+    free = rs.Learner(schedule=rs.DeterminantGrowth(eta=eta), **sizes)
     rule = rs.DeterminantGrowth.for_budget(task, switches=budget, ridge=ridge)
-    bounded = rs.Learner(dim=dim, horizon=horizon, schedule=rule, ridge=ridge)
+    bounded = rs.Learner(schedule=rule, **sizes)
     for _ in range(EPISODES):
         episode = scaled_episode(rng, horizon=horizon, dim=dim, norm=norm)
         free.observe(episode)
@@ -176,15 +192,43 @@ def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, bud
     assert len(bounded.ledger) - 1 <= budget
 
 
-@given(seeds, st.integers(1, 30))
-def test_switches_on_a_world_stay_within_batches_and_budget(seed, budget):
+@given(seeds, st.integers(1, 30), explorations)
+def test_switches_on_a_world_stay_within_batches_and_budget(seed, budget, exploration):
     world = random_world(seed)
-    arguments = {"episodes": EPISODES, "seed": seed}
+    task, arguments = world.task(episodes=EPISODES), {"episodes": EPISODES, "seed": seed}
     grid = rs.UniformGrid(episodes=EPISODES, batches=budget)
-    assert rs.simulate(world, grid, **arguments).switches <= budget - 1
-    rule = rs.DeterminantGrowth.for_budget(world.task(episodes=EPISODES), switches=budget)
-    run = rs.simulate(world, rule, **arguments)
-    assert run.switches <= run.deployments - 1 <= budget
+    run = rs.simulate(world, grid, exploration=exploration, **arguments)
+    assert run.switches <= budget - 1
+    for rule in (rs.DeterminantGrowth, rs.TotalGrowth, rs.AdaptiveBudget):
+        bounded = rule.for_budget(task, switches=budget)
+        run = rs.simulate(world, bounded, exploration=exploration, **arguments)
+        assert run.switches <= run.deployments - 1 <= budget
+
+
+@given(seeds, etas, ridges)
+def test_growth_is_counted_with_the_declared_ridge_whatever_explores(seed, eta, ridge):
+    rng = np.random.default_rng(seed)
+    log = [ragged_episode(rng, horizon=2, dim=3) for _ in range(EPISODES)]
+    ledgers = []
+    for exploration in (rs.Bonus(1.0), rs.Bonus(1.0, estimate=True), rs.Ensemble(3)):
+        learner = rs.Learner(
+            dim=3,
+            horizon=2,
+            schedule=rs.DeterminantGrowth(eta=eta),
+            exploration=exploration,
+            ridge=ridge,
+        )
+        for episode in log:
+            learner.observe(episode)
+        logdet = [np.linalg.slogdet(ridge * np.eye(3) + f.T @ f)[1] for f in stacked(log, 2)]
+        np.testing.assert_allclose(learner.clock.logdet, logdet, atol=1e-8)
+        ledgers.append([(d.episode, d.logdet.tobytes()) for d in learner.ledger])
+    assert ledgers[0] == ledgers[1] == ledgers[2]
+
+
+def stacked(log, horizon):
+    """Return the features (n, d) of every stage."""
+    return [np.array([e.features[h] for e in log if len(e) > h]) for h in range(horizon)]
 
 
 def play_bandit(schedule, menus, rewards, *, beta, ridge):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rareswitch import testing
     from rareswitch.core import theory
-    from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
+    from rareswitch.core.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
     from rareswitch.core.episode import Episode
-    from rareswitch.core.exploration import Bonus, Perturbation
+    from rareswitch.core.exploration import Bonus, Ensemble, Perturbation
     from rareswitch.core.grids import EpisodeGrid, GeometricGrid
     from rareswitch.core.learner import Learner
     from rareswitch.core.policy import Policy
@@ -26,6 +26,7 @@ _HOMES = {
     "Bonus": "core.exploration",
     "Capped": "core.budget",
     "DeterminantGrowth": "core.schedule",
+    "Ensemble": "core.exploration",
     "Episode": "core.episode",
     "EpisodeGrid": "core.grids",
     "EveryEpisode": "core.schedule",
@@ -33,6 +34,7 @@ _HOMES = {
     "Learner": "core.learner",
     "Perturbation": "core.exploration",
     "Policy": "core.policy",
+    "SpreadBudget": "core.budget",
     "Task": "core.task",
     "TotalGrowth": "core.budget",
     "UniformGrid": "core.schedule",
@@ -48,6 +50,7 @@ __all__ = [
     "Bonus",
     "Capped",
     "DeterminantGrowth",
+    "Ensemble",
     "Episode",
     "EpisodeGrid",
     "EveryEpisode",
@@ -55,6 +58,7 @@ __all__ = [
     "Learner",
     "Perturbation",
     "Policy",
+    "SpreadBudget",
     "Task",
     "TotalGrowth",
     "UniformGrid",

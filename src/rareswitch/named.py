@@ -126,7 +126,7 @@ def make_exploration(kind: str, arguments: Mapping[str, Any]) -> Exploration:
     """Return the exploration of that name.
 
     >>> make_exploration("perturbation", {"sigma": 0.1})
-    Perturbation(sigma=0.1, draws=10)
+    Perturbation(sigma=0.1, draws=10, estimate=False)
     """
     explores: Exploration = find(kind, EXPLORATIONS)(**complete(kind, arguments, EXPLORATIONS))
     return explores

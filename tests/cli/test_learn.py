@@ -14,6 +14,7 @@ from rareswitch.sim import simulate_random
 SMALL = ("--dim", 5, "--horizon", 3, "--episodes", 40)
 SUMMARY = {
     "episodes",
+    "members",
     "total_regret",
     "average_regret",
     "deployments",
@@ -48,7 +49,49 @@ def test_learn_prints_its_figures_and_where_the_result_is(here):
         assert word in words
     (file,) = here.iterdir()
     assert file.name in result.stdout
-    assert file.name.startswith("rareswitch-learn-determinant-growth-")
+    assert file.name.startswith("rareswitch-learn-spread-budget-")
+
+
+def test_the_defaults_are_nine_switches_of_a_mixture():
+    shown = call("learn", *SMALL).stdout
+    assert "deployed        mixtures of 32 members\n" in shown
+    assert "deployments     10 (with the first, on no data)\n" in shown
+    assert "guaranteed      at most 9 deployments after the first\n" in shown
+    data = learned()
+    world = rs.instances.hard_to_learn(d=5, horizon=3)
+    rule = rs.SpreadBudget.for_budget(world.task(episodes=40), switches=9)
+    run = rs.simulate(world, rule, episodes=40)
+    assert data["members"] == rs.Ensemble().members
+    assert data["policy_digest"] == run.policy.digest
+    with np.load(data["result"], allow_pickle=False) as saved:
+        np.testing.assert_array_equal(saved["members"], run.members)
+        assert len(set(saved["members"].tolist())) > 9
+        assert rs.Policy.from_bytes(saved["policy"].tobytes()).members == 32
+
+
+@pytest.mark.parametrize(
+    ("options", "exploration"),
+    [
+        (("--exploration", "ensemble,members=8,scale=1"), rs.Ensemble(members=8, scale=1.0)),
+        (("--exploration", "ensemble,estimate=false"), rs.Ensemble(estimate=False)),
+        (("--exploration", "bonus,members=3"), rs.Bonus(1.0, members=3)),
+        (("--exploration", "bonus,estimate=true"), rs.Bonus(1.0, estimate=True)),
+        (("--exploration", "bonus,beta=0.5"), rs.Bonus(0.5)),
+        (("--beta", 0.5), rs.Bonus(0.5)),
+    ],
+)
+def test_learn_explores_as_it_is_told(options, exploration):
+    data = learned(*options, "--seed", 2)
+    world = rs.instances.hard_to_learn(d=5, horizon=3, seed=2)
+    rule = rs.SpreadBudget.for_budget(world.task(episodes=40), switches=9)
+    run = rs.simulate(world, rule, episodes=40, exploration=exploration, seed=2)
+    assert data["total_regret"] == pytest.approx(run.regret.sum())
+    assert (data["members"], data["policy_digest"]) == (exploration.members, run.policy.digest)
+    shown = call("learn", *SMALL, *options, "--seed", 2).stdout
+    if exploration.members > 1:
+        assert f"deployed        mixtures of {exploration.members} members\n" in shown
+    else:
+        assert "mixture" not in shown
 
 
 def test_the_json_holds_summary_settings_and_result(here):
@@ -98,7 +141,9 @@ def test_the_guarantee_stands_beside_what_was_done():
     assert learned("--schedule", "every-episode")["deployment_limit"] == 39
 
 
-@pytest.mark.parametrize("rule", ["adaptive-budget", "total-growth", "geometric-grid"])
+@pytest.mark.parametrize(
+    "rule", ["adaptive-budget", "spread-budget", "total-growth", "geometric-grid"]
+)
 def test_a_budget_is_kept(rule):
     data = learned("--schedule", f"{rule},switches=6")
     assert data["deployment_limit"] == 6
@@ -106,7 +151,8 @@ def test_a_budget_is_kept(rule):
 
 
 def test_exploration_takes_the_place_of_beta():
-    data = learned("--exploration", "perturbation,sigma=0.3,draws=4", "--seed", 2)
+    growth = ("--schedule", "determinant-growth,eta=2")
+    data = learned("--exploration", "perturbation,sigma=0.3,draws=4", "--seed", 2, *growth)
     world = rs.instances.hard_to_learn(d=5, horizon=3, seed=2)
     run = rs.simulate(
         world,
@@ -142,8 +188,10 @@ def test_a_rule_of_your_own_is_named_by_module_and_class(here):
 def test_learn_runs_what_plan_recommends(switches):
     made = rs.plan(rs.instances.hard_to_learn(d=5, horizon=3).task(episodes=40), switches=switches)
     for option in made.options:
-        data = learned("--schedule", written(option.candidate.schedule))
+        explores = ("--exploration", written(option.exploration))
+        data = learned("--schedule", written(option.candidate.schedule), *explores)
         assert data["deployments"] - 1 <= switches
+        assert data["members"] == option.exploration.members
 
 
 def test_what_no_machine_holds_is_refused_with_the_numbers(here):
@@ -181,6 +229,7 @@ def test_the_random_schedule_learns_nothing():
     run = simulate_random(world, episodes=40, seed=4)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
     assert (data["deployments"], data["switches"], data["policy_digest"]) == (0, 0, None)
+    assert data["members"] == 1
     with np.load(data["result"]) as saved:
         assert saved["policy"].size == 0
         np.testing.assert_array_equal(saved["actions"], run.actions)
@@ -212,12 +261,13 @@ def test_every_instance_can_be_learned(options, schedule):
 
 
 def test_the_instances_are_those_of_the_library():
-    data = learned("--instance", "misspecified", "--zeta", 0.3, "--seed", 2)
+    growth = ("--schedule", "determinant-growth,eta=2")
+    data = learned("--instance", "misspecified", "--zeta", 0.3, "--seed", 2, *growth)
     exact = rs.instances.hard_to_learn(d=5, horizon=3, seed=2)
     world = rs.instances.misspecified(exact, zeta=0.3, seed=2)
     run = rs.simulate(world, rs.DeterminantGrowth(eta=2.0), episodes=40, seed=2)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
-    data = learned("--instance", "lower-bound", "--states", 2, "--seed", 2)
+    data = learned("--instance", "lower-bound", "--states", 2, "--seed", 2, *growth)
     world = rs.instances.lower_bound(states=2, horizon=3, seed=2)
     rule = rs.DeterminantGrowth(eta=2.0)
     run = rs.simulate(world, rule, episodes=40, seed=2, initial_state=1)
@@ -253,6 +303,10 @@ def test_the_instances_are_those_of_the_library():
         (("--schedule", "json:JSONDecoder"), "schedule must have a method due"),
         (("--exploration", "guess"), "--exploration guess: kind must be one of bonus"),
         (("--exploration", "perturbation"), "perturbation needs sigma"),
+        (("--exploration", "ensemble,members=0"), "members must be from 1"),
+        (("--exploration", "ensemble,scale=-1"), "scale must be"),
+        (("--exploration", "ensemble,size=3"), "ensemble has no argument 'size'"),
+        (("--exploration", "bonus,members=2", "--ties", "lowest"), "ties must be"),
         (("--episodes", 0), "--episodes"),
         (("--episodes", "many"), "--episodes"),
         (("--schedule", "random-policy", "--episodes", -1), "--episodes"),
@@ -263,6 +317,7 @@ def test_the_instances_are_those_of_the_library():
         (("--nonsense", 1), "--nonsense"),
         (("--out", "absent/result.npz"), "--out"),
         (("--out", "."), "--out"),
+        (("--out", ""), "--out must name a file"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )

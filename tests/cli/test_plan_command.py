@@ -139,24 +139,86 @@ def test_what_is_recommended_runs_as_printed():
     assert json.loads(ran.stdout)["deployments"] <= 8
 
 
+@pytest.mark.parametrize("how", [(), ("--exploration", "ensemble,members=4,scale=1")])
+def test_a_mixture_that_is_recommended_runs_as_printed_and_is_the_one_that_was_planned(how):
+    options = (*SMALL, "--switches", 7, *how)
+    shown, data = call(*options).stdout, planned(*options)
+    assert " (mixture), at most 7" in data["recommended"]
+    line = next(line for line in shown.splitlines() if line.startswith("rareswitch learn "))
+    assert line == data["command"]
+    ran = call(*shlex.split(line)[1:], "--seed", 5, "--json")
+    assert ran.exit_code == 0, ran.output
+    scope = {}
+    exec(data["code"], scope)
+    learner, world = scope["learner"], rs.instances.hard_to_learn(d=5, horizon=3, seed=5)
+    run = rs.simulate(
+        world,
+        learner.schedule,
+        episodes=40,
+        exploration=learner.recipe.exploration,
+        ridge=learner.recipe.ridge,
+        seed=5,
+    )
+    played = json.loads(ran.stdout)
+    assert played["members"] == learner.policy.members > 1
+    assert played["policy_digest"] == run.policy.digest
+
+
 def test_without_beta_it_is_swept_and_shown():
-    result = call(*SMALL, "--switches", 7)
+    options = (*SMALL, "--switches", 7, "--no-randomise")
+    result = call(*options)
     assert result.exit_code == 0
     assert "← chosen" in result.stdout
     assert "A third of it multiplies regret by" in result.stdout
     assert "swept on the simulator" in result.stdout
-    assert result.stderr.startswith("11 simulations of 2 rounds each\n")
-    data = planned(*SMALL, "--switches", 7)
+    assert result.stderr.startswith("12 simulations of 2 rounds each\n")
+    data = planned(*options)
     assert data["exploration"]["beta"] == data["beta_sweep"]["chosen"]
     assert len(data["beta_sweep"]["betas"]) >= 6
+
+
+def test_mixtures_are_judged_beside_single_policies():
+    options = (*SMALL, "--switches", 7)
+    result = call(*options)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("18 simulations of 2 rounds each\n")
+    rows = [line for line in result.stdout.splitlines() if ", at most 7 " in line]
+    assert len(rows) == 12
+    for row in rows:
+        words = row.split("  ")
+        if "(mixture)" in words[0]:
+            assert next(filter(None, words[1:])).strip() == "none"
+    assert "← chosen" in result.stdout
+    assert "Ensemble(members=32, scale=0.5, estimate=True) (nothing to tune)" in result.stdout
+    assert "With the same budget the best single policy (" in result.stdout
+    data = planned(*options)
+    assert data["exploration"] == {
+        "kind": "ensemble", "members": 32, "scale": 0.5, "estimate": True,
+    }  # fmt: skip
+    kinds = [option["exploration"]["kind"] for option in data["options"]]
+    assert kinds == ["bonus"] * 6 + ["ensemble"] * 6
+
+
+@pytest.mark.parametrize("request_", [("--switches", 20), ("--price", 2)])
+def test_where_randomising_is_not_allowed_no_mixture_is_shown(request_):
+    result = call(*SIZES, *request_, "--no-randomise")
+    assert result.exit_code == 0
+    assert "mixture" not in result.stdout
+    data = planned(*SIZES, *request_, "--no-randomise")
+    given = {request_[0].removeprefix("--"): request_[1]}
+    assert data == rs.plan(TASK, **given, randomise=False).to_dict()
+    assert all(option["exploration"]["kind"] == "bonus" for option in data["options"])
+    assert planned(*SIZES, *request_, "--randomise") == planned(*SIZES, *request_)
 
 
 def test_another_exploration_is_not_swept():
     options = (*SMALL, "--switches", 7, "--exploration", "perturbation,sigma=0.2,draws=4")
     data = planned(*options)
-    assert data["exploration"] == {"kind": "perturbation", "sigma": 0.2, "draws": 4}
+    assert data["exploration"] == {
+        "kind": "perturbation", "sigma": 0.2, "draws": 4, "estimate": False,
+    }  # fmt: skip
     assert data["beta_sweep"] is None
-    assert "Perturbation(sigma=0.2, draws=4) (given)" in call(*options).stdout
+    assert "Perturbation(sigma=0.2, draws=4, estimate=False) (given)" in call(*options).stdout
 
 
 def test_prices_have_a_column():
@@ -192,10 +254,11 @@ def test_the_guarantee_holds_for_the_worlds_of_all_rounds():
 
 def test_a_simulator_of_ones_own_comes_from_the_folder(own):
     data = planned(*SIZES, "--switches", 20, "--rounds", 3, "--simulator", f"{own}:play")
-    assert data["exploration"] == {"kind": "bonus", "beta": 3.0}
-    assert [option["regret"]["mean"] for option in data["options"]] == pytest.approx([0.05] * 5)
-    assert [option["deployments"]["mean"] for option in data["options"]] == [8.0] * 5
-    assert [option["switches"]["mean"] for option in data["options"]] == [2.0] * 5
+    assert data["exploration"] == {"kind": "bonus", "beta": 3.0, "members": 1, "estimate": False}
+    regret = [0.05] * 6 + [0.08] * 6  # a mixture has β = 0
+    assert [option["regret"]["mean"] for option in data["options"]] == pytest.approx(regret)
+    assert [option["deployments"]["mean"] for option in data["options"]] == [8.0] * 12
+    assert [option["switches"]["mean"] for option in data["options"]] == [2.0] * 12
     assert data["beta_sweep"]["loss_low"] == pytest.approx(7 / 5)
     assert data["beta_sweep"]["loss_high"] == pytest.approx(11 / 5)
 
@@ -299,6 +362,7 @@ def test_the_same_seed_prints_the_same():
             "beta and exploration exclude each other",
         ),
         ((*SIZES, "--switches", 5, "--exploration", "luck"), "--exploration luck: kind must be"),
+        ((*SIZES, "--switches", 5, "--exploration", "ensemble,members=0"), "members must be"),
         ((*SIZES, "--switches", 5, "--candidate", "luck"), "--candidate luck: kind must be one of"),
         ((*SIZES, "--switches", 5, "--candidate", "no_such:Rule"), "--candidate no_such:Rule"),
         ((*SIZES, "--switches", 5, "--candidate", "uniform-grid"), "uniform-grid needs batches"),
@@ -380,4 +444,4 @@ def test_the_examples_of_the_help_run(words):
 
 def test_the_help_has_an_example_of_each_request():
     used = {word for words in examples() for word in words}
-    assert {"--switches", "--price", "--target", "--instance", "--dim"} <= used
+    assert {"--switches", "--price", "--target", "--instance", "--dim", "--no-randomise"} <= used

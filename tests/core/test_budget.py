@@ -1,4 +1,5 @@
 import math
+import tomllib
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +11,17 @@ import rareswitch as rs
 from oracles import (
     Asked,
     clock_at,
+    followed,
     masked_world,
     ragged_episode,
     replay,
+    stepped,
     switches_of,
-    walk,
 )
-from rareswitch import theory
+from rareswitch import named, theory
 from rareswitch.core.grids import MinimaxGrid
-from rareswitch.core.rules import RULES
+from rareswitch.core.ledger import Ledger
+from rareswitch.core.rules import RULES, describe, rebuild, row_of
 from rareswitch.core.schedule import GROWTH_TOLERANCE
 from rareswitch.sim.run import noise_of
 from rareswitch.testing import check_schedule
@@ -95,7 +98,9 @@ def guaranteed(switches, task, ridge):
     """Yield every rule that promises at most so many deployments after the first."""
     K = task.episodes
     adaptive = rs.AdaptiveBudget.for_budget(task, switches=switches)
+    spread = rs.SpreadBudget.for_budget(task, switches=switches)
     yield replace(adaptive, feature_norm=task.feature_norm / 100)  # told too small an L
+    yield replace(spread, feature_norm=task.feature_norm / 100)
     yield rs.Capped(rs.EveryEpisode(), switches)
     yield rs.Capped(rs.DeterminantGrowth(eta=1.0 + 1e-9), switches=switches)
     yield rs.Capped(rs.Capped(rs.TotalGrowth(log_eta=1e-6), switches + 1), switches)
@@ -131,7 +136,9 @@ def test_a_learner_with_planned_episodes_keeps_every_budget(seed, K, ridge):
     episodes = [ragged_episode(rng, horizon=2, dim=2) for _ in range(K + 2)]
     for budget in range(K):
         for rule in guaranteed(budget, task, ridge):
-            learner = rs.Learner(dim=2, horizon=2, schedule=rule, ridge=ridge, planned_episodes=K)
+            learner = rs.Learner(
+                dim=2, horizon=2, schedule=rule, beta=1.0, ridge=ridge, planned_episodes=K
+            )
             for episode in episodes:
                 learner.observe(episode)
             assert len(learner.ledger) - 1 <= budget, rule
@@ -195,7 +202,7 @@ def test_the_budget_is_used_when_growth_is_what_the_bound_allows():
 @pytest.mark.parametrize("switches", range(60))
 def test_a_rule_for_a_budget_says_that_it_keeps_it(switches):
     task = rs.Task(dim=3, horizon=2, episodes=60, feature_norm=1.7)
-    for kind in (rs.TotalGrowth, rs.AdaptiveBudget):
+    for kind in (rs.TotalGrowth, rs.AdaptiveBudget, rs.SpreadBudget):
         rule = kind.for_budget(task, switches=switches, ridge=0.3)
         assert rule.deployment_limit(task, 0.3) <= switches
     assert rs.Capped(rs.EveryEpisode(), switches).deployment_limit(task) == switches
@@ -282,6 +289,153 @@ def test_a_stage_that_outgrew_its_bound_takes_nothing_from_the_others():
     assert rule.due(clock) is False
 
 
+# A budget that is spent.
+
+
+@st.composite
+def growths(draw, *, most_episodes=40):
+    """Draw (rule, log-determinants (K, H) before episodes 1 … K, traces): any path that grows.
+
+    Steps may be nothing, tiny, of common size, or jumps far above what ‖φ‖ ≤ L allows.
+    """
+    K, stages = draw(st.integers(1, most_episodes)), draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    sizes = draw(st.lists(st.sampled_from([0.0, 1e-12, 0.1, 2.0, 1e3]), min_size=1, max_size=4))
+    steps = rng.choice(sizes, (K - 1, stages)) * rng.random((K - 1, stages))
+    logdet = np.concatenate([np.zeros((1, stages)), np.cumsum(steps, axis=0)])
+    rule = rs.SpreadBudget(
+        switches=draw(st.integers(0, K + 3)),
+        episodes=K,
+        dim=draw(st.integers(1, 5)),
+        feature_norm=draw(st.sampled_from([1e-3, 1.0, 50.0])),
+    )
+    return rule, logdet, rule.dim * (1.0 + np.arange(K))[:, None] * np.ones(stages)
+
+
+def deployed_on(rule, logdet, trace, *, asked=None):
+    """Return the episodes of all deployments, and how each clock of those asked was answered."""
+    ledger, answers = Ledger(), {}
+    for k in range(1, len(logdet) + 1):
+        if k > 1 and asked is not None and k not in asked:
+            continue
+        if k > 1:
+            clock = ledger.clock(episode=k, logdet=logdet[k - 1])
+            answers[k] = clock, rule.due(clock)
+        if k == 1 or answers[k][1]:
+            ledger.deploy(episode=k, logdet=logdet[k - 1], trace=trace[k - 1])
+    return [deployment.episode for deployment in ledger], answers
+
+
+@given(growths())
+def test_the_spread_budget_is_spent_to_the_last_whatever_the_growth(path):
+    rule, logdet, trace = path
+    made, answers = deployed_on(rule, logdet, trace)
+    assert len(made) - 1 == min(rule.switches, rule.episodes - 1)
+    for clock, due in answers.values():
+        if clock.deployments <= rule.switches:  # never later than its date
+            assert clock.episode <= rule.date(clock)
+            assert due or clock.episode < rule.date(clock)
+
+
+@given(growths(), st.integers(0, 2**32), st.sampled_from([0.1, 0.5, 0.9]))
+def test_a_spread_budget_that_is_asked_late_is_never_exceeded(path, seed, share):
+    rule, logdet, trace = path
+    asked = np.flatnonzero(np.random.default_rng(seed).random(rule.episodes) < share) + 1
+    made, answers = deployed_on(rule, logdet, trace, asked=set(asked.tolist()))
+    assert len(made) - 1 <= min(rule.switches, rule.episodes - 1)
+    for clock, due in answers.values():
+        left = rule.switches - (clock.deployments - 1)
+        if clock.episode >= rule.date(clock):  # what is overdue is due at once
+            assert due == (left > 0)
+        else:
+            grown = clock.growth.sum() > rule.threshold(clock) + GROWTH_TOLERANCE
+            assert due == bool(left > 0 and grown)
+
+
+@given(st.integers(1, 200), st.integers(0, 210))
+def test_without_growth_the_spread_budget_is_a_balanced_grid(K, switches):
+    made = followed(rs.SpreadBudget(switches=switches, episodes=K, dim=2), K)
+    batches = min(switches, K - 1) + 1
+    lengths = np.diff([*made, K + 1])
+    assert len(lengths) == batches
+    assert (np.diff(lengths) <= 0).all()  # longer batches come first
+    assert lengths[0] - lengths[-1] <= 1
+    grid = rs.UniformGrid(episodes=K, batches=batches, spread="balanced")
+    assert sorted(lengths) == sorted(np.diff([*grid.starts, K + 1]))
+    if K % batches == 0:
+        assert made == list(grid.starts)
+
+
+def test_growth_spends_a_switch_early_and_spreads_what_is_left():
+    rule = rs.SpreadBudget(switches=3, episodes=100, dim=1)
+    logdet = np.zeros((100, 1))
+    logdet[9:] = 3.0  # before episode 10: above log(101)/4, its share
+    made, _ = deployed_on(rule, logdet, np.ones((100, 1)))
+    # 91 episodes are left with two switches and the deployment in force: ⌈91/3⌉ = 31.
+    assert made == [1, 10, 41, 71]
+    quiet = rs.SpreadBudget(switches=3, episodes=100, dim=10)  # 3 is below its share
+    assert deployed_on(quiet, logdet, 10 * np.ones((100, 1)))[0] == [1, 26, 51, 76]
+
+
+def test_a_jump_before_every_episode_spends_all_at_once():
+    rule = rs.SpreadBudget(switches=5, episodes=50, dim=2)
+    logdet = 1e3 * np.arange(50.0)[:, None]
+    assert deployed_on(rule, logdet, 2 * np.ones((50, 1)))[0] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_date_is_one_share_of_the_episodes_left():
+    rule = rs.SpreadBudget(switches=5, episodes=100, dim=3)
+    clock = clock_at([0.0], episode=70, deployed=41, deployments=3)
+    assert rule.date(clock) == 41 + 15  # 60 episodes for the one in force and three more
+    assert rule.date(clock_at([0.0], deployed=42, deployments=3)) == 42 + 15  # ⌈59/4⌉
+    spent = clock_at([0.0], episode=100, deployed=41, deployments=6)
+    assert rule.due(spent) is False
+    assert rule.due(clock_at([99.0], episode=100, deployed=41, deployments=6)) is False
+    beyond = clock_at([0.0], episode=200, deployed=150, deployments=3)
+    assert rule.date(beyond) == 151  # after the episodes it was made for
+
+
+@given(logs(most_episodes=40))
+def test_growth_decides_as_for_the_adaptive_rule_until_the_first_date(log):
+    task, ridge, features = log
+    for budget in {0, 1, task.episodes // 3, task.episodes - 1}:
+        spread = rs.SpreadBudget.for_budget(task, switches=budget)
+        adaptive = rs.AdaptiveBudget.for_budget(task, switches=budget)
+        early, late = (replay(rule, features, ridge=ridge) for rule in (spread, adaptive))
+        assert len(early) >= len(late)
+        if budget:
+            date = 1 + -(-task.episodes // (budget + 1))
+            assert early[0] == min([date, *late[:1]])
+
+
+def test_the_spread_budget_promises_a_number_and_no_regret():
+    task = rs.Task(dim=3, horizon=2, episodes=60, feature_norm=1.7)
+    rule = rs.SpreadBudget.for_budget(task, switches=7, ridge=0.3)
+    assert rule == rs.SpreadBudget(switches=7, episodes=60, dim=3, feature_norm=1.7)
+    assert type(rule) is rs.SpreadBudget
+    assert not hasattr(rule, "regret_bound")
+    assert hasattr(rs.AdaptiveBudget.for_budget(task, switches=7), "regret_bound")
+    assert rule.deployment_limit(task) == 7
+    assert rule.deployment_limit(replace(task, episodes=5)) == 4
+
+
+def test_the_spread_budget_goes_by_its_name_everywhere():
+    task = rs.Task(dim=3, horizon=2, episodes=60, feature_norm=1.7)
+    rule = rs.SpreadBudget.for_budget(task, switches=7)
+    row = row_of(rule)
+    assert (row.name, row.label) == ("spread-budget", "spread budget")
+    assert sum(other.colour == row.colour for other in RULES) == 1
+    assert named.written(rule) == "spread-budget,switches=7"
+    assert named.make_schedule(*named.parse("spread-budget,switches=7"), task) == rule
+    toml = tomllib.loads('kind = "spread-budget"\nswitches = 7')
+    assert named.make_schedule(toml.pop("kind"), toml, task) == rule
+    capped = {"switches": 3, "schedule": {"kind": "spread-budget", "switches": 7}}
+    assert named.make_schedule("capped", capped, task) == rs.Capped(rule, 3)
+    assert rebuild(describe(rule)) == rule
+    learner = rs.Learner(dim=3, horizon=2, schedule=rule)
+    assert rs.Learner.restore(learner.snapshot()).schedule == rule
+
+
 def test_eta_may_exceed_every_float():
     task = rs.Task(dim=13, horizon=100, episodes=2500)
     rule = rs.TotalGrowth.for_budget(task, switches=2)
@@ -299,9 +453,14 @@ NEW_RULES = {
     "total-budget": rs.TotalGrowth.for_budget(rs.Task(dim=3, horizon=3, episodes=200), switches=7),
     "adaptive": rs.AdaptiveBudget(switches=7, episodes=200, dim=3),
     "adaptive-none": rs.AdaptiveBudget(switches=0, episodes=200, dim=3),
+    "spread": rs.SpreadBudget(switches=7, episodes=200, dim=3),
+    "spread-none": rs.SpreadBudget(switches=0, episodes=200, dim=3),
+    "spread-all": rs.SpreadBudget(switches=60, episodes=50, dim=3),
+    "spread-short": rs.SpreadBudget(switches=7, episodes=200, dim=3, feature_norm=0.01),
     "capped-every": rs.Capped(rs.EveryEpisode(), 5),
     "capped-growth": rs.Capped(rs.DeterminantGrowth(eta=1.5), 5),
     "capped-total": rs.Capped(rs.TotalGrowth(1.3), 5),
+    "capped-spread": rs.Capped(rs.SpreadBudget(switches=7, episodes=200, dim=3), 5),
     "capped-grid": rs.Capped(rs.UniformGrid(episodes=200, batches=20), 5),
     "capped-twice": rs.Capped(rs.Capped(rs.EpisodeGrid(starts=(1, 5, 9, 50)), 9), 2),
 }
@@ -316,6 +475,7 @@ def test_a_cap_is_as_persistent_as_what_it_caps():
     assert rs.Capped(rs.TotalGrowth(2.0), 3).persistent is True
     assert rs.Capped(rs.DeterminantGrowth(eta=2.0), 3).persistent is True
     assert rs.Capped(rs.Capped(rs.AdaptiveBudget(switches=1, episodes=2, dim=1), 3), 3).persistent
+    assert rs.Capped(rs.SpreadBudget(switches=1, episodes=2, dim=1), 3).persistent is True
     assert rs.Capped(rs.EveryEpisode(), 3).persistent is False
     assert rs.Capped(Asked(rs.TotalGrowth(2.0)), 3).persistent is False
     assert rs.Capped(rs.Capped(rs.EveryEpisode(), 3), 3).persistent is False
@@ -331,16 +491,24 @@ def test_a_cap_answers_with_a_bool():
 
 
 @pytest.mark.parametrize("switches", [0, 1, 3, 7, 20])
-def test_a_capped_grid_is_the_grid_cut_short(switches):
+@pytest.mark.parametrize("exploration", [rs.Bonus(1.0), rs.Ensemble(members=8)], ids=repr)
+def test_a_capped_grid_is_the_grid_cut_short(exploration, switches):
     world = masked_world(1)
     grid = rs.UniformGrid(episodes=60, batches=8)
     assert not hasattr(rs.Capped(grid, switches), "upcoming")
     short = rs.EpisodeGrid(starts=tuple(grid.starts[: switches + 1]))
-    capped = rs.simulate(world, rs.Capped(grid, switches), episodes=60)
-    cut = rs.simulate(world, short, episodes=60)
+    capped, cut = (
+        rs.simulate(world, rule, episodes=60, exploration=exploration)
+        for rule in (rs.Capped(grid, switches), short)
+    )
     np.testing.assert_array_equal(capped.deployment_episodes, cut.deployment_episodes)
     np.testing.assert_array_equal(capped.actions, cut.actions)
-    assert capped.policy.digest == cut.policy.digest
+    np.testing.assert_array_equal(capped.members, cut.members)
+    if exploration.members == 1:
+        assert capped.policy.digest == cut.policy.digest
+    else:  # a batch shorter than a mixture's table is added up in another order
+        np.testing.assert_allclose(capped.policy.weights, cut.policy.weights, atol=1e-9)
+        assert capped.policy.allocation == cut.policy.allocation
 
 
 WORLDS = {
@@ -350,12 +518,31 @@ WORLDS = {
 }
 
 
+EXPLORATIONS = {"paper": {"beta": 1.0}, "default": {}}
+
+
+def spent_as_by_hand(world, rule, *, ridge=1.0, **explores):
+    """Return the deployments after the first of a simulation that a learner by hand repeats."""
+    K, seed = 40, (3, 1)
+    noise, initial = noise_of(None, K, world.horizon, seed), np.zeros(K, int)
+    run = rs.simulate(world, rule, episodes=K, ridge=ridge, seed=seed, **explores)
+    learner = rs.Learner(
+        dim=world.dim, horizon=world.horizon, schedule=rule, ridge=ridge, seed=seed, **explores
+    )
+    states, actions, members, tables = stepped(world, learner, noise=noise, initial=initial)
+    np.testing.assert_array_equal(run.states, states)
+    np.testing.assert_array_equal(run.actions, actions)
+    np.testing.assert_array_equal(run.members, members)
+    assert list(run.deployment_episodes) == list(tables)
+    assert (list(run.switch_episodes), run.local_switches) == switches_of(tables)
+    assert run.switches <= run.deployments - 1 <= len(learner.ledger) - 1  # also after the last
+    return run.deployments - 1, len(learner.ledger) - 1
+
+
 @pytest.mark.parametrize("ridge", [0.01, 1.0])
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_a_simulation_keeps_every_budget_and_is_the_learner_stepped_by_hand(world, ridge):
-    K, seed = 40, (3, 1)
-    task = world.task(episodes=K)
-    noise, initial = noise_of(None, K, world.horizon, seed), np.zeros(K, int)
+    task = world.task(episodes=40)
     spent = set()
     for budget in (0, 1, 6, 15):
         rules = [
@@ -365,27 +552,29 @@ def test_a_simulation_keeps_every_budget_and_is_the_learner_stepped_by_hand(worl
             rs.Capped(rs.EveryEpisode(), budget),
         ]
         for rule in rules:
-            run = rs.simulate(world, rule, episodes=K, ridge=ridge, seed=seed)
-            assert run.switches <= run.deployments - 1 <= budget
-            learner = rs.Learner(
-                dim=world.dim, horizon=world.horizon, schedule=rule, ridge=ridge, seed=seed
-            )
-            states, actions, tables = walk(world, learner, noise=noise, initial=initial)
-            np.testing.assert_array_equal(run.states, states)
-            np.testing.assert_array_equal(run.actions, actions)
-            assert list(run.deployment_episodes) == list(tables)
-            dates, local = switches_of(tables)
-            assert (list(run.switch_episodes), run.local_switches) == (dates, local)
-            assert len(learner.ledger) - 1 <= budget  # also after the last episode
-            spent.add(run.deployments - 1)
+            made, after_all = spent_as_by_hand(world, rule, ridge=ridge, beta=1.0)
+            assert after_all <= budget
+            spent.add(made)
     assert max(spent) == 15
 
 
-@pytest.mark.parametrize("rule", [NEW_RULES["total"], NEW_RULES["adaptive"]])
-def test_jumping_ahead_gives_what_asking_before_every_episode_gives(rule):
-    world = WORLDS["hard"]
-    quick = rs.simulate(world, rule, episodes=150, seed=4)
-    asked = rs.simulate(world, Asked(rule), episodes=150, seed=4)
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize("explores", EXPLORATIONS.values(), ids=EXPLORATIONS)
+def test_a_simulation_spends_the_spread_budget_as_the_learner_stepped_by_hand(world, explores):
+    task = world.task(episodes=40)
+    for budget in (0, 1, 6, 15):
+        rule = rs.SpreadBudget.for_budget(task, switches=budget)
+        assert spent_as_by_hand(world, rule, **explores) == (budget, budget)
+    capped = rs.Capped(rs.DeterminantGrowth(eta=1.3), 6)
+    assert max(spent_as_by_hand(world, capped, **explores)) <= 6
+
+
+@pytest.mark.parametrize("name", ["total", "adaptive", "spread", "spread-short"])
+@pytest.mark.parametrize("explores", EXPLORATIONS.values(), ids=EXPLORATIONS)
+def test_jumping_ahead_gives_what_asking_before_every_episode_gives(name, explores):
+    world, rule = WORLDS["hard"], NEW_RULES[name]
+    quick = rs.simulate(world, rule, episodes=150, seed=4, **explores)
+    asked = rs.simulate(world, Asked(rule), episodes=150, seed=4, **explores)
     assert quick.deployments > 2
     np.testing.assert_array_equal(quick.deployment_episodes, asked.deployment_episodes)
     np.testing.assert_array_equal(quick.actions, asked.actions)
@@ -395,18 +584,26 @@ def test_jumping_ahead_gives_what_asking_before_every_episode_gives(rule):
 @given(st.integers(0, 39), st.integers(0, 1000), st.sampled_from(sorted(WORLDS)))
 def test_budgets_hold_on_worlds_for_any_seed(budget, seed, name):
     world = WORLDS[name]
-    for kind in (rs.TotalGrowth, rs.AdaptiveBudget):
+    for kind in (rs.TotalGrowth, rs.AdaptiveBudget, rs.SpreadBudget):
         rule = kind.for_budget(world.task(episodes=40), switches=budget)
-        run = rs.simulate(world, rule, episodes=40, seed=seed, beta=0.3)
-        assert run.deployments - 1 <= budget
+        for explores in ({"beta": 0.3}, {"exploration": rs.Ensemble(members=3)}):
+            run = rs.simulate(world, rule, episodes=40, seed=seed, **explores)
+            assert run.deployments - 1 <= budget
+            if kind is rs.SpreadBudget:
+                assert run.deployments - 1 == budget
 
 
 def test_rules_for_a_budget_are_values():
     rule = rs.AdaptiveBudget(switches=3, episodes=9, dim=2)
     assert rule == rs.AdaptiveBudget(switches=3, episodes=9, dim=2, feature_norm=1.0)
+    assert rs.SpreadBudget(switches=3, episodes=9, dim=2) != rule
+    assert repr(rule) == "AdaptiveBudget(switches=3, episodes=9, dim=2, feature_norm=1.0)"
+    spread = rs.SpreadBudget(switches=3, episodes=9, dim=2)
+    assert repr(spread) == "SpreadBudget(switches=3, episodes=9, dim=2, feature_norm=1.0)"
+    assert len({rule, spread, rs.SpreadBudget(switches=3, episodes=9, dim=2)}) == 2
     assert rs.TotalGrowth(2.0) != rs.TotalGrowth(3.0)
     assert rs.Capped(rule, 2) == rs.Capped(rule, switches=2) != rs.Capped(rule, 3)
-    for frozen, name in ((rule, "switches"), (rs.TotalGrowth(2.0), "log_eta")):
+    for frozen, name in ((rule, "switches"), (spread, "dim"), (rs.TotalGrowth(2.0), "log_eta")):
         with pytest.raises(AttributeError):
             setattr(frozen, name, 4)
 
@@ -457,6 +654,21 @@ TASK = rs.Task(dim=2, horizon=2, episodes=10)
             lambda: rs.AdaptiveBudget(switches=1, episodes=5, dim=1, feature_norm=0.0),
             ValueError,
             "feature_norm must be a finite number above 0",
+        ),
+        (
+            lambda: rs.SpreadBudget(switches=-1, episodes=5, dim=1),
+            ValueError,
+            "switches must be at least 0; got -1",
+        ),
+        (
+            lambda: rs.SpreadBudget(switches=True, episodes=5, dim=1),
+            TypeError,
+            "switches must be a whole number",
+        ),
+        (
+            lambda: rs.SpreadBudget.for_budget(None, switches=1),
+            TypeError,
+            "task must be a Task",
         ),
         (lambda: rs.Capped("every", 3), TypeError, "schedule must have a method due.*got 'every'"),
         (lambda: rs.Capped(rs.EveryEpisode(), -1), ValueError, "switches must be at least 0"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,36 +8,40 @@ from oracles import (
     masked_world,
     ragged_episode,
     ragged_learning,
+    reference_q,
     switches_of,
     unit_rows,
     walk,
 )
-from rareswitch.core.gram import Gram
 from rareswitch.core.history import History
 from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
 from rareswitch.core.lsvi import fit
 from rareswitch.core.recipe import Recipe
+from rareswitch.core.regression import regression_of
 from rareswitch.core.streams import KeyedStream, Stream
 from rareswitch.sim import Simulation
 from rareswitch.sim.run import noise_of
 
 
-def grown_gram(rng, *, horizon=2, dim=3, ridge=0.5, count=12):
-    """Return a Gram and its Λ (H, d, d), kept beside it as plain sums."""
-    gram, explicit = Gram((horizon,), dim, ridge), np.tile(ridge * np.eye(dim), (horizon, 1, 1))
-    for _ in range(count):
-        features = unit_rows(rng, horizon, dim) * [[1.0, 0.7, 0.1]]
-        gram.absorb(features)
-        explicit += features[:, :, None] * features[:, None, :]
-    return gram, explicit
+def plain_gram(log, *, horizon, dim, ridge):
+    """Return Λ (H, d, d) of a log as plain sums."""
+    gram = np.tile(ridge * np.eye(dim), (horizon, 1, 1))
+    for episode in log:
+        gram[: len(episode)] += episode.features[:, :, None] * episode.features[:, None, :]
+    return gram
 
 
 @pytest.mark.parametrize("sigma", [0.3, 2.0])
 def test_offsets_have_the_covariance_of_the_estimate(sigma):
     rng = np.random.default_rng(0)
-    gram, explicit = grown_gram(rng)
+    log = [ragged_episode(rng, horizon=2, dim=3) for _ in range(12)]
+    history = History.from_log(log, dim=3, horizon=2, ridge=0.5)
+    explicit = plain_gram(log, horizon=2, dim=3, ridge=0.5)
     draws = 10_000
-    offsets = rs.Perturbation(sigma, draws).offsets(rng, gram.whitener)
+    exploration = rs.Perturbation(sigma, draws)
+    regression = regression_of(history, exploration)
+    drawn = exploration.perturbations(rng, 2, 3)[0]
+    offsets = np.stack([regression.stage(h, np.zeros(3)).offsets(drawn[h])[0] for h in range(2)])
     assert offsets.shape == (2, draws, 3)
     for h in range(2):
         wanted = sigma**2 * np.linalg.inv(explicit[h])
@@ -59,14 +65,14 @@ def test_offsets_are_the_perturbation_stream_at_the_version():
         exploration=rs.Perturbation(0.7, draws=4),
         seed=(4, 2),
     )
+    rng, log = np.random.default_rng(7), []
     for k in range(4):
-        policy = learner.policy
         draws = stream.at(k + 1).standard_normal((2, 4, 3))
-        inverse = policy.whitener.mT @ policy.whitener
-        root = np.linalg.cholesky(inverse).mT  # upper triangular, with a positive diagonal
-        expected = np.einsum("hme,hed->hmd", draws, root)
-        np.testing.assert_allclose(policy.offsets, 0.7 * expected, atol=1e-12)
-        ragged_learning(learner, seed=7, start=k, stop=k + 1)
+        values, vectors = np.linalg.eigh(plain_gram(log, horizon=2, dim=3, ridge=1.0))
+        root = vectors @ (values[:, :, None] ** -0.5 * vectors.mT)  # the symmetric one
+        np.testing.assert_allclose(learner.policy.offsets, 0.7 * draws @ root, atol=1e-12)
+        log.append(ragged_episode(rng, horizon=2, dim=3))
+        learner.observe(log[-1])
 
 
 def test_the_stream_of_ties_is_untouched_by_perturbations():
@@ -233,17 +239,20 @@ def test_a_bonus_draws_nothing_and_a_perturbation_adds_no_bonus():
     assert rs.Perturbation(2.0).beta == 0.0
     assert rs.Bonus() == rs.Bonus(1.0)
     assert rs.Bonus(1.0).draws == 0
-    assert rs.Bonus(1.0).offsets(np.random.default_rng(0), np.eye(2)[None]).shape == (1, 0, 2)
-    assert rs.Learner(dim=2, horizon=1, schedule=rs.EveryEpisode()).policy.offsets is None
+    assert rs.Bonus(1.0).perturbations(np.random.default_rng(0), 3, 2).shape == (1, 3, 0, 2)
+    for exploration in (rs.Bonus(1.0), rs.Ensemble()):
+        learner = rs.Learner(dim=2, horizon=1, schedule=rs.EveryEpisode(), exploration=exploration)
+        assert learner.policy.offsets is None
+    assert (rs.Ensemble().beta, rs.Ensemble().draws) == (0.0, 1)
 
 
 class Both:
-    """An exploration of one's own: a bonus, and offsets beside it."""
+    """An exploration of one's own: a bonus, and perturbations beside it."""
 
-    beta, draws = 0.5, 2
+    beta, members, draws, estimate = 0.5, 1, 2, False
 
-    def offsets(self, rng, whitener):
-        return rng.random((whitener.shape[0], 2, whitener.shape[1]))
+    def perturbations(self, rng, horizon, dim):
+        return rng.random((self.members, horizon, self.draws, dim))
 
 
 def test_an_exploration_of_ones_own_may_be_both():
@@ -278,6 +287,16 @@ def test_an_exploration_of_ones_own_may_be_both():
         (lambda: rs.Perturbation(np.nan), ValueError, "sigma must be a finite number"),
         (lambda: rs.Perturbation(1.0, 0), ValueError, "draws must be from 1 to 10000; got 0"),
         (lambda: rs.Perturbation(1.0, 2.0), TypeError, "draws must be a whole number"),
+        (lambda: rs.Perturbation(1.0, estimate=1), TypeError, "estimate must be True or False"),
+        (lambda: rs.Bonus(members=0), ValueError, "members must be from 1 to 10000; got 0"),
+        (lambda: rs.Bonus(members=10_001), ValueError, "members must be from 1 to 10000; got 10"),
+        (lambda: rs.Bonus(estimate="no"), TypeError, "estimate must be True or False; got 'no'"),
+        (lambda: rs.Ensemble(0), ValueError, "members must be from 1 to 10000; got 0"),
+        (lambda: rs.Ensemble(2.0), TypeError, "members must be a whole number"),
+        (lambda: rs.Ensemble(10_001), ValueError, "members must be from 1 to 10000; got 10001"),
+        (lambda: rs.Ensemble(scale=-0.1), ValueError, "scale must be a finite number at least 0"),
+        (lambda: rs.Ensemble(scale=1e101), ValueError, r"scale must be .*at most 1e\+100"),
+        (lambda: rs.Ensemble(estimate=0), TypeError, "estimate must be True or False; got 0"),
         (
             lambda: rs.Policy(
                 weights=np.zeros((2, 3)),
@@ -295,10 +314,21 @@ def test_a_bad_exploration_is_refused(make, error, message):
         make()
 
 
-def test_a_perturbed_fit_depends_neither_on_the_order_of_episodes_nor_on_where_they_are():
+@pytest.mark.parametrize(
+    "exploration",
+    [
+        rs.Perturbation(0.5, draws=4),
+        rs.Perturbation(0.5, draws=4, estimate=True),
+        rs.Ensemble(5),
+        rs.Ensemble(5, estimate=False),
+        rs.Bonus(0.5, estimate=True),
+    ],
+    ids=repr,
+)
+def test_a_fit_depends_neither_on_the_order_of_episodes_nor_on_where_they_are(exploration):
     rng = np.random.default_rng(8)
     log = [ragged_episode(rng, horizon=3, dim=4) for _ in range(30)]
-    recipe = Recipe(exploration=rs.Perturbation(0.5, draws=4), seed=3)
+    recipe = Recipe(exploration=exploration, seed=3)
     sizes = {"dim": 4, "horizon": 3}
     forward, backward = (History.from_log(each, **sizes) for each in (log, log[::-1]))
     parts = [LogPartition.from_episodes(part, horizon=3) for part in (log[:11], log[11:])]
@@ -306,7 +336,156 @@ def test_a_perturbed_fit_depends_neither_on_the_order_of_episodes_nor_on_where_t
         fit(each, recipe, version=2)
         for each in (forward, backward, LogStatistics(LocalPartitions(parts)))
     )
-    assert first.offsets is not None
     for other in others:
-        np.testing.assert_allclose(other.offsets, first.offsets, atol=1e-9)
-        np.testing.assert_allclose(other.weights, first.weights, atol=1e-9)
+        for name in ("weights", "levels", "offsets"):
+            if getattr(first, name) is not None:
+                found = getattr(other, name), getattr(first, name)
+                np.testing.assert_allclose(*found, atol=1e-9, err_msg=name)
+        rows = unit_rows(rng, 9, 4)
+        for h in range(3):
+            np.testing.assert_allclose(other.q_values(h, rows), first.q_values(h, rows), atol=1e-9)
+
+
+def ragged_log(seed, count=30, *, horizon=3, dim=4):
+    rng = np.random.default_rng(seed)
+    return [ragged_episode(rng, horizon=horizon, dim=dim) for _ in range(count)]
+
+
+@pytest.mark.parametrize("estimate", [False, True])
+def test_members_of_a_bonus_have_the_same_values_and_break_ties_each_their_own_way(estimate):
+    log = ragged_log(2)
+    history = History.from_log(log, dim=4, horizon=3)
+    mixture, one = (
+        fit(history, Recipe(exploration=rs.Bonus(0.4, members, estimate), seed=3), version=2)
+        for members in (5, 1)
+    )
+    assert (mixture.members, one.members) == (5, 1)
+    assert mixture.weights.tobytes() == one.weights.tobytes()
+    assert len({z.tobytes() for z in mixture.directions}) == 5
+    rows = unit_rows(np.random.default_rng(1), 6, 4)
+    members = [mixture.member(m) for m in range(5)]
+    for h in range(3):
+        for member in (*members, mixture):
+            np.testing.assert_array_equal(member.q_values(h, rows), one.q_values(h, rows))
+        assert mixture.value(h, rows) == one.value(h, rows)
+    # On no data all is tied: the directions alone decide, each differently.
+    first = fit(History.from_log([], dim=4, horizon=3), Recipe(exploration=rs.Bonus(9.0, 5)), 1)
+    for h in range(3):
+        taken = [first.member(m).act(h, rows) for m in range(5)]
+        assert taken == (first.directions[:, h] @ rows.T).argmax(axis=1).tolist()
+        assert len(set(taken)) > 1
+
+
+@pytest.mark.parametrize("estimate", [False, True])
+def test_an_ensemble_of_one_is_one_policy(estimate):
+    learner = rs.Learner(
+        dim=3,
+        horizon=2,
+        schedule=rs.EveryEpisode(),
+        exploration=rs.Ensemble(1, estimate=estimate),
+        ridge=0.5,
+    )
+    ragged_learning(learner, seed=2, start=0, stop=9)
+    policy, rows = learner.policy, unit_rows(np.random.default_rng(1), 6, 3)
+    assert (policy.members, policy.allocation) == (1, None)
+    assert policy.draw("anyone") is policy
+    assert policy.weights.shape == policy.directions.shape == (2, 3)
+    assert 0 <= policy.act(0, rows) < 6
+    assert rs.Policy.from_bytes(policy.to_bytes()).digest == policy.digest
+
+
+@pytest.mark.parametrize("estimate", [False, True])
+@pytest.mark.parametrize("others", [rs.Bonus(0.0), rs.Perturbation(0.0, draws=3)], ids=repr)
+def test_without_noise_every_member_is_the_greedy_policy(estimate, others):
+    history = History.from_log(ragged_log(3), dim=4, horizon=3)
+    still = fit(history, Recipe(exploration=rs.Ensemble(3, 0.0, estimate)), version=2)
+    greedy = fit(history, Recipe(exploration=replace(others, estimate=estimate)), version=2)
+    rows = unit_rows(np.random.default_rng(1), 6, 4)
+    for h in range(3):
+        for m in range(3):
+            found = still.member(m).q_values(h, rows), greedy.q_values(h, rows)
+            np.testing.assert_allclose(*found, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0])
+def test_at_the_last_stage_members_have_the_law_of_the_estimate(scale):
+    log = ragged_log(4, 20, horizon=2, dim=3)
+    history = History.from_log(log, dim=3, horizon=2, ridge=0.5)
+    members = 10_000
+    exploration = rs.Ensemble(members, scale, estimate=False)
+    policy = fit(history, Recipe(exploration=exploration, ridge=0.5, seed=1), version=3)
+    mean = fit(history, Recipe(exploration=rs.Bonus(0.0), ridge=0.5), version=3).weights[-1]
+    wanted = scale**2 * np.linalg.inv(plain_gram(log, horizon=2, dim=3, ridge=0.5)[-1])
+    spread, apart = np.diag(wanted), policy.weights[:, -1] - mean
+    assert (np.abs(apart.mean(axis=0)) <= 6 * np.sqrt(spread / members)).all()
+    error = np.sqrt((np.outer(spread, spread) + wanted**2) / members)
+    assert (np.abs(apart.T @ apart / members - wanted) <= 6 * error).all()
+    # Whitened by the symmetric root, they are the numbers of the stream themselves.
+    values, vectors = np.linalg.eigh(wanted)
+    drawn = apart @ (vectors @ (values[:, None] ** -0.5 * vectors.T))
+    stream = KeyedStream(1, Stream.PERTURBATION).at(3).standard_normal((members, 2, 1, 3))
+    np.testing.assert_allclose(drawn, stream[:, 1, 0], atol=1e-9)
+
+
+def test_a_member_is_a_backward_pass_of_its_own():
+    log = ragged_log(5, 25)
+    history = History.from_log(log, dim=4, horizon=3, ridge=0.5)
+    recipe = Recipe(exploration=rs.Ensemble(6, 0.4, estimate=False), ridge=0.5, seed=1)
+    policy, drawn = fit(history, recipe, version=2), recipe.perturbations(2, 3, 4)
+    values, vectors = np.linalg.eigh(plain_gram(log, horizon=3, dim=4, ridge=0.5))
+    root = vectors @ (values[:, :, None] ** -0.5 * vectors.mT)
+    rows = unit_rows(np.random.default_rng(1), 6, 4)
+    for m in range(6):
+        offsets = np.matvec(root, drawn[m, :, 0])
+        expected = perturbed_q(log, offsets[:, None], ridge=0.5, clip=True)
+        for h in range(3):
+            found = policy.member(m).q_values(h, rows)
+            np.testing.assert_allclose(found, expected(h, rows), atol=1e-9)
+
+
+class Everything:
+    """An exploration of one's own: members, a bonus, several draws, and estimates."""
+
+    beta, members, draws, estimate = 0.2, 3, 2, True
+
+    def perturbations(self, rng, horizon, dim):
+        return rng.standard_normal((self.members, horizon, self.draws, dim))
+
+
+def test_a_mixture_of_ones_own_is_fitted_and_simulated():
+    world, settings = masked_world(4), {"exploration": Everything(), "seed": 4}
+    run = rs.simulate(world, rs.EveryEpisode(), episodes=12, **settings)
+    learner = rs.Learner(
+        dim=world.dim, horizon=world.horizon, schedule=rs.EveryEpisode(), **settings
+    )
+    noise = noise_of(None, 12, world.horizon, 4)
+    states, actions, tables = walk(world, learner, noise=noise, initial=np.zeros(12, int))
+    np.testing.assert_array_equal(run.states, states)
+    np.testing.assert_array_equal(run.actions, actions)
+    assert next(iter(tables.values())).shape == (3, world.horizon, world.states)
+    policy = run.policy
+    assert policy.offsets.shape == (3, world.horizon, 2, world.dim)
+    assert policy.whitener.shape == (3, world.horizon, world.dim, world.dim)
+
+
+def test_a_recommendation_of_a_mixture_is_the_greedy_fit_of_its_regression():
+    log = ragged_log(6)
+    for estimate in (False, True):
+        learner = rs.Learner(
+            dim=4,
+            horizon=3,
+            schedule=rs.EveryEpisode(),
+            exploration=rs.Ensemble(4, 3.0, estimate),
+        )
+        for episode in log:
+            learner.observe(episode)
+        advice = learner.recommend()
+        assert (advice.members, advice.beta, advice.directions) == (1, 0.0, None)
+        recipe = Recipe(exploration=rs.Bonus(0.0, estimate=estimate), ties="lowest")
+        history = History.from_log(log, dim=4, horizon=3)
+        assert advice.digest == fit(history, recipe, version=0).digest
+        assert (advice.levels is not None) == estimate
+        if not estimate:
+            plain = reference_q(log, horizon=3, dim=4, beta=0.0, ridge=1.0)
+            rows = unit_rows(np.random.default_rng(2), 7, 4)
+            np.testing.assert_allclose(advice.q_values(0, rows), plain(0, rows), atol=1e-9)

@@ -77,7 +77,9 @@ def test_next_states_are_those_of_the_episodes():
     arrays = history.to_arrays()
     for h in range(world.horizon - 1):
         assert arrays[f"next_states/{h}/rows"].shape == (3 * 2, world.dim)
-        assert arrays[f"next_states/{h}/sums"].sum() == 200
+        sums = arrays[f"next_states/{h}/sums"]
+        assert sums[:, : world.dim].sum() == sums[:, world.dim].sum() == 200
+        assert sums[:, -1].sum() == pytest.approx(history.step_sums[h, -1])
     assert history.episodes == 200
 
 

@@ -169,7 +169,12 @@ def test_a_bad_argument_is_refused(changes, error, message):
         make(**changes)
 
 
-EXPLORATIONS = [rs.Bonus(0.7), rs.Perturbation(0.5, draws=3)]
+EXPLORATIONS = [
+    rs.Bonus(0.7),
+    rs.Bonus(0.7, members=3),
+    rs.Perturbation(0.5, draws=3),
+    rs.Ensemble(members=4),
+]
 
 
 def log_of(seed, count=20):
@@ -273,17 +278,17 @@ class Failing:
 
 
 class Infinite:
-    """An exploration whose offsets are not finite in one version."""
+    """An exploration whose perturbations are not finite in one version."""
 
-    beta, draws = 0.7, 1
+    beta, members, draws, estimate = 0.7, 1, 1, False
 
     def __init__(self):
         self.fits = 0
 
-    def offsets(self, rng, whitener):
+    def perturbations(self, rng, horizon, dim):
         self.fits += 1
         size = np.inf if self.fits == 4 else 0.0
-        return np.full((whitener.shape[0], 1, whitener.shape[1]), size)
+        return np.full((1, horizon, 1, dim), size)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +299,7 @@ class Infinite:
         (
             {"schedule": rs.EveryEpisode(), "beta": None, "exploration": Infinite()},
             ValueError,
-            "offsets must be finite; got inf",
+            "perturbations must be finite; got inf",
         ),
     ],
     ids=["rule", "interrupt", "fit"],

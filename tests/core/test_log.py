@@ -107,9 +107,12 @@ def test_every_row_is_visited_in_blocks_of_bounded_size(monkeypatch):
 
 
 def test_a_policy_of_the_log_acts_as_any_other():
-    policy = fit(LogStatistics(local(ragged_episodes(9))), Recipe(), version=1)
     rows = unit_rows(np.random.default_rng(0), 4, D)
-    assert rs.Policy.from_bytes(policy.to_bytes()).act(0, rows) == policy.act(0, rows)
+    for recipe in (Recipe(exploration=rs.Bonus()), Recipe()):
+        policy = fit(LogStatistics(local(ragged_episodes(9))), recipe, version=1)
+        copy = rs.Policy.from_bytes(policy.to_bytes())
+        for key in range(9):
+            assert copy.draw(key).act(0, rows) == policy.draw(key).act(0, rows)
 
 
 ONE = ragged_episodes(1)

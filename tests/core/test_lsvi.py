@@ -10,6 +10,7 @@ from rareswitch.core.history import History
 from rareswitch.core.lsvi import backward, fit
 from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
+from rareswitch.core.regression import regression_of
 
 
 class Scripted:
@@ -27,19 +28,46 @@ class Scripted:
         return 10 * following.weights
 
 
+WEIGHTS = [(0.1 + 10 * 1.1) / 2, (0.2 + 10 * 0.2) / 2, 0.4 / 2]
+
+
 @pytest.mark.parametrize("clip", [True, False])
 def test_backward_regresses_on_the_stage_that_follows(clip):
-    statistics, offsets = Scripted(), np.arange(6.0).reshape(3, 2, 1)
-    weights = backward(statistics, beta=0.7, offsets=offsets, clip=clip)
-    np.testing.assert_allclose(weights[:, 0], [(0.1 + 10 * 1.1) / 2, (0.2 + 10 * 0.2) / 2, 0.4 / 2])
+    statistics = Scripted()
+    regression = regression_of(statistics, rs.Bonus(0.7))
+    stages = backward(statistics, regression, beta=0.7, clip=clip)
+    np.testing.assert_allclose([stage.weights[0] for stage in stages], WEIGHTS)
     assert [h for h, _ in statistics.asked] == [1, 0]
-    for h, following in statistics.asked:
-        np.testing.assert_allclose(following.weights, [0.2] if h else [1.1])
-        assert (following.whitener == statistics.whitener[h + 1]).all()
-        assert (following.offsets == offsets[h + 1]).all()
-        assert following.beta == 0.7
-        assert following.cap == (2 - h if clip else None)
+    assert all(following is stages[h + 1] for h, following in statistics.asked)
+    for h, stage in enumerate(stages):
+        assert (stage.whitener == statistics.whitener[h]).all()
+        assert (stage.levels, stage.offsets, stage.beta) == (None, None, 0.7)
+        assert stage.cap == (3 - h if clip else None)
     assert statistics.reward_sums.tolist() == [[0.1], [0.2], [0.4]]  # untouched
+
+
+@pytest.mark.parametrize("members", [1, 4])
+def test_of_several_draws_the_largest_counts_and_weights_are_those_of_the_data(members):
+    statistics, drawn = Scripted(), np.random.default_rng(0).standard_normal((members, 3, 2, 1))
+    regression = regression_of(statistics, rs.Perturbation(1.0, draws=2))
+    stages = backward(statistics, regression, beta=0.0, perturbations=drawn)
+    for h, stage in enumerate(stages):
+        found = np.broadcast_to(stage.weights, (members, 1))
+        np.testing.assert_allclose(found, np.full((members, 1), WEIGHTS[h]))
+        np.testing.assert_allclose(stage.offsets, drawn[:, h] / np.sqrt(2.0))  # Λ = 2
+        assert stage.whitener is None  # without a bonus nobody needs it
+
+
+def test_one_draw_is_added_to_the_weights_on_which_the_stage_before_regresses():
+    statistics, drawn = Scripted(), np.random.default_rng(0).standard_normal((4, 3, 1, 1))
+    regression = regression_of(statistics, rs.Ensemble(4, estimate=False))
+    stages = backward(statistics, regression, beta=0.0, perturbations=drawn)
+    expected = np.zeros((4, 1))
+    for h in (2, 1, 0):
+        data = statistics.reward_sums[h] + (10 * expected if h < 2 else 0.0)
+        expected = data / 2 + drawn[:, h, 0] / np.sqrt(2.0)
+        np.testing.assert_allclose(stages[h].weights, expected)
+        assert stages[h].offsets is None
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 5.0]), st.booleans())
@@ -56,7 +84,11 @@ def test_fit_is_the_regression_on_the_raw_history(seed, beta, clip):
     assert (policy.beta, policy.clip, policy.directions) == (beta, clip, None)
 
 
-@pytest.mark.parametrize("exploration", [rs.Bonus(0.5), rs.Perturbation(0.5, draws=3)], ids=repr)
+@pytest.mark.parametrize(
+    "exploration",
+    [rs.Bonus(0.5), rs.Bonus(0.5, 4), rs.Perturbation(0.5, draws=3), rs.Ensemble(4)],
+    ids=repr,
+)
 def test_fit_is_a_pure_function_of_statistics_recipe_and_version(exploration):
     rng = np.random.default_rng(1)
     log = [ragged_episode(rng, horizon=3, dim=3) for _ in range(9)]
@@ -69,6 +101,7 @@ def test_fit_is_a_pure_function_of_statistics_recipe_and_version(exploration):
     anew = Recipe(exploration=exploration, seed=3)
     assert fit(history, anew, version=3).to_bytes() == other.to_bytes()
     assert (first.directions == recipe.directions(2, 3, 3)).all()
+    assert (first.members, first.allocation) == (exploration.members, recipe.allocation(2))
 
 
 def test_without_data_weights_are_zero_and_bonuses_are_those_of_the_ridge():

@@ -10,8 +10,18 @@ from rareswitch.core.policy import Stage
 from rareswitch.core.undo import take_back
 
 FIRST = Stage(
-    weights=np.array([1.0, 0.0, 0.0]), whitener=np.eye(3), beta=0.0, offsets=None, cap=None
+    weights=np.array([1.0, 0.0, 0.0]),
+    levels=None,
+    whitener=np.eye(3),
+    beta=0.0,
+    offsets=None,
+    cap=None,
 )
+
+
+def step(feature, reward=0.0):
+    """Return (φ, 1, r)."""
+    return np.array([*feature, 1.0, reward])
 
 
 def contents(states):
@@ -25,7 +35,7 @@ def menus(rng, count):
 def absorbed(steps):
     states = NextStates(3)
     for feature, rows in steps:
-        states.absorb(feature, rows, [])
+        states.absorb(step(feature, abs(feature[0])), rows, [])
     return states
 
 
@@ -49,11 +59,11 @@ def test_a_state_is_the_set_of_its_rows(seed):
     assert len(states) == 1
     arrays = states.to_arrays()
     assert arrays["lengths"].tolist() == [4]
-    assert arrays["sums"].tolist() == [[6.0, 6.0, 6.0]]
+    assert arrays["sums"].tolist() == [[6.0, 6.0, 6.0, 6.0, 6.0]]
     assert not np.signbit(arrays["rows"][arrays["rows"] == 0.0]).any()
     again = absorbed((np.ones(3), forms[i]) for i in order[::-1])
     assert contents(again) == contents(states)
-    states.absorb(np.ones(3), rows[:3], [])  # fewer actions are another state
+    states.absorb(step(np.ones(3)), rows[:3], [])  # fewer actions are another state
     assert len(states) == 2
 
 
@@ -63,7 +73,7 @@ def test_different_states_are_kept_in_the_order_they_came():
     states = absorbed(zip(features, rows, strict=True))
     arrays = states.to_arrays()
     assert arrays["lengths"].tolist() == [len(each) for each in rows]
-    assert (arrays["sums"] == features).all()
+    assert (arrays["sums"] == [step(each, abs(each[0])) for each in features]).all()
     ends = np.cumsum(arrays["lengths"])
     for kept, given_ in zip(np.split(arrays["rows"], ends[:-1]), rows, strict=True):
         assert sorted(kept.tolist()) == sorted(given_.tolist())
@@ -72,34 +82,43 @@ def test_different_states_are_kept_in_the_order_they_came():
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 5), max_size=12), st.integers(0, 5))
 def test_a_step_taken_back_leaves_every_byte_as_it_was(seed, path, last):
     rng = np.random.default_rng(seed)
-    rows, feature = menus(rng, 6), unit_rows(rng, 1, 3)[0]
+    rows, new = menus(rng, 6), step(unit_rows(rng, 1, 3)[0], 0.3)
     states = absorbed((unit_rows(rng, 1, 3)[0], rng.permutation(rows[i])) for i in path)
     before = contents(states)
     for form in (rows[last], rows[last][::-1].copy(), np.vstack([rows[last]] * 2)):
         undo = []
-        states.absorb(feature, form, undo)
+        states.absorb(new, form, undo)
         take_back(undo)
         assert contents(states) == before
-    states.absorb(feature, rows[last], [])
+    states.absorb(new, rows[last], [])
     assert len(states) == len({*path, last})
 
 
-def test_value_sums_weigh_each_state_by_the_features_that_led_there(monkeypatch):
+def test_value_sums_weigh_each_state_by_the_steps_that_led_there(monkeypatch):
     rng = np.random.default_rng(2)
     rows, features = menus(rng, 40), unit_rows(rng, 80, 3)
     states = absorbed(zip(features, rows * 2, strict=True))
     values = np.array([each[:, 0].max() for each in rows * 2])
     found = states.value_sums(FIRST)
-    np.testing.assert_allclose(found, values @ features, atol=1e-13)
+    steps = [step(each, abs(each[0])) for each in features]
+    np.testing.assert_allclose(found, [*(values @ steps), values @ values], atol=1e-13)
+    two = FIRST._replace(weights=np.array([[[1.0, 0.0, 0.0]], [[0.0, -2.0, 0.0]]]))
+    by_member = states.value_sums(two)
+    assert by_member.shape == (2, 1, 6)
+    np.testing.assert_allclose(by_member[0, 0], found, atol=1e-13)
+    other = np.array([(-2.0 * each[:, 1]).max() for each in rows * 2])
+    np.testing.assert_allclose(by_member[1, 0], [*(other @ steps), other @ other], atol=1e-12)
     monkeypatch.setattr(module, "BLOCK_ROWS", 7)
     np.testing.assert_allclose(states.value_sums(FIRST), found, atol=1e-13)
-    assert NextStates(3).value_sums(FIRST).tolist() == [0.0, 0.0, 0.0]
+    np.testing.assert_allclose(states.value_sums(two), by_member, atol=1e-12)
+    assert NextStates(3).value_sums(FIRST).tolist() == [0.0] * 6
+    assert NextStates(3).value_sums(two).tolist() == np.zeros((2, 1, 6)).tolist()
 
 
 def test_what_sums_lose_to_rounding_counts():
     rows = np.ones((1, 3))
     states = absorbed((feature * np.ones(3), rows) for feature in (1e16, 1.0, -1e16))
-    assert states.value_sums(FIRST).tolist() == [1.0, 1.0, 1.0]
+    assert states.value_sums(FIRST)[:4].tolist() == [1.0, 1.0, 1.0, 3.0]
 
 
 def test_states_survive_their_arrays_and_know_those_they_meet_again():
@@ -111,8 +130,8 @@ def test_states_survive_their_arrays_and_know_those_they_meet_again():
     copy.fill(**states.to_arrays())
     assert contents(copy) == contents(states)
     for each in (states, copy):
-        each.absorb(features[0], rows[4][::-1].copy(), [])
-        each.absorb(features[1], 2 * rows[4], [])
+        each.absorb(step(features[0], 0.5), rows[4][::-1].copy(), [])
+        each.absorb(step(features[1]), 2 * rows[4], [])
     assert contents(copy) == contents(states)
     assert len(copy) == 10
 
@@ -131,8 +150,8 @@ def test_states_survive_their_arrays_and_know_those_they_meet_again():
 )
 def test_arrays_that_do_not_fit_together_are_refused(change, message):
     arrays = {
-        "sums": np.ones((2, 3)),
-        "lost": np.zeros((2, 3)),
+        "sums": np.ones((2, 5)),
+        "lost": np.zeros((2, 5)),
         "lengths": np.array([2, 1]),
         "rows": np.eye(3),
     } | {name: np.array(value) for name, value in change.items()}

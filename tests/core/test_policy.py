@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from oracles import cheap, opened, ragged_learning, replaced, sealed
 from rareswitch.core import codec
+from rareswitch.core.allocation import member_of
 from rareswitch.core.policy import TIE_TOLERANCE
 
 
@@ -431,3 +432,277 @@ def test_any_change_of_the_header_is_refused_or_gives_a_policy(data):
         assert told.startswith("data must ")
     else:
         assert rs.Policy.from_bytes(policy.to_bytes()).digest == policy.digest
+
+
+def mixture(seed=0, *, members=5, horizon=3, dim=2, own=("weights", "directions"), **changes):
+    """Return a mixture in which some arrays are the members' own and others are shared."""
+    rng = np.random.default_rng(seed)
+    shapes = {
+        "weights": (horizon, dim),
+        "levels": (horizon,),
+        "whitener": (horizon, dim, dim),
+        "directions": (horizon, dim),
+        "offsets": (horizon, 2, dim),
+    }
+    arrays = {
+        name: 0.4 * rng.standard_normal((members, *shape) if name in own else shape)
+        for name, shape in shapes.items()
+    }
+    return rs.Policy(**(arrays | {"beta": 0.1, "allocation": 7} | changes))
+
+
+OWN = {
+    "weights": ("weights",),
+    "directions": ("directions",),
+    "weights and directions": ("weights", "directions"),
+    "weights and levels": ("weights", "levels", "directions"),
+    "weights and whitener": ("weights", "whitener"),
+    "weights and offsets": ("weights", "offsets"),
+    "all": ("weights", "levels", "whitener", "directions", "offsets"),
+}
+# Weights that all share, beside what is the members' own.
+SHARED = {"levels": ("levels",), "whitener": ("whitener",), "offsets": ("offsets", "directions")}
+
+
+@pytest.mark.parametrize("own", (OWN | SHARED).values(), ids=OWN | SHARED)
+def test_a_mixture_is_its_members(own):
+    policy = mixture(own=own)
+    assert (policy.members, policy.horizon, policy.dim) == (5, 3, 2)
+    members = [policy.member(m) for m in range(5)]
+    rows = np.random.default_rng(1).standard_normal((6, 2))
+    for m, member in enumerate(members):
+        assert (member.members, member.allocation) == (1, None)
+        for name in ("weights", "levels", "whitener", "directions", "offsets"):
+            whole = getattr(policy, name)
+            expected = whole[m] if name in own else whole
+            np.testing.assert_array_equal(getattr(member, name), expected)
+    for h in range(3):
+        values = np.array([member.q_values(h, rows) for member in members])
+        found = np.broadcast_to(policy.q_values(h, rows), (5, 6))
+        np.testing.assert_allclose(found, values, atol=1e-14)
+        assert policy.value(h, rows) == pytest.approx(values.max(axis=1).mean())
+        taken = [member.act(h, rows) for member in members]
+        shares = [taken.count(a) / 5 for a in range(6)]
+        assert policy.propensities(h, rows).tolist() == shares
+        assert policy.propensities(h, rows).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("own", (OWN | SHARED).values(), ids=OWN | SHARED)
+def test_a_mixture_survives_its_bytes(own):
+    policy = mixture(own=own)
+    back = rs.Policy.from_bytes(policy.to_bytes())
+    assert back.to_bytes() == policy.to_bytes()
+    assert back.digest == policy.digest == hashlib.sha256(policy.to_bytes()).hexdigest()
+    assert (back.members, back.allocation) == (5, 7)
+    for key in range(50):
+        assert back.allocate(key) == policy.allocate(key)
+        assert back.draw(key).digest == policy.draw(key).digest
+    for copied in COPIES.values():
+        twin = copied(policy)
+        assert (twin.digest, twin.members) == (policy.digest, 5)
+        with pytest.raises(ValueError, match="read-only"):
+            twin.weights[...] = 0.0
+    assert mixture(own=own, allocation=8).digest != policy.digest
+    assert mixture(seed=1, own=own).digest != policy.digest
+
+
+def test_a_draw_is_the_member_allocated_to_the_key():
+    policy = mixture()
+    for key in ("ada", "", 0, 3, "3", np.int64(4), 10**30):
+        member = policy.allocate(key)
+        assert member == member_of(7, key, 5)
+        assert policy.draw(key).digest == policy.member(member).digest
+    assert policy.draw(3).digest == policy.draw("3").digest
+    assert len({policy.draw(k).digest for k in range(200)}) == 5
+    elsewhere = mixture(allocation=8)
+    assert {elsewhere.allocate(k) == policy.allocate(k) for k in range(200)} == {True, False}
+
+
+@pytest.mark.parametrize("key", [None, 1.5, True, b"a", ["a"]])
+def test_a_bad_key_is_refused_by_name(key):
+    for policy in (make(), mixture()):
+        for ask in (policy.draw, policy.allocate):
+            with pytest.raises(TypeError, match="key must be a text or a whole number; got"):
+                ask(key)
+
+
+def test_one_policy_is_its_own_only_member():
+    policy = make()
+    assert (policy.members, policy.allocate("ada"), policy.allocation) == (1, 0, None)
+    assert policy.draw("ada") is policy.member(0) is policy
+    rows = np.random.default_rng(2).standard_normal((4, 2))
+    assert policy.propensities(1, rows).tolist() == [
+        float(a == policy.act(1, rows)) for a in range(4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (5, ValueError, "index must be from 0 to 4; got 5"),
+        (-1, ValueError, "index must be from 0 to 4; got -1"),
+        (1.0, TypeError, "index must be a whole number"),
+    ],
+)
+def test_a_member_that_is_not_there_is_refused(index, error, message):
+    with pytest.raises(error, match=message):
+        mixture().member(index)
+
+
+def test_a_mixture_acts_through_a_draw_and_says_so():
+    with pytest.raises(ValueError, match=r"a mixture of 5 members acts .*policy\.draw\(key\)\.act"):
+        mixture().act(0, np.eye(2))
+    assert repr(mixture()).startswith("Policy(dim=2, horizon=3, members=5, digest=")
+
+
+def test_how_often_an_action_is_taken_is_its_propensity():
+    policy, keys = mixture(members=32), 100_000
+    rows = np.random.default_rng(5).standard_normal((4, 2))
+    allocated = np.bincount([policy.allocate(k) for k in range(keys)], minlength=32)
+    for h in range(3):
+        shares = policy.propensities(h, rows)
+        assert (shares > 0).sum() > 1
+        taken = np.zeros(4)
+        np.add.at(taken, [policy.member(m).act(h, rows) for m in range(32)], allocated)
+        error = np.sqrt(shares * (1 - shares) / keys)
+        assert (np.abs(taken / keys - shares) <= 5 * error).all()
+
+
+def menu_after(actions):
+    """Return the rows of the state after these actions: how many and which depends on them."""
+    rng = np.random.default_rng([9, *actions])
+    return rng.standard_normal((2 + sum(actions) % 2, 2))
+
+
+def endings(actions=()):
+    """Yield every sequence of three actions."""
+    if len(actions) == 3:
+        yield actions
+        return
+    for action in range(len(menu_after(actions))):
+        yield from endings((*actions, action))
+
+
+def test_the_likelihood_is_the_share_of_members_that_take_all_actions():
+    policy = mixture(members=12)
+    total, products = 0.0, {}
+    for actions in endings():
+        steps = [(menu_after(actions[:h]), actions[h]) for h in range(3)]
+        agree = [
+            all(policy.member(m).act(h, rows) == a for h, (rows, a) in enumerate(steps))
+            for m in range(12)
+        ]
+        found = policy.likelihood(steps)
+        assert found == np.mean(agree)
+        assert policy.likelihood(iter([list(step) for step in steps])) == found
+        # A prefix is at least as likely as any of its endings.
+        assert policy.likelihood(steps[:2]) >= found
+        total += found
+        product = np.prod([policy.propensities(h, rows)[a] for h, (rows, a) in enumerate(steps)])
+        products[actions] = product, found
+    assert total == pytest.approx(1.0)
+    assert any(abs(product - found) > 0.05 for product, found in products.values())
+    assert policy.likelihood([]) == 1.0
+    one = policy.member(3)
+    assert {one.likelihood([(menu_after(()), a)]) for a in range(2)} == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("steps", "error", "message"),
+    [
+        ([np.eye(2)[0]], TypeError, r"steps must be pairs \(features, action\); got"),
+        ([(np.eye(2),)], TypeError, r"steps must be pairs \(features, action\)"),
+        ([(np.eye(2), 0, 1)], TypeError, r"steps must be pairs \(features, action\)"),
+        ([(np.eye(2), 2)], ValueError, "action must be from 0 to 1; got 2"),
+        ([(np.eye(2), -1)], ValueError, "action must be from 0 to 1; got -1"),
+        ([(np.eye(2), 0.0)], TypeError, "action must be a whole number"),
+        ([(np.eye(3), 0)], ValueError, r"features must have shape \(A, 2\)"),
+        ([(np.zeros((0, 2)), 0)], ValueError, "features must have at least one row"),
+        ([(np.eye(2), 0)] * 4, ValueError, "h must be from 0 to 2; got 3"),
+    ],
+)
+def test_steps_that_are_none_are_refused(steps, error, message):
+    for policy in (make(), mixture()):
+        with pytest.raises(error, match=message):
+            policy.likelihood(steps)
+
+
+M5 = {"weights": np.zeros((5, 3, 2))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            M5 | {"directions": np.zeros((4, 3, 2))},
+            ValueError,
+            r"arrays of members must be of one number of them; got \{'weights': 5, 'directions': 4",
+        ),
+        ({"levels": np.zeros((2, 3))}, ValueError, "arrays of members must be of one number"),
+        ({"weights": np.zeros((1, 3, 2))}, ValueError, "weights must be of two members or more"),
+        ({"weights": np.zeros((0, 3, 2))}, ValueError, "weights must (be of two|have a)"),
+        ({"levels": np.zeros((1, 3))}, ValueError, "levels must be of two members or more"),
+        ({"levels": np.zeros(4)}, ValueError, r"levels must have shape \(3,\); got \(4,\)"),
+        ({"levels": np.zeros((5, 4))}, ValueError, r"levels must have shape \(M, 3\)"),
+        ({"whitener": np.zeros((5, 3, 2, 3))}, ValueError, r"whitener must have shape \(M, 3"),
+        ({"weights": np.zeros((2, 5, 3, 2))}, ValueError, r"weights must have shape \(M, H, d\)"),
+        ({"offsets": np.zeros((5, 3, 0, 2))}, ValueError, "offsets must hold at least one"),
+        ({"allocation": None}, ValueError, "allocation must be given for a mixture; got None"),
+        ({"allocation": -1}, ValueError, "allocation must be at least 0; got -1"),
+        ({"allocation": 2**63}, ValueError, "allocation must be .*; got 9223372036854775808"),
+        ({"allocation": 1.0}, TypeError, "allocation must be a whole number"),
+        ({"allocation": True}, TypeError, "allocation must be a whole number"),
+        ({"whitener": None}, ValueError, "whitener must be given for a bonus with beta = 0.1"),
+        ({"own": ()}, ValueError, "allocation must be None for one policy; got 7"),
+    ],
+)
+def test_a_bad_mixture_is_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        mixture(**changes)
+    if "own" not in changes:
+        assert mixture(whitener=None, beta=0.0, levels=None, offsets=None).members == 5
+
+
+MIXED = mixture().to_bytes()
+MIXED_HEADER, MIXED_VALUES = opened(MIXED)
+
+
+@pytest.mark.parametrize("allocation", [None, -1, 2**63, 1.5, "7", True, [7]])
+def test_a_mixture_with_another_allocation_in_its_bytes_is_refused(allocation):
+    meta = MIXED_HEADER["meta"] | {"allocation": allocation}
+    with pytest.raises(ValueError, match="data must be a policy; allocation must be"):
+        rs.Policy.from_bytes(sealed(MIXED_HEADER | {"meta": meta}, MIXED_VALUES))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"weights": np.zeros((4, 3, 2))},
+        {"weights": np.zeros((1, 3, 2))},
+        {"weights": np.zeros((0, 3, 2))},
+        {"weights": np.zeros((3, 2)), "directions": np.zeros((3, 2))},
+        {"levels": np.zeros((2, 3))},
+        {"levels": np.full(3, np.nan)},
+    ],
+)
+def test_a_mixture_with_other_arrays_in_its_bytes_is_refused(arrays):
+    with pytest.raises(ValueError, match=r"^data must be a policy"):
+        rs.Policy.from_bytes(replaced(MIXED, arrays))
+
+
+@given(st.integers(0, len(MIXED) - 1), st.integers(1, 255))
+def test_bytes_of_a_mixture_altered_anywhere_are_refused(position, change):
+    altered = bytearray(MIXED)
+    altered[position] ^= change
+    with pytest.raises(ValueError, match="data must be"):
+        rs.Policy.from_bytes(bytes(altered))
+
+
+def test_levels_are_added_before_the_clip():
+    policy = rs.Policy(weights=[[1.0], [1.0]], levels=[0.5, -0.25])
+    rows = np.array([[0.25], [3.0], [-3.0]])
+    assert policy.q_values(0, rows).tolist() == [0.75, 2.0, 0.0]
+    assert policy.q_values(1, rows).tolist() == [0.0, 1.0, 0.0]
+    back = rs.Policy.from_bytes(policy.to_bytes())
+    assert back.levels.tolist() == [0.5, -0.25]
+    assert back.digest != rs.Policy(weights=[[1.0], [1.0]]).digest

@@ -9,7 +9,8 @@ from rareswitch.core.streams import KeyedStream, Stream
 
 
 def test_beta_is_short_for_a_bonus():
-    assert Recipe.of(beta=None, exploration=None) == Recipe() == Recipe(exploration=rs.Bonus(1.0))
+    assert Recipe.of(beta=None, exploration=None) == Recipe()
+    assert Recipe() == Recipe(exploration=rs.Ensemble(members=32, scale=0.5, estimate=True))
     assert Recipe.of(beta=0.3, exploration=None).exploration == rs.Bonus(0.3)
     assert Recipe.of(beta=0, exploration=None).exploration == rs.Bonus(0.0)
     phe = rs.Perturbation(0.3)
@@ -25,24 +26,62 @@ def test_arguments_are_converted_once():
 
 
 def test_directions_are_the_ties_stream_at_the_version():
-    recipe = Recipe(seed=(4, 2))
+    one = Recipe(exploration=rs.Bonus(), seed=(4, 2))
+    three = Recipe(exploration=rs.Bonus(members=3), seed=(4, 2))
     stream = KeyedStream((4, 2), Stream.TIES)
     for version in (3, 1, 3):
-        expected = stream.at(version).standard_normal((2, 5))
-        np.testing.assert_array_equal(recipe.directions(version, 2, 5), expected)
+        for recipe, sizes in ((one, (2, 5)), (three, (3, 2, 5))):
+            expected = stream.at(version).standard_normal(sizes)
+            np.testing.assert_array_equal(recipe.directions(version, 2, 5), expected)
     assert Recipe(ties="lowest").directions(1, 2, 5) is None
 
 
-def test_offsets_depend_on_the_version_and_on_nothing_drawn_before():
-    whitener = np.stack([np.eye(3), np.diag([1.0, 2.0, 3.0])])
-    recipe, fresh = (Recipe(exploration=rs.Perturbation(0.5, draws=4), seed=7) for _ in range(2))
-    first = recipe.offsets(1, whitener)
-    recipe.offsets(2, whitener)
+@pytest.mark.parametrize(
+    ("exploration", "shape"),
+    [(rs.Perturbation(0.5, draws=4), (1, 2, 4, 3)), (rs.Ensemble(5), (5, 2, 1, 3))],
+)
+def test_perturbations_depend_on_the_version_and_on_nothing_drawn_before(exploration, shape):
+    recipe, fresh = (Recipe(exploration=exploration, seed=7) for _ in range(2))
+    first = recipe.perturbations(1, 2, 3)
+    assert first.shape == shape
+    recipe.perturbations(2, 2, 3)
     recipe.directions(1, 2, 3)
-    np.testing.assert_array_equal(recipe.offsets(1, whitener), first)
-    np.testing.assert_array_equal(fresh.offsets(1, whitener), first)
-    assert (recipe.offsets(2, whitener) != first).all()
-    assert Recipe().offsets(1, whitener) is None
+    recipe.allocation(1)
+    np.testing.assert_array_equal(recipe.perturbations(1, 2, 3), first)
+    np.testing.assert_array_equal(fresh.perturbations(1, 2, 3), first)
+    assert (recipe.perturbations(2, 2, 3) != first).all()
+    expected = 0.5 * KeyedStream(7, Stream.PERTURBATION).at(1).standard_normal(shape)
+    np.testing.assert_array_equal(first, expected)
+    assert Recipe(exploration=rs.Bonus()).perturbations(1, 2, 3) is None
+
+
+def test_perturbations_of_another_shape_are_refused():
+    class Short:
+        beta, members, draws, estimate = 0.0, 2, 1, False
+
+        def perturbations(self, rng, horizon, dim):
+            return rng.random((1, horizon, 1, dim))
+
+    with pytest.raises(ValueError, match=r"perturbations must have shape \(2, 4, 1, 3\); got"):
+        Recipe(exploration=Short()).perturbations(1, 4, 3)
+
+
+def test_an_allocation_is_the_first_number_of_its_stream_at_the_version():
+    recipe = Recipe(exploration=rs.Ensemble(3), seed=(4, 2))
+    stream = KeyedStream((4, 2), Stream.ALLOCATION)
+    found = {version: recipe.allocation(version) for version in (3, 1, 2)}
+    assert found == {version: int(stream.at(version).integers(2**63)) for version in found}
+    assert recipe.allocation(3) == found[3]
+    assert len(set(found.values())) == 3
+    for one in (rs.Ensemble(1), rs.Bonus(), rs.Perturbation(0.5)):
+        assert Recipe(exploration=one).allocation(3) is None
+
+
+def test_members_that_differ_by_nothing_are_refused():
+    with pytest.raises(ValueError, match='ties must be "direction" where the members'):
+        Recipe(exploration=rs.Bonus(members=2), ties="lowest")
+    assert Recipe(exploration=rs.Bonus(), ties="lowest").directions(1, 2, 3) is None
+    assert Recipe(exploration=rs.Ensemble(2), ties="lowest").directions(1, 2, 3) is None
 
 
 WORLD = rs.instances.tabular(states=2, actions=2, horizon=2)
@@ -52,8 +91,8 @@ OWNERS = {
 }
 
 
-class NoOffsets:
-    beta, draws = 1.0, 0
+class NoPerturbations:
+    beta, members, draws, estimate = 1.0, 1, 0, False
 
 
 @pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
@@ -78,14 +117,14 @@ class NoOffsets:
         ({"seed": 1.0}, TypeError, "seed must be a whole number"),
         ({"seed": "1"}, TypeError, "seed must be a whole number"),
         ({"seed": (1, 2, 3)}, ValueError, r"seed must be a whole number or \(root, round\)"),
-        ({"exploration": rs.Bonus}, TypeError, "exploration must be a Bonus, a Perturbation or"),
+        ({"exploration": rs.Bonus}, TypeError, "exploration must be a Bonus, a Pert.*an Ensemble"),
         ({"exploration": 1.0}, TypeError, "exploration must be a Bonus.*got 1.0"),
-        ({"exploration": NoOffsets()}, TypeError, "exploration must be a Bonus.*got <"),
+        ({"exploration": NoPerturbations()}, TypeError, "exploration must be a Bonus.*got <"),
         (
             {"beta": 1.0, "exploration": rs.Bonus(1.0)},
             TypeError,
             r"beta and exploration exclude each other: beta=b is short for exploration=Bonus\(b\); "
-            r"got beta=1.0 and exploration=Bonus\(beta=1.0\)",
+            r"got beta=1.0 and exploration=Bonus\(beta=1.0, members=1, estimate=False\)",
         ),
     ],
 )

@@ -24,13 +24,18 @@ VALUES = [
     rs.TotalGrowth(1.7),
     NEVER,
     rs.AdaptiveBudget(switches=6, episodes=25, dim=3, feature_norm=1.1),
+    rs.SpreadBudget(switches=6, episodes=25, dim=3, feature_norm=1.1),
     rs.Capped(rs.DeterminantGrowth(eta=2.5), 3),
     rs.Capped(rs.Capped(rs.EpisodeGrid(starts=(1, 3, 5, 8)), 9), 2),
     rs.Capped(rs.Capped(rs.Capped(rs.AdaptiveBudget(switches=6, episodes=25, dim=3), 5), 4), 3),
     rs.Bonus(0.1),
+    rs.Bonus(0.1, members=3, estimate=True),
     rs.Perturbation(0.3, draws=4),
+    rs.Perturbation(0.3, draws=4, estimate=True),
+    rs.Ensemble(),
+    rs.Ensemble(members=7, scale=0.2, estimate=False),
 ]
-SCHEDULES = VALUES[:-2]
+SCHEDULES = [value for value in VALUES if hasattr(value, "due")]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -49,14 +54,17 @@ def test_every_rule_and_exploration_of_the_package_has_a_row():
         for module in modules
         for name, value in vars(module).items()
         if is_dataclass(value) and not name.startswith("_") and value.__module__ == module.__name__
-        if hasattr(value, "due") or hasattr(value, "offsets")
+        if hasattr(value, "due") or hasattr(value, "perturbations")
     }
     rows = (*RULES, *EXPLORATIONS)
     assert public == {row.kind for row in rows} == {type(value) for value in VALUES}
     for part in ("name", "label", "colour"):
         assert len({getattr(row, part) for row in rows}) == len(rows)
     assert len({row.marker for row in RULES}) == len(RULES)
-    assert describe(rs.Perturbation(0.3)) == {"kind": "perturbation", "sigma": 0.3, "draws": 10}
+    perturbed = {"kind": "perturbation", "sigma": 0.3, "draws": 10, "estimate": False}
+    assert describe(rs.Perturbation(0.3)) == perturbed
+    mixture = {"kind": "ensemble", "members": 32, "scale": 0.5, "estimate": True}
+    assert describe(rs.Ensemble()) == mixture
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -120,7 +128,11 @@ def make(schedule, **changes):
     return rs.Learner(schedule=schedule, **arguments)
 
 
-@pytest.mark.parametrize("exploration", [rs.Bonus(0.7), rs.Perturbation(0.5, draws=3)], ids=repr)
+@pytest.mark.parametrize(
+    "exploration",
+    [rs.Bonus(0.7), rs.Bonus(0.7, 3), rs.Perturbation(0.5, draws=3), rs.Ensemble(3)],
+    ids=repr,
+)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_a_restored_learner_goes_on_byte_for_byte(schedule, exploration):
     learner = make(schedule, exploration=exploration)
@@ -170,6 +182,7 @@ def test_a_cap_around_a_schedule_of_ones_own_must_be_given_again():
     [
         (rs.Bonus(np.float32(0.5)), rs.Bonus(0.5)),
         (rs.Perturbation(np.int64(1), np.int64(3)), rs.Perturbation(1.0, 3)),
+        (rs.Ensemble(np.int8(4), np.float32(0.5), np.False_), rs.Ensemble(4, 0.5, False)),
         (
             rs.AdaptiveBudget(switches=np.int64(2), episodes=np.int32(9), dim=2),
             rs.AdaptiveBudget(switches=2, episodes=9, dim=2),

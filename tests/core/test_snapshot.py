@@ -121,7 +121,7 @@ def test_another_rule_than_the_stored_one_is_refused(given):
 class Quiet:
     """A rule and an exploration of one's own that Python takes for false."""
 
-    beta, draws = 0.7, 0
+    beta, members, draws, estimate = 0.7, 1, 0, False
 
     def __len__(self):
         return 0
@@ -129,7 +129,7 @@ class Quiet:
     def due(self, clock):
         return clock.episode == 3
 
-    def offsets(self, rng, whitener):
+    def perturbations(self, rng, horizon, dim):
         raise NotImplementedError
 
 
@@ -247,6 +247,13 @@ BAD_META = {
         {"kind": "perturbation", "sigma": 1.0, "draws": 10**9},
         {"kind": "perturbation", "sigma": float("nan"), "draws": 2},
         {"kind": "bonus", "beta": -1.0},
+        {"kind": "bonus", "beta": 0.7, "members": 10**9, "estimate": False},
+        {"kind": "bonus", "beta": 0.7, "members": 1, "estimate": 1},
+        {"kind": "ensemble", "members": 10**9, "scale": 0.5, "estimate": True},
+        {"kind": "ensemble", "members": 0, "scale": 0.5, "estimate": True},
+        {"kind": "ensemble", "members": 4, "scale": float("nan"), "estimate": True},
+        {"kind": "ensemble", "members": 4, "scale": 0.5, "estimate": "yes"},
+        {"kind": "ensemble", "members": 4, "scale": 0.5, "estimate": True, "beta": 1.0},
     ),
     "other": (1,),
 }
@@ -254,8 +261,8 @@ BAD_ARRAYS = {
     "whitener": (np.full((3, 3, 3), np.nan), np.zeros((3, 3)), np.zeros((3, 3, 3), np.float32)),
     "logdet": (np.full(3, np.inf), np.zeros(4), np.zeros(3, np.int64)),
     "trace": (np.zeros(()), np.zeros((3, 1))),
-    "rewards": (np.zeros((3, 2)),),
-    "rewards_lost": (np.full((3, 3), np.nan),),
+    "totals": (np.zeros((3, 5)), np.zeros((2, 3, 3)), np.zeros((2, 3, 5), np.float32)),
+    "totals_lost": (np.full((2, 3, 5), np.nan), np.zeros((1, 3, 5))),
     "deployed": (
         np.zeros(7),
         np.arange(7),
@@ -286,7 +293,7 @@ BAD_ARRAYS = {
         np.zeros(SIZES["next_states/0/rows"]),
         np.full(SIZES["next_states/0/rows"], np.nan),
     ),
-    "next_states/1/sums": (np.zeros((0, 3)), np.zeros((10**4, 3))),
+    "next_states/1/sums": (np.zeros((0, 5)), np.zeros((10**4, 5)), np.zeros((6, 3))),
     "next_states/1/lost": (np.full(SIZES["next_states/1/lost"], np.inf),),
 }
 HOSTILE = {

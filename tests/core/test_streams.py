@@ -37,6 +37,8 @@ def test_stream_numbers_never_change():
         "INITIAL": 4,
         "CORRUPTION": 5,
         "PERTURBATION": 6,
+        "ALLOCATION": 7,
+        "FEATURES": 8,
     }
 
 

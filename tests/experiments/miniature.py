@@ -17,6 +17,10 @@ kind = "hard-to-learn"
 d = 5
 horizon = 3
 """
+PLAIN = """
+[defaults]
+beta = 1
+"""
 EVERY = """
 [[arms]]
 name = "lsvi-ucb"
@@ -45,6 +49,11 @@ ALL = EVERY + GRID + GROWTH + RANDOM
 SMALLER = {
     "d = 13": "d = 6",
     "horizon = 10": "horizon = 4",
+    "states = 20, actions = 8, d = 10": "states = 4, actions = 3, d = 4",
+    "[2, 3, 5, 10, 20, 50]": "[2, 5, 10]",
+    "[10, 20, 50, 100]": "[10, 50]",
+    "[5, 10, 20, 50, 100]": "[5, 10, 50]",
+    "[1, 2, 4, 8, 16, 64]": "[1, 4, 40]",
     "36, 72, 144, 360, 720]": "36]",
     "50, 75, 100, 200, 500]": "50]",
     "50, 75, 100, 200, 400]": "50]",
@@ -69,14 +78,14 @@ class Inline(Executor):
         return future
 
 
-def toml(*, arms=ALL, world=WORLD, **top):
-    """Return the TOML text of a small experiment."""
+def toml(*, arms=ALL, world=WORLD, defaults=PLAIN, **top):
+    """Return the TOML text of a small experiment, by default with the paper's bonus."""
     settings = {"name": "mini", "title": "Small", "rounds": 3, "episodes": 24} | top
     lines = (
         f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
         for key, value in settings.items()
     )
-    return "\n".join(lines) + world + arms
+    return "\n".join(lines) + world + defaults + arms
 
 
 def experiment(**changes):

@@ -101,6 +101,32 @@ def test_the_adversary_chooses_the_initial_states():
     assert experiment(world=ADVERSARY, arms=perturbed)
 
 
+@pytest.mark.parametrize("kind", ["ensemble", "bonus"])
+def test_the_adversary_plays_against_one_member(kind):
+    line = f'exploration = {{ kind = "{kind}", members = 3 }}'
+    arms = GRID.replace("[4, 8]", "8") + line
+    words = "the adversary reads the policy in force: the exploration must have one member"
+    refused(toml(world=ADVERSARY, arms=arms), "batch-8", words, "got 3")
+    assert experiment(world=ADVERSARY, arms=arms.replace("members = 3", "members = 1"))
+
+
+@pytest.mark.parametrize(
+    "explores",
+    [
+        '{ kind = "ensemble", members = 1 }',
+        '{ kind = "perturbation", sigma = 1 }',
+        '{ kind = "bonus", members = 2 }',
+        '{ kind = "bonus", estimate = true }',
+    ],
+)
+def test_radius_beta_and_bounds_are_about_the_papers_bonus(explores):
+    line = f"exploration = {explores}"
+    words = "the paper's bonus, with one member and no estimate"
+    refused(toml(arms=EVERY + line + "\nmeasure_radius = true"), "measure_radius needs", words)
+    for figure in ("beta", "bounds"):
+        refused(toml(arms=GROWTH + line, figure=figure), f"figure '{figure}'", words)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -122,8 +148,34 @@ def test_what_cannot_fit_into_memory_is_refused_with_the_numbers(changes, words)
     refused(toml(**changes), "arm 'lsvi-ucb'", " GB; this machine has ", *words)
 
 
-def test_the_estimate_of_a_piece_is_of_the_order_of_what_it_takes():
-    spec = experiment(arms=GRID.replace("[4, 8]", "8"), rounds=10, episodes=20_000)
+def test_the_estimate_counts_members():
+    world = WORLD.replace("d = 5", "d = 13")
+    sizes = [
+        piece_memory(spec, spec.arms[0])
+        for members in (1, 10, 1000)
+        for spec in [
+            experiment(
+                arms=EVERY + f'exploration = {{ kind = "ensemble", members = {members} }}',
+                world=world,
+            )
+        ]
+    ]
+    assert sizes[0] < sizes[1] / 3 < sizes[2] / 200
+    many = EVERY + 'exploration = { kind = "ensemble", members = 10000 }'
+    refused(toml(arms=many, world=WORLD.replace("d = 5", "d = 20")), "this machine has")
+
+
+@pytest.mark.parametrize(
+    ("arms", "episodes"),
+    [
+        (GRID.replace("[4, 8]", "8"), 20_000),
+        (GRID.replace("[4, 8]", "8") + 'exploration = { kind = "ensemble" }', 20_000),
+        (GROWTH.replace("[2, 8]", "8") + 'exploration = { kind = "ensemble" }', 5_000),
+    ],
+    ids=["one policy", "mixture", "mixture without dates"],
+)
+def test_the_estimate_of_a_piece_is_of_the_order_of_what_it_takes(arms, episodes):
+    spec = experiment(arms=arms, rounds=10, episodes=episodes)
     (piece,) = pieces_of(spec)
     tracemalloc.start()
     compute(piece)

@@ -235,6 +235,101 @@ def test_the_lower_bound_must_be_forced_in_every_round(total, verdict):
     assert f"{total:.0f} against 18" in claim.evidence
 
 
+MIXTURE = """
+[[arms]]
+name = "mixture-{batches}"
+schedule = { kind = "uniform-grid", batches = [10, 5] }
+exploration = { kind = "ensemble" }
+"""
+SCALES = """
+[[arms]]
+name = "scale-{scale}"
+schedule = { kind = "uniform-grid", batches = 10 }
+exploration = { kind = "ensemble", scale = [0.125, 0.25, 1, 2] }
+"""
+FRESH = """
+[[arms]]
+name = "fresh"
+schedule = { kind = "every-episode" }
+exploration = { kind = "ensemble", members = 1 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("ten", "verdict"),
+    [(0.99, "holds"), (1.0, "holds"), (1.01, "does not hold"), (WIDE, "undecided")],
+)
+def test_nine_switches_suffice_if_the_untuned_mixture_is_no_worse_than_lsvi_ucb(ten, verdict):
+    arms = FRESH + EVERY + grids(10) + MIXTURE + SCALES
+    runs = figure(arms, [9.0, 1.0, 9.0, ten, 9.0, 0.1, 0.1, 0.1, 0.1], switches=[24, 20, *[9] * 7])
+    claim = claims.nine_switches_suffice(runs)
+    assert claim.verdict == verdict
+    assert "times LSVI-UCB's, which made 20 switches" in claim.evidence
+    assert claim.source.startswith("not made in the paper")
+
+
+@pytest.mark.parametrize(
+    ("five", "verdict"),
+    [(1.29, "holds"), (1.31, "does not hold"), (1.3 * WIDE, "undecided")],
+)
+def test_four_switches_are_judged_by_the_grid_of_five(five, verdict):
+    claim = claims.four_switches_nearly(figure(EVERY + MIXTURE, [1.0, 9.0, five]))
+    assert claim.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("half", "twice", "verdict"),
+    [
+        (0.81, 1.24, "holds"),
+        (1.24, 0.81, "holds"),
+        (0.79, 1.0, "does not hold"),
+        (1.0, 0.79, "does not hold"),
+        (1.26, 1.0, "does not hold"),
+        (1.0, 1.26, "does not hold"),
+        (1.0, 1.2 * WIDE, "undecided"),
+        (0.8 * WIDE, 1.0, "undecided"),
+    ],
+)
+def test_half_and_twice_the_scale_may_change_a_quarter(half, twice, verdict):
+    runs = figure(EVERY + MIXTURE + SCALES, [9.0, 1.0, 9.0, 7.0, half, twice, 7.0])
+    claim = claims.scale_within_two(runs)
+    assert claim.verdict == verdict
+    assert "half the scale" in claim.evidence
+    assert "twice the scale" in claim.evidence
+
+
+OTHER_WORLDS = (
+    "{ zeta = 0.2 }",
+    '{ kind = "random-linear", states = 3, actions = 2, d = 3, horizon = 2 }',
+    '{ kind = "tabular", states = 2, actions = 2, horizon = 2 }',
+)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ((0.9, 0.5, 0.99), "holds"),
+        ((1.01, 0.5, 0.9), "does not hold"),
+        ((0.9, 1.01, 0.9), "does not hold"),
+        ((0.9, 0.5, 1.01), "does not hold"),
+        ((WIDE, 0.5, 0.9), "undecided"),
+        ((WIDE, 0.5, 1.01), "does not hold"),
+    ],
+)
+def test_mixtures_hold_elsewhere_if_they_do_on_each_of_the_other_worlds(ratios, verdict):
+    there = [
+        text.replace('name = "', f'name = "w{n}-').replace("[10, 5]", "10") + f"world = {world}\n"
+        for n, world in enumerate(OTHER_WORLDS)
+        for text in (EVERY, MIXTURE)
+    ]
+    regret = [part for ratio in ratios for part in (3.0, 3.0 * np.asarray(ratio))]
+    runs = figure(EVERY + MIXTURE + "".join(there), [1.0, 9.0, 9.0, *regret])
+    claim = claims.mixtures_elsewhere(runs)
+    assert claim.verdict == verdict
+    for world in ("misspecified, ζ=0.2 ", "random linear ", "tabular "):
+        assert world in claim.evidence
+
+
 def test_every_verdict_says_where_the_claim_stands_and_what_was_measured():
     for claim in (throughout(1.2, LATE), throughout(9.0, LATE)):
         assert claim.statement
@@ -255,7 +350,7 @@ def test_the_claims_of_the_experiments_at_hand_are_checked():
     ]
     assert claims.check_claims({"mine": order}) == []
     assert {name for name, _ in claims.CLAIMS} >= {
-        "figure1", "figure2", "figure3", "switches", "pareto", "lower-bound",
+        "figure1", "figure2", "figure3", "mixtures", "switches", "pareto", "lower-bound",
     }  # fmt: skip
 
 

@@ -32,6 +32,60 @@ BUDGETS = """
 name = "{kind}-{switches}"
 schedule = { kind = ["adaptive-budget", "uniform-grid"], switches = [4, 8] }
 """
+MIXTURES = (
+    EVERY
+    + RANDOM
+    + GRID
+    + """
+[[arms]]
+name = "mixture-{batches}"
+schedule = { kind = "uniform-grid", batches = [2, 5, 10] }
+exploration = { kind = "ensemble" }
+
+[[arms]]
+name = "mixture-spread"
+schedule = { kind = "spread-budget", switches = 4 }
+exploration = { kind = "ensemble" }
+
+[[arms]]
+name = "members"
+schedule = { kind = "uniform-grid", batches = 5 }
+exploration = { kind = "bonus", beta = 0.3, members = 3 }
+
+[[arms]]
+name = "estimate"
+schedule = { kind = "uniform-grid", batches = 5 }
+exploration = { kind = "bonus", estimate = true }
+
+[[arms]]
+name = "scale-{scale}"
+schedule = { kind = "uniform-grid", batches = 5 }
+exploration = { kind = "ensemble", scale = [2, 0.25] }
+
+[[arms]]
+name = "members-{members}"
+schedule = { kind = "uniform-grid", batches = 5 }
+exploration = { kind = "ensemble", members = [1, 4] }
+
+[[arms]]
+name = "ridge-{ridge}"
+schedule = { kind = "uniform-grid", batches = 5 }
+exploration = { kind = "ensemble", scale = 0.2, estimate = false }
+ridge = [0.1, 10]
+"""
+    + "".join(
+        text.replace('name = "', 'name = "tabular-').replace('label = "', 'label = "tabular: ')
+        + 'world = { kind = "tabular", states = 2, actions = 2, horizon = 2 }\n'
+        for text in (EVERY, GRID.replace("[4, 8]", "5"), RANDOM)
+    )
+    + """
+[[arms]]
+name = "tabular-mixture"
+schedule = { kind = "spread-budget", switches = 4 }
+exploration = { kind = "ensemble" }
+world = { kind = "tabular", states = 2, actions = 2, horizon = 2 }
+"""
+)
 SPECS = {
     "regret": {},
     "regret-log": {},
@@ -42,6 +96,7 @@ SPECS = {
     "lower-bound": {"world": ADVERSARY, "arms": GRID.replace("[4, 8]", "[6, 12]")},
     "bounds": {"arms": GRID + GROWTH},
     "budget": {"arms": BUDGETS},
+    "mixtures": {"arms": MIXTURES},
 }
 FAMILIES = ["LSVI-UCB", "LSVI-UCB-Batch", "LSVI-UCB-RareSwitch"]
 
@@ -152,7 +207,77 @@ def test_budget_shows_what_each_rule_made_of_its_budget(drawn):
     np.testing.assert_allclose(right.get_ydata(), runs.switches[2:].mean(axis=1))
 
 
-@pytest.mark.parametrize("kind", ["regret", "regret-log", "final", "pareto", "switches"])
+def test_mixtures_show_each_way_against_its_deployments(drawn):
+    runs, figure = drawn("mixtures")
+    ways = figure.axes[0]
+    assert legends(figure)[0] == [
+        "mixture, nothing tuned", "mixture, spread budget", "LSVI-UCB-Batch",
+        "bonus, with members", "bonus, with estimates",
+    ]  # fmt: skip
+    names = [arm.name for arm in runs.experiment.arms]
+    rows = [names.index(f"mixture-{batches}") for batches in (2, 5, 10)]
+    line = ways.containers[0].lines[0]
+    assert list(line.get_xdata()) == [1, 4, 9]
+    np.testing.assert_allclose(line.get_ydata(), runs.final[rows].mean(axis=1))
+    assert [tick.get_text() for tick in ways.get_xticklabels()] == ["1", "3", "4", "7", "9"]
+    said = [text.get_text() for text in ways.texts]
+    assert said == [f"LSVI-UCB: {runs.switches[0].mean():.0f} switches", "random"]
+    levels = [line.get_ydata()[0] for line in ways.get_lines()[-2:]]
+    np.testing.assert_allclose(levels, runs.final[:2].mean(axis=1))
+
+
+def test_mixtures_sweep_scale_members_and_ridge_around_the_default(drawn):
+    runs, figure = drawn("mixtures")
+    names = [arm.name for arm in runs.experiment.arms]
+    default = names.index("mixture-5")
+    swept = {
+        2: {"scale-0.25": 0.25, "mixture-5": 0.5, "scale-2": 2.0},
+        3: {"members-1": 1, "members-4": 4, "mixture-5": 32},
+        4: {"ridge-0.1": 0.1, "ridge-10": 10.0},
+    }
+    for panel, values in swept.items():
+        axis = figure.axes[panel]
+        line = axis.containers[0].lines[0]
+        assert list(line.get_xdata()) == list(values.values())
+        rows = [names.index(name) for name in values]
+        np.testing.assert_allclose(line.get_ydata(), runs.final[rows].mean(axis=1))
+        (named,) = [
+            x for x in axis.get_lines() if x.get_label() in axis.get_legend_handles_labels()[1]
+        ]
+        assert named.get_ydata()[0] == pytest.approx(runs.final[default].mean())
+        assert axis.get_xlabel() == "with 4 deployments after the first"
+    assert legends(figure)[2:] == [
+        ["mixture, nothing tuned"], ["mixture, nothing tuned"], ["estimated"],
+    ]  # fmt: skip
+
+
+def test_mixtures_show_other_worlds_as_shares_of_what_random_loses(drawn):
+    runs, figure = drawn("mixtures")
+    axis = figure.axes[1]
+    names = [arm.name for arm in runs.experiment.arms]
+    final = dict(zip(names, runs.final.mean(axis=1), strict=True))
+    wanted = [final[f"tabular-{name}"] for name in ("lsvi-ucb", "batch-5", "mixture")]
+    bars = [bar.get_width() for bar in axis.patches]
+    np.testing.assert_allclose(bars, np.array(wanted) / final["tabular-random"])
+    assert [text.get_text() for text in axis.texts] == [f"{100 * share:.0f}%" for share in bars]
+    assert [tick.get_text() for tick in axis.get_yticklabels()] == ["tabular"]
+    assert legends(figure)[1] == [
+        "LSVI-UCB", "LSVI-UCB-Batch: 4 switches", "mixture, spread budget: 4 switches",
+    ]  # fmt: skip
+
+
+def test_a_mixture_before_every_episode_is_on_the_line_of_the_mixture():
+    arms = EVERY + 'exploration = { kind = "ensemble", members = 1 }'
+    spec = experiment(figure="mixtures", arms=arms, rounds=2)
+    figure = figures.draw(handmade(spec, [1.0], deployments=[24]))
+    line = figure.axes[0].containers[0].lines[0]
+    assert list(line.get_xdata()) == [23.0]
+    assert legends(figure)[0] == ["mixture, nothing tuned"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["regret", "regret-log", "final", "pareto", "switches", "mixtures"]
+)
 @pytest.mark.parametrize("arms", [EVERY, GRID, RANDOM], ids=["every", "grid", "random"])
 def test_a_single_family_is_enough(kind, arms):
     spec = experiment(figure=kind, arms=arms, rounds=1)

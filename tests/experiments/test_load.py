@@ -24,9 +24,34 @@ def test_several_lists_stand_for_every_combination():
 
 
 def test_arms_inherit_the_world_and_the_defaults_and_may_replace_parts_of_them():
-    text = "[defaults]\nbeta = 3\nridge = 2\n" + EVERY + "beta = 5\nworld = { d = 6 }\n"
-    (arm,) = experiment(arms=text).arms
+    defaults = "[defaults]\nbeta = 3\nridge = 2\n"
+    (arm,) = experiment(arms=EVERY + "beta = 5\nworld = { d = 6 }\n", defaults=defaults).arms
     assert (arm.exploration["beta"], arm.ridge, arm.world.d, arm.world.horizon) == (5, 2, 6, 3)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "own", "kind"),
+    [
+        ("beta = 3", "", "bonus"),
+        ("beta = 3", 'exploration = { kind = "ensemble" }', "ensemble"),
+        ('exploration = { kind = "perturbation", sigma = 1 }', "beta = 2", "bonus"),
+        ('exploration = { kind = "perturbation", sigma = 1 }', "", "perturbation"),
+        ("ridge = 3", "", "ensemble"),
+    ],
+)
+def test_an_exploration_replaces_a_default_beta_and_the_other_way(defaults, own, kind):
+    (arm,) = experiment(arms=EVERY + own, defaults=f"\n[defaults]\n{defaults}\n").arms
+    assert arm.exploration["kind"] == kind
+
+
+def test_a_world_of_another_kind_stands_alone():
+    tabular = 'world = { kind = "tabular", states = 2, actions = 2, horizon = 2 }\n'
+    same = 'world = { kind = "hard-to-learn", d = 6 }\n'
+    other, changed = experiment(arms=EVERY + tabular + GRID.replace("[4, 8]", "4") + same).arms
+    assert other.world.model_dump() == {
+        "kind": "tabular", "states": 2, "actions": 2, "horizon": 2,
+    }  # fmt: skip
+    assert (changed.world.d, changed.world.horizon) == (6, 3)
 
 
 def test_lists_are_spelled_out_in_every_table_and_kinds_like_any():

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from experiments.miniature import experiment
+from rareswitch.core.exploration import Ensemble
 from rareswitch.experiments import load
+from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
 from rareswitch.experiments.load import PAPER, paper_specs, parse_spec
 from rareswitch.experiments.worlds import Adversary, HardToLearn
 
@@ -101,9 +103,10 @@ def test_readings_vary_every_choice_that_the_paper_leaves_open():
 def test_budget_asks_every_rule_for_every_budget():
     spec = paper("budget")
     asked = {(arm.schedule["kind"], arm.schedule["switches"]) for arm in spec.arms}
-    assert len(asked) == len(spec.arms) == 5 * 8
+    assert len(asked) == len(spec.arms) == 6 * 8
     assert {kind for kind, _ in asked} == {
-        "adaptive-budget", "total-growth", "determinant-growth", "uniform-grid", "geometric-grid",
+        "adaptive-budget", "spread-budget", "total-growth", "determinant-growth", "uniform-grid",
+        "geometric-grid",
     }  # fmt: skip
 
 
@@ -115,6 +118,52 @@ def test_optimism_compares_a_bonus_and_perturbations_on_the_same_dates():
     sigmas = {a.exploration["sigma"]: a.name for a in arms if "sigma" in a.exploration}
     assert sigmas.keys() == {0.1, 0.3, 1}
     assert sigmas[0.3] == "perturbation-0.3-batch-200"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PAPER if name not in ("mixtures", "exploration")]
+)
+def test_all_but_two_experiments_are_of_the_papers_bonus_alone(name):
+    assert all(arm.plain for arm in paper(name).arms if arm.scheduled)
+
+
+def test_mixtures_come_directly_after_the_figures_of_the_paper():
+    assert PAPER[:4] == ("figure1", "figure2", "figure3", "mixtures")
+
+
+def test_mixtures_have_nothing_tuned_and_stand_beside_the_papers_algorithms():
+    spec = paper("mixtures")
+    assert (spec.rounds, spec.episodes, spec.seed) == (20, 2500, 0)
+    here = [a for a in spec.arms if a.world == HardToLearn(kind="hard-to-learn")]
+    assert {a.schedule.get("batches") for a in here if a.explores() == Ensemble()} == {
+        2, 3, 5, 10, 20, 50, None,
+    }  # fmt: skip
+    plain = [a for a in here if a.plain]
+    assert {a.family.name for a in plain} == {EVERY, BATCH, RARE}
+    assert {a.exploration["beta"] for a in plain} == {1}
+    at_ten = [a for a in here if a.schedule.get("batches") == 10]
+    kinds = [a.explores() for a in at_ten]
+    for scale in (0.125, 0.25, 1, 2):
+        assert Ensemble(scale=scale) in kinds
+    for members in (1, 2, 4, 8, 16, 64):
+        assert Ensemble(members=members) in kinds
+    declared = [a.ridge for a in at_ten if a.explores() == Ensemble(scale=0.2, estimate=False)]
+    assert declared == [0.01, 0.1, 1, 10]
+
+
+def test_mixtures_are_compared_on_three_other_worlds():
+    spec = paper("mixtures")
+    others = {}
+    for arm in spec.arms:
+        way = arm.family.name if arm.plain or not arm.scheduled else f"mixture {arm.family.name}"
+        others.setdefault(arm.world, []).append(way)
+    del others[spec.arms[0].world]
+    assert [world.kind for world in others] == ["hard-to-learn", "random-linear", "tabular"]
+    ways = [EVERY, BATCH, "mixture uniform-grid", "mixture spread-budget", "random-policy"]
+    assert list(others.values()) == [ways] * 3
+    elsewhere = [a for a in spec.arms if a.world in others]
+    assert {a.schedule["batches"] for a in elsewhere if a.family.name == BATCH} == {10}
+    assert {a.schedule["switches"] for a in elsewhere if "switches" in a.schedule} == {9}
 
 
 def test_an_experiment_of_the_paper_is_known_at_any_scale_and_no_other_for_it():

@@ -80,6 +80,12 @@ def test_the_key_of_a_rule_of_your_own_depends_on_its_code(tmp_path, monkeypatch
         (ADVERSARY, GRID.replace("[4, 8]", "8")),
         (WORLD, EVERY + 'exploration = { kind = "perturbation", sigma = 0.3, draws = 2 }'),
         (WORLD, EVERY.replace('every-episode"', 'adaptive-budget", switches = 6')),
+        (WORLD, GRID.replace("[4, 8]", "5") + 'exploration = { kind = "ensemble", members = 3 }'),
+        (
+            LINEAR,
+            EVERY.replace('every-episode"', 'spread-budget", switches = 4')
+            + 'exploration = { kind = "ensemble", members = 3 }',
+        ),
         (TABULAR, EVERY.replace("every-episode", "mvp")),
         (TABULAR, EVERY.replace("every-episode", "ucb2-hoeffding")),
     ],
@@ -93,6 +99,8 @@ def test_the_key_of_a_rule_of_your_own_depends_on_its_code(tmp_path, monkeypatch
         "adversary",
         "perturbation",
         "budget",
+        "mixture",
+        "mixture on a budget",
         "mvp",
         "ucb2",
     ],
@@ -143,7 +151,7 @@ def test_a_piece_holds_what_simulate_gives_round_by_round(arms):
                 "random-policy": lambda **_: None,
             }[chosen["kind"]](**chosen)
             run = (
-                rs.simulate(world, schedule, episodes=40, seed=seed)
+                rs.simulate(world, schedule, episodes=40, beta=1.0, seed=seed)
                 if schedule
                 else simulate_random(world, episodes=40, seed=seed)
             )
@@ -160,13 +168,22 @@ def test_a_piece_holds_what_simulate_gives_round_by_round(arms):
     ("line", "settings"),
     [
         ("beta = 0.2", {"beta": 0.2}),
-        ("ridge = 3", {"ridge": 3.0}),
-        ('ties = "lowest"', {"ties": "lowest"}),
-        ("initial_state = 1", {"initial_state": 1}),
-        ('initial_state = "uniform"', {"initial_state": "uniform"}),
+        ("ridge = 3", {"beta": 1.0, "ridge": 3.0}),
+        ('ties = "lowest"', {"beta": 1.0, "ties": "lowest"}),
+        ("initial_state = 1", {"beta": 1.0, "initial_state": 1}),
+        ('initial_state = "uniform"', {"beta": 1.0, "initial_state": "uniform"}),
         (
             'exploration = { kind = "perturbation", sigma = 0.5, draws = 3 }',
             {"exploration": rs.Perturbation(0.5, 3)},
+        ),
+        ('exploration = { kind = "ensemble" }', {}),
+        (
+            'exploration = { kind = "ensemble", members = 3, scale = 1, estimate = false }',
+            {"exploration": rs.Ensemble(3, 1.0, estimate=False)},
+        ),
+        (
+            'exploration = { kind = "bonus", beta = 0.3, members = 4, estimate = true }',
+            {"exploration": rs.Bonus(0.3, 4, estimate=True)},
         ),
     ],
 )
@@ -185,6 +202,7 @@ def test_every_setting_of_an_arm_reaches_the_simulation(line, settings):
     ("kind", "rule"),
     [
         ("adaptive-budget", rs.AdaptiveBudget),
+        ("spread-budget", rs.SpreadBudget),
         ("total-growth", rs.TotalGrowth),
         ("determinant-growth", rs.DeterminantGrowth),
         ("uniform-grid", rs.UniformGrid),
@@ -199,7 +217,7 @@ def test_a_budget_is_spent_by_the_rule_of_its_name_and_kept(kind, rule):
         seed = (0, round_)
         world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
         schedule = rule.for_budget(world.task(episodes=60), switches=6, ridge=2.0)
-        run = rs.simulate(world, schedule, episodes=60, ridge=2.0, seed=seed)
+        run = rs.simulate(world, schedule, episodes=60, beta=1.0, ridge=2.0, seed=seed)
         np.testing.assert_array_equal(rows["regret"][round_], run.regret)
 
 
@@ -223,7 +241,7 @@ def test_every_round_corrupts_its_own_world_by_zeta(reading):
         seed = (0, round_)
         exact = rs.instances.hard_to_learn(d=5, horizon=3, delta=0.2, reading=reading, seed=seed)
         corrupted = rs.instances.misspecified(exact, zeta=0.4, seed=seed)
-        run = rs.simulate(corrupted, rs.EveryEpisode(), episodes=24, seed=seed)
+        run = rs.simulate(corrupted, rs.EveryEpisode(), episodes=24, beta=1.0, seed=seed)
         np.testing.assert_array_equal(rows["regret"][round_], run.regret)
 
 
@@ -257,11 +275,16 @@ def test_the_radius_is_zero_where_it_is_not_measured_and_nan_where_no_one_plans(
 @pytest.mark.parametrize(
     ("line", "learning", "normalized"),
     [
-        ("", {}, False),
+        ("", {"beta": 1.0}, False),
         ('ties = "lowest"\nbeta = 3', {"ties": "lowest", "beta": 3.0}, False),
         ("beta = 0", {"beta": 0.0}, False),
-        ("ridge = 5", {"ridge": 5.0}, False),
-        ("world = { normalized = true }", {}, True),
+        ("ridge = 5", {"beta": 1.0, "ridge": 5.0}, False),
+        ("world = { normalized = true }", {"beta": 1.0}, True),
+        (
+            'exploration = { kind = "ensemble", members = 1 }',
+            {"exploration": rs.Ensemble(1)},
+            False,
+        ),
     ],
 )
 def test_an_adversary_piece_is_the_duel_itself(line, learning, normalized):

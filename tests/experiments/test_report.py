@@ -122,6 +122,12 @@ def test_the_report_has_the_tables_of_bounds_readings_and_beta(paper):
     assert "vacuous" in words
 
 
+def test_mixtures_come_after_the_figures_and_are_said_to_be_ours(paper):
+    page = read(paper[0])
+    assert page.ids[:5] == ["claims", "figure1", "figure2", "figure3", "mixtures"]
+    assert "The paper deploys one policy at a time" in page.words
+
+
 def test_final_rows_are_paired_with_the_one_baseline(paper):
     runs = paper[1]["figure1"]
     rows = report.final_rows(runs)

@@ -55,7 +55,7 @@ def test_figure_1_is_what_simulate_gives_on_the_same_worlds_one_by_one(tmp_path,
             seed = (17, round_)
             world = rs.instances.hard_to_learn(d=6, horizon=4, delta=0.35, seed=seed)
             rule = schedule_of(arm, spec.episodes)
-            alone.append(rs.simulate(world, rule, episodes=spec.episodes, seed=seed))
+            alone.append(rs.simulate(world, rule, episodes=spec.episodes, beta=1.0, seed=seed))
         means[arm.name] = np.mean([one.average_regret for one in alone], axis=0)
         switches = np.mean([one.switches for one in alone])
         assert runs.switches[spec.arms.index(arm)].mean() == switches

@@ -5,6 +5,7 @@ from copy import deepcopy
 import pytest
 
 from experiments.miniature import EVERY, GRID, GROWTH, RANDOM, experiment
+from rareswitch.core.exploration import Ensemble
 from rareswitch.experiments.load import parse_spec
 from rareswitch.experiments.spec import Experiment
 
@@ -19,6 +20,9 @@ OTHER = {
     "seed": 9,
     "label": "another",
     "beta": 0.5,
+    "members": 3,
+    "scale": 0.7,
+    "estimate": True,
     "ridge": 2.0,
     "ties": "lowest",
     "initial_state": 1,
@@ -66,7 +70,7 @@ def test_another_spelling_of_the_same_spec_has_the_same_digest():
     one = experiment(arms=EVERY + RANDOM, seed=0)
     spelled = """
         arms = [
-          {label = "LSVI-UCB", name = "lsvi-ucb", schedule.kind = "every-episode", beta = 1},
+          {label = "LSVI-UCB", name = "lsvi-ucb", schedule.kind = "every-episode"},
           {name = "random", label = "random", schedule.kind = "random-policy", ridge = 1e0},
         ]
         episodes = 2_4
@@ -74,7 +78,7 @@ def test_another_spelling_of_the_same_spec_has_the_same_digest():
         title = 'Small'
         figure = "regret"
         name = "mini"
-        defaults = {ties = "direction"}
+        defaults = {ties = "direction", exploration = {kind = "bonus", estimate = false, beta = 1}}
         # the defaults written out
         world = {horizon = 3, zeta = 0, d = 5, delta = 0.350, kind = "hard-to-learn"}
     """
@@ -100,6 +104,7 @@ def test_a_list_and_its_spelled_out_arms_have_the_same_digest():
         (EVERY, EVERY + 'ridge = 1\nties = "direction"\ninitial_state = 0'),
         (GRID, GRID.replace("] }", '], spread = "last" }')),
         (GROWTH.replace("[2, 8]", "2"), GROWTH.replace("[2, 8]", "2.0").replace("{eta}", "2")),
+        (EVERY, EVERY + 'exploration = { kind = "bonus", members = 1, estimate = false }'),
         (
             EVERY + 'exploration = { kind = "perturbation", sigma = 1 }',
             EVERY + 'exploration = { kind = "perturbation", draws = 10, sigma = 1.0 }',
@@ -108,6 +113,33 @@ def test_a_list_and_its_spelled_out_arms_have_the_same_digest():
 )
 def test_defaults_spelled_out_give_the_same_digest(plain, spelled):
     assert experiment(arms=plain).digest == experiment(arms=spelled).digest
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        'exploration = { kind = "ensemble" }',
+        'exploration = { kind = "ensemble", scale = 0.5, members = 32, estimate = true }',
+    ],
+)
+def test_an_arm_without_exploration_deploys_the_mixture(spelled):
+    silent = experiment(arms=EVERY, defaults="")
+    assert silent.digest == experiment(arms=EVERY + spelled).digest
+    assert silent.digest != experiment(arms=EVERY).digest
+    assert silent.arms[0].explores() == Ensemble()
+    assert (silent.arms[0].members, silent.arms[0].plain) == (32, False)
+
+
+def test_the_members_of_an_arm_are_those_of_what_it_deploys():
+    plain, random = experiment(arms=EVERY + RANDOM, defaults="").arms
+    assert (plain.members, random.members, random.plain) == (32, 1, False)
+    (bonus,) = experiment(arms=EVERY + 'exploration = { kind = "bonus", members = 4 }').arms
+    assert (bonus.members, bonus.plain) == (4, False)
+    (perturbed,) = experiment(
+        arms=EVERY + 'exploration = { kind = "perturbation", sigma = 1 }'
+    ).arms
+    assert (perturbed.members, perturbed.plain) == (1, False)
+    assert experiment(arms=EVERY).arms[0].plain
 
 
 def test_defaults_of_a_rule_within_a_rule_are_filled_in_too():
@@ -124,7 +156,7 @@ def test_defaults_of_a_rule_within_a_rule_are_filled_in_too():
 
 def test_a_bonus_and_its_beta_are_one_thing_and_cannot_be_given_twice():
     (arm,) = experiment(arms=EVERY + "beta = 0.3").arms
-    assert arm.exploration == {"kind": "bonus", "beta": 0.3}
+    assert arm.exploration == {"kind": "bonus", "beta": 0.3, "members": 1, "estimate": False}
     text = EVERY + 'beta = 0.3\nexploration = { kind = "perturbation", sigma = 1 }'
     with pytest.raises(ValueError, match="arm 'lsvi-ucb': beta and exploration exclude each other"):
         experiment(arms=text)
@@ -140,7 +172,8 @@ def test_an_arm_knows_its_family():
 
 
 def test_any_changed_key_gives_another_digest():
-    spec = experiment(arms=EVERY + GRID + GROWTH)
+    mixture = 'exploration = { kind = "ensemble", estimate = false }'
+    spec = experiment(arms=EVERY + GRID + GROWTH + mixture)
     data = json.loads(spec.canonical())
     digests = {Experiment.model_validate(changed(data, path)).digest for path in leaves(data)}
     assert spec.digest not in digests

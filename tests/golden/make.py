@@ -16,6 +16,12 @@ from rareswitch.core.log import LogPartition
 from rareswitch.partition_folder import save_partition
 
 FOLDER = Path(__file__).parent / rs.__version__
+EXPLORATIONS = {
+    "bonus": rs.Bonus(0.75),
+    "perturbation": rs.Perturbation(0.5, draws=3),
+    "ensemble": rs.Ensemble(members=4),
+}
+LEARNERS = {"perturbation": "learner.bin", "ensemble": "learner-ensemble.bin"}
 SPEC = """
 name = "golden"
 title = "A small experiment"
@@ -72,10 +78,11 @@ def learner(exploration):
 
 def main():
     FOLDER.mkdir()
-    bonus, perturbed = learner(rs.Bonus(0.75)), learner(rs.Perturbation(0.5, draws=3))
-    (FOLDER / "policy-bonus.bin").write_bytes(bonus.policy.to_bytes())
-    (FOLDER / "policy-perturbation.bin").write_bytes(perturbed.policy.to_bytes())
-    (FOLDER / "learner.bin").write_bytes(perturbed.snapshot())
+    for name, exploration in EXPLORATIONS.items():
+        made = learner(exploration)
+        (FOLDER / f"policy-{name}.bin").write_bytes(made.policy.to_bytes())
+        if name in LEARNERS:
+            (FOLDER / LEARNERS[name]).write_bytes(made.snapshot())
     save_partition(LogPartition.from_episodes(episodes(12), horizon=2), FOLDER / "partition")
     spec = FOLDER / "golden.toml"
     spec.write_text(SPEC)

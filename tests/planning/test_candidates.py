@@ -19,6 +19,7 @@ NAMES = [
     "uniform-grid",
     "determinant-growth",
     "adaptive-budget",
+    "spread-budget",
     "total-growth",
     "geometric-grid",
 ]
@@ -130,6 +131,7 @@ def test_the_bounds_are_the_theorems():
     for name, bound in wanted.items():
         assert found[name].bound.total == pytest.approx(bound, rel=1e-9)
     assert found["geometric-grid"].bound is None
+    assert found["spread-budget"].bound is None
     assert growth < any_stage
     (every,) = candidates_for(29, SMALL, ridge=0.5)
     assert every.bound.total == theory.batch_regret_bound(SMALL, batches=30, ridge=0.5).total

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,8 +26,8 @@ def by_name(schedule, exploration, seeds):
 
 
 def by_radius(schedule, exploration, seeds):
-    """Return outcomes that are best at β = 1."""
-    regret = 40.0 + abs(np.log(exploration.beta))
+    """Return outcomes that are best at β = 1, and of mixtures all the same."""
+    regret = 60.0 if exploration.members > 1 else 40.0 + abs(np.log(exploration.beta))
     return [Outcome(regret=regret, deployments=4, switches=3) for _ in seeds]
 
 
@@ -59,6 +61,41 @@ def test_each_rules_points_are_its_simulated_options_and_one_is_ringed():
     assert axis.get_xscale() == "log"
     assert "after the first" in axis.get_xlabel()
     assert "K = 100" in figure.get_suptitle()
+    figure.draw_without_rendering()
+
+
+def test_mixtures_have_lines_of_their_own_beside_those_of_single_policies():
+    def simulator(schedule, exploration, seeds):
+        outcomes = by_name(schedule, exploration, seeds)
+        if exploration.members == 1:
+            return outcomes
+        return [replace(one, regret=one.regret / 100) for one in outcomes]
+
+    made = planned(price=2.0, simulator=simulator)
+    figure = draw_plan(made)
+    containers = {c.get_label(): c for c in figure.axes[0].containers}
+    plain = {label for label in containers if not label.endswith(" (mixture)")}
+    assert plain == {o.candidate.label for o in made.options if not o.mixture}
+    assert set(containers) - plain == {
+        f"{o.candidate.label} (mixture)" for o in made.options if o.mixture
+    }
+    assert {"spread budget", "spread budget (mixture)"} < set(containers)
+    for label, container in containers.items():
+        mixture = label not in plain
+        options = [
+            o
+            for o in made.options
+            if o.mixture is mixture and o.candidate.label == label.removesuffix(" (mixture)")
+        ]
+        line, row = container.lines[0], row_of(options[0].candidate.schedule)
+        assert (line.get_marker(), line.get_color()) == (row.marker, row.colour)
+        assert line.get_linestyle() == ("--" if mixture else "-")
+        assert [float(y) for y in line.get_ydata()] == pytest.approx(
+            [o.regret.mean for o in options]
+        )
+    assert made.recommended.mixture
+    (ring,) = (g for g in figure.axes[0].get_lines() if g.get_label() == "recommended")
+    assert float(ring.get_ydata()[0]) == made.recommended.regret.mean
     figure.draw_without_rendering()
 
 

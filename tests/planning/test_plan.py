@@ -14,6 +14,7 @@ import rareswitch as rs
 from oracles import ragged_episode, unit_rows
 from rareswitch import named
 from rareswitch.core.log import LogPartition
+from rareswitch.core.rules import describe, rebuild
 from rareswitch.planning import Outcome, world_simulator
 from rareswitch.planning.candidates import own_candidates
 from rareswitch.planning.choice import ladder
@@ -59,15 +60,20 @@ class Fake:
 
 
 class Betas:
-    """Regret and optimism that depend on β alone: by exponent of 3, one regret for each round."""
+    """Regret and optimism that depend on β alone: by exponent of 3, one regret for each round.
 
-    def __init__(self, regret, optimistic=None):
-        self.regret_of, self.optimistic_of = regret, optimistic or {}
+    That of mixtures is `mixture`, in every round.
+    """
+
+    def __init__(self, regret, optimistic=None, mixture=900.0):
+        self.regret_of, self.optimistic_of, self.mixture = regret, optimistic or {}, mixture
         self.played = []
 
     def __call__(self, schedule, exploration, seeds):
         beta = exploration.beta
         self.played.append((schedule, beta))
+        if exploration.members > 1:
+            return [Outcome(regret=self.mixture, deployments=4, switches=3) for _ in seeds]
         exponent = min(range(-6, 7), key=lambda e: abs(3.0**e - beta))
         assert beta == 3.0**exponent
         regrets = self.regret_of.get(exponent, 500.0)
@@ -79,6 +85,11 @@ class Betas:
 def plan(**changes):
     sizes = {name: changes.pop(name, SIZES.get(name, 1.0)) for name in (*SIZES, "feature_norm")}
     return rs.plan(rs.Task(**sizes), **changes)
+
+
+def of_both_kinds(made):
+    """Return the options with one policy, and those with mixtures."""
+    return [[o for o in made.options if o.mixture is kind] for kind in (False, True)]
 
 
 def strict(made):
@@ -113,10 +124,10 @@ def test_the_ladder_is_of_possible_budgets_in_order(episodes):
 
 
 def test_a_budget_alone_is_answered_by_what_is_guaranteed():
-    few = plan(switches=5)
+    few = plan(switches=5, randomise=False)
     assert few.recommended.name == "uniform-grid, at most 5"
     assert "below dH = 6" in few.reason
-    enough = plan(switches=6)
+    enough = plan(switches=6, randomise=False)
     assert enough.recommended.name == "adaptive-budget, at most 6"
     assert "at least dH = 6" in enough.reason
     for made in (few, enough):
@@ -133,7 +144,9 @@ def test_the_ends_leave_one_rule(switches, rule):
 
 
 @pytest.mark.parametrize("switches", [0, 3, 40, 99])
-@pytest.mark.parametrize("sizes", [{}, {"feature_norm": 2.5, "ridge": 0.01, "beta": 0.3}])
+@pytest.mark.parametrize(
+    "sizes", [{"randomise": False}, {"feature_norm": 2.5, "ridge": 0.01, "beta": 0.3}]
+)
 def test_the_code_runs_and_makes_a_learner_with_the_schedule(switches, sizes):
     made = plan(switches=switches, **sizes)
     scope = {}
@@ -154,8 +167,11 @@ def test_every_option_can_be_pasted_and_typed():
         schedule = option.candidate.schedule
         assert eval(option.candidate.code, {"rs": rs}) == schedule
         kind, arguments = named.parse(named.written(schedule))
-        assert option.name.startswith(f"{kind}, at most ")
+        mixture = " (mixture)" if option.exploration.members > 1 else ""
+        assert option.name.startswith(f"{kind}{mixture}, at most ")
         assert named.make_schedule(kind, arguments, rs.Task(**SIZES), ridge=0.5) == schedule
+        explores = named.written(option.exploration)
+        assert named.make_exploration(*named.parse(explores)) == option.exploration
 
 
 # What cannot be done.
@@ -297,12 +313,13 @@ def test_price_ranges_and_choice_are_those_of_brute_force(salt, noise):
 def test_without_a_simulator_prices_rest_on_the_bounds():
     made = plan(price=2.0)
     assert made.reason.startswith("the regret bound (vacuous here) plus 2 for each deployment")
-    bound = [o.candidate.bound.total if o.candidate.bound else math.inf for o in made.options]
+    bound = [o.bound.total if o.bound else math.inf for o in made.options]
     cost = [
         b + 2.0 * o.candidate.deployment_limit for b, o in zip(bound, made.options, strict=True)
     ]
     assert made.recommended is made.options[int(np.argmin(cost))]
-    assert all(o.prices is None for o in made.options if o.candidate.bound is None)
+    assert all(o.prices is None for o in made.options if o.bound is None)
+    assert not made.recommended.mixture
 
 
 @settings(max_examples=20)
@@ -359,7 +376,7 @@ def test_an_unlucky_round_is_not_a_target_reached():
 
 def swept(regret, optimistic=None, **changes):
     betas = Betas(regret, optimistic)
-    arguments = {"switches": 20, "rounds": 8, "simulator": betas} | changes
+    arguments = {"switches": 20, "rounds": 8, "simulator": betas, "randomise": False} | changes
     return plan(**arguments), betas
 
 
@@ -428,6 +445,8 @@ def test_a_log_counts_deployments():
         expected = len(replay(option.candidate.schedule, log, rs.Task(**SIZES), ridge=0.3))
         assert option.replayed == expected <= 20
     assert len({option.replayed for option in made.options}) > 2
+    singles, mixtures = of_both_kinds(made)  # on a log nothing is explored
+    assert [option.replayed for option in singles] == [option.replayed for option in mixtures]
     assert all(option.replayed is None for option in plan(switches=20).options)
 
 
@@ -435,11 +454,12 @@ def test_a_log_counts_deployments():
 
 
 def test_progress_is_told_of_every_simulation():
-    for beta, extra in ((1.0, 0), (None, 6)):
+    for beta, extra, randomise in ((1.0, 0, True), (None, 6, True), (None, 6, False)):
         told = []
         made = plan(
             price=1.0,
             beta=beta,
+            randomise=randomise,
             rounds=2,
             simulator=Betas({0: 10.0}),
             progress=lambda done, total, told=told: told.append((done, total)),
@@ -453,7 +473,8 @@ def test_progress_is_told_of_every_simulation():
         simulator=Betas({2: 10.0}),
         progress=lambda done, total: told.append((done, total)),
     )
-    assert [done for done, _ in told] == list(range(13))
+    # Six values of β and one beyond the edge, then six rules, each in two ways.
+    assert [done for done, _ in told] == list(range(7 + 2 * 6 + 1))
     assert all(done <= total for done, total in told)
 
 
@@ -488,6 +509,9 @@ def test_a_plan_is_strict_json():
         assert len(data["options"]) == len(made.options)
         for entry, option in zip(data["options"], made.options, strict=True):
             assert entry["name"] == option.name
+            assert rebuild(entry["schedule"]) == option.candidate.schedule
+            assert rebuild(entry["exploration"]) == option.exploration
+            assert (entry["regret_bound"] is None) is (option.bound is None)
             assert eval(entry["code"], {"rs": rs}) == option.candidate.schedule
     priced = strict(plans[4])["options"]
     ranges = [entry["cheapest_for_prices"] for entry in priced if entry["cheapest_for_prices"]]
@@ -551,6 +575,205 @@ def test_a_task_is_asked_for():
         rs.plan({"dim": 2, "horizon": 3, "episodes": 100}, switches=5)
 
 
+# Mixtures.
+
+
+def test_every_rule_is_judged_with_the_papers_bonus_and_with_a_mixture():
+    for switches in (0, 5, 60, 99):  # a budget that is asked for is never too large
+        made = plan(switches=switches)
+        singles, mixtures = of_both_kinds(made)
+        assert made.options == (*singles, *mixtures)
+        assert [o.candidate for o in singles] == [o.candidate for o in mixtures]
+        assert {o.exploration for o in singles} == {rs.Bonus(1.0)}
+        assert {o.exploration for o in mixtures} == {rs.Ensemble()}
+        assert all(o.candidate.deployment_limit <= switches for o in made.options)
+        assert len({o.name for o in made.options}) == len(made.options)
+
+
+def test_without_a_simulator_a_mixture_that_spends_the_budget_is_taken():
+    for switches in (1, 5, 6, 60, 98):
+        made = plan(switches=switches, ridge=0.3)
+        assert made.recommended.name == f"spread-budget (mixture), at most {switches}"
+        assert (made.exploration, made.exploration_source) == (rs.Ensemble(), "nothing to tune")
+        assert "keeps the budget on every path and spends all of it" in made.reason
+        assert "No bound on its regret is proved" in made.reason
+
+
+def test_nothing_is_proved_of_the_regret_of_a_mixture():
+    for made in (plan(switches=20), plan(switches=20, exploration=rs.Bonus(1.0, members=4))):
+        for option in of_both_kinds(made)[1]:
+            assert option.bound is None
+    singles, mixtures = of_both_kinds(plan(switches=20))
+    assert [o.bound for o in singles] == [o.candidate.bound for o in mixtures]
+    entries = strict(plan(switches=20))["options"][len(singles) :]
+    assert all(e["regret_bound"] is e["regret_bound_vacuous"] is None for e in entries)
+    estimated = plan(switches=20, exploration=rs.Bonus(1.0, estimate=True))
+    perturbed = plan(switches=20, exploration=rs.Perturbation(0.1))
+    for made in (estimated, perturbed):  # one policy, but not the paper's
+        assert all(o.bound is None and not o.mixture for o in made.options)
+
+
+def test_every_option_is_played_with_its_own_exploration_on_the_same_seeds():
+    fake = Fake()
+    made = plan(switches=20, rounds=3, seed=8, simulator=fake)
+    swept_, played = fake.calls[: -len(made.options)], fake.calls[-len(made.options) :]
+    assert {exploration.members for _, exploration, _ in swept_} == {1}
+    assert [(schedule, explores) for schedule, explores, _ in played] == [
+        (option.candidate.schedule, option.exploration) for option in made.options
+    ]
+    assert all(seeds == [(8, 0), (8, 1), (8, 2)] for _, _, seeds in fake.calls)
+    singles, mixtures = of_both_kinds(made)
+    assert {o.exploration for o in singles} == {rs.Bonus(made.sweep.chosen)}
+    assert {o.exploration for o in mixtures} == {rs.Ensemble()}
+
+
+@pytest.mark.parametrize(("mixture", "taken"), [(10.0, True), (90.0, False)])
+def test_the_reason_names_the_best_of_both_kinds(mixture, taken):
+    made, _ = swept({0: 40.0}, randomise=True, simulator=Betas({0: 40.0}, mixture=mixture))
+    assert made.recommended.mixture is taken
+    singles, mixtures = of_both_kinds(made)
+    other, kind = (singles[0], "single policy") if taken else (mixtures[0], "mixture")
+    said = f"With the same budget the best {kind} ({other.title}) has {other.regret}."
+    assert made.reason.endswith(said)
+    assert made.reason.startswith(f"it has the least simulated regret, {made.recommended.regret}")
+    source = "nothing to tune" if taken else "swept on the simulator"
+    assert made.exploration_source == source
+    assert made.exploration == (rs.Ensemble() if taken else rs.Bonus(1.0))
+    assert made.sweep.chosen == 1.0
+
+
+def test_mixtures_leave_the_sweep_as_it_is():
+    regret = {-3: 90.0, -2: 80.0, -1: 60.0, 0: 70.0, 1: 90.0, 2: 95.0}
+    plain, _ = swept(regret)
+    mixed, _ = swept(regret, randomise=True)
+    assert mixed.sweep == plain.sweep
+    assert tuple(of_both_kinds(mixed)[0]) == plain.options
+
+
+@pytest.mark.parametrize("request_", [{"switches": 20}, {"price": 2.0}, {"target": 2.0}])
+def test_where_randomising_is_not_allowed_no_option_does(request_):
+    arguments = request_ | {"rounds": 3, "simulator": Fake(3)}
+    made = plan(**arguments, randomise=False)
+    assert all(o.exploration.members == 1 for o in made.options)
+    assert "mixture" not in json.dumps(strict(made))
+    # Nothing else is different: these are the options that there are beside mixtures.
+    beside = of_both_kinds(plan(**arguments))[0]
+    assert [replace(o, prices=None) for o in made.options] == [
+        replace(o, prices=None) for o in beside
+    ]
+    assert {o.exploration for o in made.options} == {rs.Bonus(made.sweep.chosen)}
+
+
+def test_without_mixtures_the_rule_is_the_one_that_the_theorems_favour():
+    for switches, name in ((5, "uniform-grid"), (6, "adaptive-budget"), (60, "adaptive-budget")):
+        for how in ({"randomise": False}, {"beta": 1.0}):
+            made = plan(switches=switches, **how)
+            assert made.recommended.name == f"{name}, at most {switches}"
+            assert made.exploration == rs.Bonus(1.0)
+
+
+@pytest.mark.parametrize(
+    "explores", [rs.Bonus(0.3), rs.Ensemble(members=4), rs.Bonus(1.0, members=3), rs.Bonus(2.0)]
+)
+@pytest.mark.parametrize("randomise", [True, False])
+def test_with_a_given_exploration_nothing_is_swept_and_nothing_added(explores, randomise):
+    fake = Fake()
+    arguments = {"exploration": explores, "randomise": randomise}
+    made = plan(switches=20, rounds=2, simulator=fake, **arguments)
+    assert len(fake.calls) == len(made.options) == len(plan(switches=20, beta=1.0).options)
+    assert {o.exploration for o in made.options} == {explores}
+    assert (made.exploration_source, made.sweep) == ("given", None)
+    assert "With the same budget" not in made.reason
+    assert plan(switches=20, **arguments).exploration == explores
+
+
+def test_budgets_that_no_one_asked_for_have_mixtures_up_to_fifty():
+    own = [Every(2), Every(3), Whenever()]  # at most 50, at most 33, and as often as can be
+    made = plan(price=1.0, rounds=2, simulator=Fake(), candidates=own)
+    singles, mixtures = of_both_kinds(made)
+    assert {o.candidate.deployment_limit for o in singles} == {*ladder(100), 33}
+    assert [o.candidate for o in mixtures] == [
+        o.candidate for o in singles if o.candidate.deployment_limit <= 50
+    ]
+    assert {o.candidate.schedule for o in mixtures} >= {Every(2), Every(3)}
+    assert max(o.candidate.deployment_limit for o in mixtures) == 50
+    asked = plan(switches=80)
+    assert any(o.mixture and o.candidate.deployment_limit == 80 for o in asked.options)
+
+
+class Mixed:
+    """A simulator in which one kind of rule with mixtures has no regret."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __call__(self, schedule, exploration, seeds):
+        best = type(schedule) is self.kind and exploration.members > 1
+        return [Outcome(regret=0.0 if best else 50.0, deployments=3, switches=1) for _ in seeds]
+
+
+@pytest.mark.parametrize("kind", [rs.UniformGrid, rs.SpreadBudget, rs.TotalGrowth])
+def test_the_code_of_a_mixture_makes_the_learner_that_was_recommended(kind):
+    made = plan(switches=20, ridge=0.5, rounds=2, simulator=Mixed(kind))
+    assert made.recommended.mixture
+    scope = {}
+    exec(made.code, scope)
+    learner = scope["learner"]
+    assert learner.schedule == made.recommended.candidate.schedule
+    assert type(learner.schedule) is kind
+    assert learner.recipe.exploration == made.exploration == rs.Ensemble()
+    assert (learner.recipe.ridge, learner.planned_episodes) == (0.5, 100)
+    assert learner.policy.members == 32
+    rng = np.random.default_rng(0)
+    for k in range(1, 101):
+        rows = unit_rows(rng, 3, 3, 2)
+        member = learner.policy.draw(k)
+        chosen = [rows[h][member.act(h, rows[h])] for h in range(3)]
+        learner.observe(rs.Episode(features=chosen, rewards=[0, 0, 1], next_features=rows[1:]))
+    assert len(learner.ledger) - 1 <= 20
+
+
+def test_the_command_of_a_mixture_says_how_it_explores():
+    made = plan(switches=20, ridge=0.5)
+    assert made.command == (
+        "rareswitch learn --schedule spread-budget,switches=20,feature_norm=1.0 "
+        "--exploration ensemble --ridge 0.5 --episodes 100"
+    )
+    other = plan(switches=20, exploration=rs.Ensemble(members=8, scale=1.0))
+    assert "--exploration ensemble,members=8,scale=1.0 " in other.command
+    estimated = plan(switches=20, exploration=rs.Bonus(1.0, estimate=True))
+    assert "--exploration bonus,estimate=true " in estimated.command
+    assert "exploration=rs.Bonus(beta=1.0, members=1, estimate=True)" in estimated.code
+
+
+def test_on_a_world_mixtures_are_simulated_as_they_are_played():
+    def world(seed):
+        return rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+
+    task = world(0).task(episodes=60)
+    made = rs.plan(task, switches=4, rounds=2, simulator=world_simulator(world, episodes=60))
+    for option in of_both_kinds(made)[1]:
+        runs = [
+            rs.simulate(
+                world((0, r)),
+                option.candidate.schedule,
+                episodes=60,
+                exploration=rs.Ensemble(),
+                seed=(0, r),
+            )
+            for r in range(2)
+        ]
+        assert option.regret.mean == pytest.approx(np.mean([run.regret.mean() for run in runs]))
+        assert [one.deployments for one in option.outcomes] == [run.deployments for run in runs]
+        assert [one.switches for one in option.outcomes] == [run.switches for run in runs]
+
+
+@pytest.mark.parametrize("value", [None, 1, "no", 0.0])
+def test_randomise_is_yes_or_no(value):
+    with pytest.raises(TypeError, match="randomise must be"):
+        plan(switches=5, randomise=value)
+
+
 # Another exploration.
 
 
@@ -559,7 +782,8 @@ def test_an_exploration_is_played_as_it_is_and_nothing_is_swept():
     made = plan(switches=20, exploration=explores, rounds=2, simulator=fake)
     assert {exploration for _, exploration, _ in fake.calls} == {explores}
     assert (made.exploration, made.exploration_source, made.sweep) == (explores, "given", None)
-    assert strict(made)["exploration"] == {"kind": "perturbation", "sigma": 0.5, "draws": 3}
+    assert strict(made)["exploration"] == describe(explores)
+    assert describe(explores)["kind"] == "perturbation"
     scope = {}
     exec(made.code, scope)
     assert scope["learner"].recipe.exploration == explores
@@ -637,7 +861,9 @@ def test_a_rule_of_ones_own_is_judged_beside_ours():
     assert scope["learner"].schedule == own
     assert f"--schedule {__name__}:Every,step=10 " in made.command
     assert strict(made)["options"][-1]["schedule"] == {"kind": f"{__name__}:Every", "step": 10}
-    assert [o.name for o in made.options[:-1]] == [o.name for o in plan(switches=20).options]
+    assert [o.name for o in made.options[:-1]] == [
+        o.name for o in plan(switches=20, beta=1.0).options
+    ]
 
 
 @pytest.mark.parametrize("own", [Every(4), Whenever()])
@@ -653,11 +879,14 @@ def test_a_rule_that_may_exceed_the_budget_is_shown_but_not_recommended(own):
 
 
 def test_a_rule_that_promises_nothing_says_so():
-    made = plan(switches=20, candidates=[Whenever()])
+    made = plan(switches=20, candidates=[Whenever()], randomise=False)
     option = made.options[-1]
     assert option.name == f"{__name__}:Whenever, not guaranteed"
     assert strict(made)["options"][-1]["guaranteed"] is False
     assert made.recommended.name == "adaptive-budget, at most 20"
+    mixed = plan(switches=20, candidates=[Whenever()])
+    assert mixed.options[-1].name == f"{__name__}:Whenever (mixture), not guaranteed"
+    assert mixed.recommended.name == "spread-budget (mixture), at most 20"
     for budget in (0, 99):
         with_own = plan(switches=budget, candidates=[Whenever()])
         assert with_own.recommended.name == plan(switches=budget).recommended.name
@@ -669,3 +898,17 @@ def test_a_rule_that_cannot_be_typed_has_no_command():
         made = plan(price=1.0, beta=1.0, rounds=2, simulator=simulator, candidates=[own])
         assert made.recommended.candidate.schedule is own
         assert made.command is None
+
+
+@pytest.mark.parametrize(
+    "explores", [rs.Ensemble(), rs.Bonus(1.0, estimate=True), rs.Perturbation(0.1)]
+)
+def test_a_price_needs_a_simulator_where_nothing_is_proved(explores):
+    with pytest.raises(ValueError, match="price needs a simulator"):
+        plan(price=2.0, exploration=explores)
+
+
+@pytest.mark.parametrize("explores", [rs.Bonus(1.0, estimate=True), rs.Perturbation(0.1)])
+def test_no_theorem_is_named_that_does_not_hold(explores):
+    for switches in (5, 20):
+        assert "Theorem" not in plan(switches=switches, exploration=explores).reason

@@ -90,6 +90,7 @@ def test_on_any_grid_the_general_bound_is_forced(data, states, horizon):
         outcome.mdp,
         grid,
         episodes=episodes,
+        beta=1.0,
         ties="lowest",
         initial_state=outcome.initial_states,
     )
@@ -144,7 +145,14 @@ def test_with_one_stage_nothing_is_lost():
 )
 def test_a_bad_duel_is_refused(change, message):
     arguments = {"states": 2, "horizon": 2, "episodes": 20, "starts": (1, 6, 11, 16)}
-    learner = rs.Learner(dim=5, horizon=2, schedule=Starts(arguments["starts"]))
+    learner = rs.Learner(dim=5, horizon=2, schedule=Starts(arguments["starts"]), beta=1.0)
     with pytest.raises(ValueError, match=message):
         play_adversary(learner, **(arguments | change))
+    assert learner.episodes == 0
+
+
+def test_a_duel_needs_one_policy_at_a_time():
+    learner = rs.Learner(dim=5, horizon=2, schedule=Starts((1, 6, 11, 16)))
+    with pytest.raises(ValueError, match=r"one policy at a time.*; got a mixture of 32 members"):
+        play_adversary(learner, states=2, horizon=2, episodes=20, starts=(1, 6, 11, 16))
     assert learner.episodes == 0

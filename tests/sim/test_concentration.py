@@ -34,3 +34,16 @@ def test_the_radius_is_the_least_beta_with_which_the_lemma_holds(worlds):
                 needed = max(needed, (error / norm)[world.feasible].max())
             assert radius == pytest.approx(needed, rel=1e-6)
         simulation.play()
+
+
+@pytest.mark.parametrize(
+    "exploration", [rs.Ensemble(), rs.Bonus(estimate=True), rs.Perturbation(0.5)], ids=repr
+)
+def test_the_lemma_is_about_the_papers_bonus(exploration):
+    worlds = WORLDS["masked"]
+    simulation = Simulation(
+        worlds, rs.EveryEpisode(), episodes=9, seeds=[0, 1, 2], exploration=exploration
+    )
+    simulation.deploy()
+    with pytest.raises(ValueError, match=r"simulation must be of the paper's bonus, .*; got "):
+        empirical_radius(simulation, worlds)

@@ -223,3 +223,12 @@ def test_tabular_features_are_one_hot():
 def test_sizes_below_one_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_random_worlds_of_one_features_seed_share_features_and_nothing_else():
+    sizes = {"states": 4, "actions": 3, "d": 3, "horizon": 2}
+    one, other = (instances.random_linear(**sizes, seed=s, features_seed=7) for s in (0, 1))
+    np.testing.assert_array_equal(one.features, other.features)
+    assert not np.allclose(one.transitions, other.transitions)
+    assert not np.allclose(one.rewards, other.rewards)
+    assert not np.allclose(one.features, instances.random_linear(**sizes).features)

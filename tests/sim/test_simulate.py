@@ -141,7 +141,7 @@ def test_by_default_the_noise_is_that_of_the_seed_whatever_the_rule():
 
 def test_episodes_start_where_they_are_told():
     world = WORLDS["masked"]
-    arguments = {"episodes": EPISODES, "seed": 3}
+    arguments = {"episodes": EPISODES, "beta": 1.0, "seed": 3}
     everywhere = np.arange(EPISODES) % world.states
     fixed = rs.simulate(world, RULES["every"], initial_state=2, **arguments)
     listed = rs.simulate(world, RULES["every"], initial_state=everywhere, **arguments)
@@ -151,7 +151,9 @@ def test_episodes_start_where_they_are_told():
     assert (listed.states[:, 0] == everywhere).all()
     assert set(drawn.states[:, 0]) == set(range(world.states))
     assert (drawn.states[:, 0] == other.states[:, 0]).all()
-    learner = rs.Learner(dim=world.dim, horizon=world.horizon, schedule=RULES["every"], seed=3)
+    learner = rs.Learner(
+        dim=world.dim, horizon=world.horizon, schedule=RULES["every"], beta=1.0, seed=3
+    )
     noise = generator(3, Stream.NOISE).random((EPISODES, world.horizon))
     states, actions, tables = walk(world, learner, noise=noise, initial=everywhere)
     np.testing.assert_array_equal(listed.states, states)
@@ -244,7 +246,7 @@ def test_there_is_at_most_one_deployment_for_each_episode(episodes, rule):
 
 
 def test_a_rule_that_never_fires_keeps_the_first_policy():
-    run = rs.simulate(HARD[0], Starts([]), episodes=50)
+    run = rs.simulate(HARD[0], Starts([]), episodes=50, beta=1.0)
     assert run.deployment_episodes.tolist() == [1]
     assert (run.switches, run.local_switches) == (0, 0)
     assert np.unique(run.regret).size == 1

@@ -13,18 +13,32 @@ WORLDS = {
     "wide": [rs.instances.random_linear(states=9, actions=4, d=4, horizon=3, seed=1)] * 4,
     "masked": [masked_world(2)] * 4,
 }
+PARTS = (
+    "regret", "states", "actions", "members", "deployment_episodes", "switch_episodes",
+)  # fmt: skip
 RULES = {
     "every episode": rs.EveryEpisode(),
     "batch": rs.UniformGrid(episodes=200, batches=13),
     "rareswitch": rs.DeterminantGrowth(eta=1.5),
     "rareswitch asked": Asked(rs.DeterminantGrowth(eta=6.0)),
     "total growth": rs.TotalGrowth(eta=3.0),
+    "adaptive": rs.AdaptiveBudget(switches=20, episodes=200, dim=7, feature_norm=2.0),
 }
+EXPLORATIONS = [
+    rs.Bonus(0.5),
+    rs.Bonus(3.0),
+    rs.Bonus(0.5, members=3),
+    rs.Bonus(0.5, estimate=True),
+    rs.Perturbation(0.5, 3),
+    rs.Perturbation(0.5, 3, estimate=True),
+    rs.Ensemble(5),
+    rs.Ensemble(5, estimate=False),
+]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("worlds", WORLDS.values(), ids=WORLDS)
-@pytest.mark.parametrize("exploration", [rs.Bonus(0.5), rs.Bonus(3.0), rs.Perturbation(0.5, 3)])
+@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=repr)
 def test_runs_stepped_together_are_bit_identical_to_each_alone(worlds, rule, exploration):
     seeds = [(5, i) for i in range(4)]
     arguments = {"episodes": 200, "exploration": exploration}
@@ -33,7 +47,7 @@ def test_runs_stepped_together_are_bit_identical_to_each_alone(worlds, rule, exp
         together.step()
     for world, seed, run in zip(worlds, seeds, together.runs(), strict=True):
         alone = rs.simulate(world, rule, seed=seed, **arguments)
-        for name in ("regret", "states", "actions", "deployment_episodes", "switch_episodes"):
+        for name in PARTS:
             np.testing.assert_array_equal(getattr(run, name), getattr(alone, name), err_msg=name)
         np.testing.assert_array_equal(run.fitted_values, alone.fitted_values)
         assert run.local_switches == alone.local_switches

@@ -25,12 +25,18 @@ RANDOM = "random-policy"
 @world_options(default="hard")
 @click.option(
     "--schedule",
-    default="determinant-growth,eta=2",
+    default="spread-budget,switches=9",
     help="When to switch: a rule and its arguments, or random-policy.",
 )
-@click.option("--exploration", help="How to explore, e.g. perturbation,sigma=0.1.")
 @click.option(
-    "--beta", type=FINITE, help="Confidence radius β: short for --exploration bonus,beta=β."
+    "--exploration",
+    help="How to explore, e.g. ensemble,scale=1 or perturbation,sigma=0.1.  "
+    "[default: ensemble, a mixture with nothing to tune]",
+)
+@click.option(
+    "--beta",
+    type=FINITE,
+    help="Confidence radius β of the paper: short for --exploration bonus,beta=β.",
 )
 @click.option("--episodes", type=click.IntRange(1), default=2500, help="Episodes K to play.")
 @click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
@@ -45,20 +51,21 @@ RANDOM = "random-policy"
 def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     """Run one learner on one instance; print regret, deployments, switches and their limit.
 
-    The defaults are the paper's experiment. A schedule is every-episode (LSVI-UCB), uniform-grid
-    (LSVI-UCB-Batch), determinant-growth (LSVI-UCB-RareSwitch), adaptive-budget, total-growth,
-    geometric-grid, minimax-grid, or module:Class for one of your own, with its arguments;
-    switches=50 asks for the rule of that kind that deploys at most 50 times after the first.
-    Whatever `rareswitch plan` recommends runs here.
+    The defaults are the paper's world and nine switches of a mixture, with nothing to tune. With
+    --beta 1 the learner is the paper's: LSVI-UCB under every-episode, LSVI-UCB-Batch under
+    uniform-grid, LSVI-UCB-RareSwitch under determinant-growth. Other schedules are spread-budget,
+    adaptive-budget, total-growth, geometric-grid, minimax-grid, or module:Class for one of your
+    own, with its arguments; switches=50 asks for the rule of that kind that deploys at most 50
+    times after the first. Whatever `rareswitch plan` recommends runs here.
 
     Ctrl-C keeps the episodes played so far, in a file whose name ends in -partial. The result is a
-    NumPy archive with the regret, states and actions of every episode, the episodes of deployments
-    and switches, the final policy as bytes and the summary as JSON.
+    NumPy archive with the regret, states, actions and member of every episode, the episodes of
+    deployments and switches, the final policy as bytes and the summary as JSON.
 
     \b
     Examples:
-      rareswitch learn --schedule determinant-growth,eta=8
       rareswitch learn --schedule uniform-grid,batches=20 --seed 3
+      rareswitch learn --schedule determinant-growth,eta=8 --beta 1
       rareswitch learn --schedule adaptive-budget,switches=60
       rareswitch learn --schedule my_rules:EveryMonday,day=3
       rareswitch learn --instance tabular --states 5 --actions 3 --horizon 6
@@ -170,6 +177,7 @@ def summarise(
     limit = guarantee and guarantee(world.task(episodes=K), settings["ridge"])
     return {
         "episodes": played,
+        "members": run.policy.members if run.policy else 1,
         "total_regret": float(run.regret.sum()),
         "average_regret": float(run.regret.mean()) if played else None,
         "deployments": run.deployments,
@@ -184,6 +192,8 @@ def summarise(
 
 def show(summary: dict[str, Any]) -> None:
     click.echo(f"episodes        {summary['episodes']}")
+    if summary["members"] > 1:
+        click.echo(f"deployed        mixtures of {summary['members']} members")
     click.echo(f"total regret    {summary['total_regret']:.1f}")
     if summary["episodes"]:
         click.echo(f"average regret  {summary['average_regret']:.4f} an episode")
@@ -208,6 +218,8 @@ def default_path(settings: dict[str, Any]) -> Path:
 
 def check_writable(out: Path, settings: dict[str, Any]) -> None:
     """Refuse to replace anything but an earlier result of the very same settings."""
+    if not out.name:
+        raise click.UsageError("--out must name a file; got nothing")
     if not out.parent.is_dir():
         raise click.UsageError(f"--out must lie in a folder that exists; {out.parent} does not")
     trial = out.with_name(f".{out.name}.trial")
@@ -245,6 +257,7 @@ def save(out: Path, run: Run, summary: dict[str, Any], settings: dict[str, Any])
             "regret": run.regret,
             "states": run.states,
             "actions": run.actions,
+            "members": run.members,
             "deployment_episodes": run.deployment_episodes,
             "switch_episodes": run.switch_episodes,
             "fitted_values": run.fitted_values,

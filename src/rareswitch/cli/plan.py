@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rareswitch.planning.simulator import Outcome, Simulator
 
 
+SETTINGS = ("switches", "target", "price", "ridge", "beta", "randomise")
+
+
 class SimulatorError(Exception):
     """What a simulator raised: an error of its code, or of a rule's, and not of the options."""
 
@@ -36,8 +39,15 @@ class SimulatorError(Exception):
 )
 @click.option("--feature-norm", type=FINITE, help="L = max‖φ‖  [default: the world's, or 1]")
 @click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
-@click.option("--beta", type=FINITE, help="Confidence radius β  [default: swept, or 1]")
-@click.option("--exploration", help="Instead of --beta, e.g. perturbation,sigma=0.1.")
+@click.option(
+    "--beta", type=FINITE, help="Confidence radius β  [default: swept, or 1, and mixtures]"
+)
+@click.option("--exploration", help="Instead of --beta, e.g. ensemble,members=16.")
+@click.option(
+    "--randomise/--no-randomise",
+    default=True,
+    help="Whether a deployed policy may be a mixture.  [default: it may]",
+)
 @click.option(
     "--candidate",
     multiple=True,
@@ -65,13 +75,15 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
     """Choose a switching rule for a budget, a regret target or a price of deploying.
 
     Budgets, limits and prices count deployments after the first, whether or not they change an
-    action. Lists the rules that keep the budget with what is guaranteed of each; with --instance or
-    --simulator also what to expect, the choice of β, and what a wrong β costs. Prints the code to
-    paste and, for an instance, the command that plays the rule.
+    action. Lists the rules that keep the budget with what is guaranteed of each, with one policy at
+    a time and with mixtures; with --instance or --simulator also what to expect, the choice of β,
+    and what a wrong β costs. Prints the code to paste and, for an instance, the command that plays
+    the rule.
 
     \b
     Examples:
-      rareswitch plan --episodes 2500 --horizon 10 --dim 13 --switches 50
+      rareswitch plan --episodes 2500 --horizon 10 --dim 13 --switches 9
+      rareswitch plan --episodes 2500 --instance hard --switches 9 --no-randomise
       rareswitch plan --episodes 2500 --instance hard --switches 50 --beta 1
       rareswitch plan --episodes 2500 --instance hard --price 20 --out plan
       rareswitch plan --episodes 2000 --instance tabular --states 4 --horizon 2 --target 0.1
@@ -120,7 +132,7 @@ def make(settings: dict[str, Any], *, quiet: bool) -> Plan:
 
         return make_plan(
             task,
-            **{name: settings[name] for name in ("switches", "target", "price", "ridge", "beta")},
+            **{name: settings[name] for name in SETTINGS},
             exploration=build_exploration(settings["exploration"]),
             candidates=[build_candidate(text, task, settings) for text in settings["candidate"]],
             simulator=guarded(play) if play else None,
@@ -288,7 +300,7 @@ def show(made: Plan) -> None:
     if made.sweep:
         show_sweep(made.sweep)
     explores = made.exploration
-    how = f"β = {explores.beta:g}" if isinstance(explores, Bonus) else repr(explores)
+    how = f"β = {explores.beta:g}" if explores == Bonus(explores.beta) else repr(explores)
     click.echo(f"\n{how} ({made.exploration_source})")
     click.echo(f"Take {made.recommended.name}: {made.reason}\n")
     click.echo(made.code)
@@ -296,7 +308,7 @@ def show(made: Plan) -> None:
 
 def cells(option: Option) -> tuple[str, ...]:
     """Return the row of an option in the table."""
-    bound = option.candidate.bound
+    bound = option.bound
     return (
         option.name,
         "none" if bound is None else "vacuous" if bound.vacuous else f"{bound.total:.4g}",

@@ -8,12 +8,12 @@ first, whether or not they change an action.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from rareswitch.core import theory
-from rareswitch.core.arguments import Floats, real, settle, whole
+from rareswitch.core.arguments import real, settle, whole
 from rareswitch.core.schedule import GROWTH_TOLERANCE, Clock, Schedule, checked_schedule
 from rareswitch.core.task import Task, checked_task
 
@@ -63,21 +63,11 @@ class TotalGrowth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptiveBudget:
-    """Switch when the growth since the deployment exceeds its share of all growth still possible.
+class _Budget:
+    """A budget of `switches` in `episodes` episodes, and its share of the growth still possible.
 
     With b switches left the share is 1/(b+1) of Σ_h [d·log((tr Λ_h + n·L²)/d) − log det Λ_h], taken
-    at the deployment, with n the episodes left then. Deploys at most `switches` times after the
-    first in `episodes` episodes on every path with ‖φ‖ ≤ `feature_norm`; the threshold never
-    increases.
-
-    >>> from rareswitch.core.ledger import Ledger
-    >>> ledger = Ledger()
-    >>> _ = ledger.deploy(episode=1, logdet=np.zeros(3), trace=np.full(3, 2.0))
-    >>> rule = AdaptiveBudget(switches=5, episodes=100, dim=2)
-    >>> start = ledger.clock(episode=1, logdet=np.zeros(3))
-    >>> round(rule.threshold(start), 3), round(3 * 2 * math.log(1 + 100 / 2) / 6, 3)
-    (3.932, 3.932)
+    at the deployment, with n the episodes left then.
     """
 
     persistent: ClassVar[bool] = True
@@ -97,24 +87,21 @@ class AdaptiveBudget:
         )
 
     def due(self, clock: Clock) -> bool:
-        if clock.deployments > self.switches:  # spent: a guard, should L be exceeded
+        if not self._left(clock):  # spent
             return False
         return float(clock.growth.sum()) > self.threshold(clock) + GROWTH_TOLERANCE
 
     def threshold(self, clock: Clock) -> float:
         """Return the growth that the policy in force must exceed to be replaced."""
-        left = max(0, self.switches - (clock.deployments - 1))
-        return float(self._possible_growth(clock).sum()) / (left + 1)
+        most = clock.trace_deployed + self._episodes_left(clock) * self.feature_norm**2
+        possible = np.maximum(self.dim * np.log(most / self.dim) - clock.logdet_deployed, 0.0)
+        return float(possible.sum()) / (self._left(clock) + 1)
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         return min(self.switches, task.episodes - 1)
 
-    def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
-        total = TotalGrowth.for_budget(task, switches=self.switches, ridge=ridge)
-        return total.regret_bound(task, ridge)
-
     @classmethod
-    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "AdaptiveBudget":
+    def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> Self:
         return cls(
             switches=switches,
             episodes=checked_task(task).episodes,
@@ -122,10 +109,61 @@ class AdaptiveBudget:
             feature_norm=task.feature_norm,
         )
 
-    def _possible_growth(self, clock: Clock) -> Floats:
-        episodes_left = max(0, self.episodes + 1 - clock.deployed)
-        most = clock.trace_deployed + episodes_left * self.feature_norm**2
-        return np.maximum(self.dim * np.log(most / self.dim) - clock.logdet_deployed, 0.0)
+    def _left(self, clock: Clock) -> int:
+        """Return how many switches are left while the policy in force is."""
+        return max(0, self.switches - (clock.deployments - 1))
+
+    def _episodes_left(self, clock: Clock) -> int:
+        """Return how many episodes were left when the policy in force was deployed."""
+        return max(0, self.episodes + 1 - clock.deployed)
+
+
+class AdaptiveBudget(_Budget):
+    """Switch when the growth since the deployment exceeds its share of all growth still possible.
+
+    Deploys at most `switches` times after the first in `episodes` episodes on every path with
+    ‖φ‖ ≤ `feature_norm`; the threshold never increases. Where growth is slower than it could be,
+    part of the budget is left over.
+
+    >>> from rareswitch.core.ledger import Ledger
+    >>> ledger = Ledger()
+    >>> _ = ledger.deploy(episode=1, logdet=np.zeros(3), trace=np.full(3, 2.0))
+    >>> rule = AdaptiveBudget(switches=5, episodes=100, dim=2)
+    >>> start = ledger.clock(episode=1, logdet=np.zeros(3))
+    >>> round(rule.threshold(start), 3), round(3 * 2 * math.log(1 + 100 / 2) / 6, 3)
+    (3.932, 3.932)
+    """
+
+    def regret_bound(self, task: Task, ridge: float = 1.0) -> theory.RegretBound:
+        total = TotalGrowth.for_budget(task, switches=self.switches, ridge=ridge)
+        return total.regret_bound(task, ridge)
+
+
+class SpreadBudget(_Budget):
+    """Spend the whole budget: growth decides early, a date at the latest.
+
+    A switch is due when the growth exceeds its share, as for `AdaptiveBudget`, and at the latest on
+    a date: with b switches left, those and the deployment in force share the n episodes left
+    evenly. Each deployment spreads the dates anew over what is left. Asked before every episode,
+    the rule deploys exactly `switches` times after the first on every path (less if `episodes` are
+    fewer than that).
+
+    >>> from rareswitch.core.ledger import Ledger
+    >>> rule, ledger, dates = SpreadBudget(switches=3, episodes=100, dim=2), Ledger(), []
+    >>> for k in range(1, 101):
+    ...     if k == 1 or rule.due(ledger.clock(episode=k, logdet=np.zeros(1))):
+    ...         _ = ledger.deploy(episode=k, logdet=np.zeros(1), trace=np.full(1, 2.0))
+    >>> ledger
+    Ledger(4 deployments, before episodes [1, 26, 51, 76])
+    """
+
+    def due(self, clock: Clock) -> bool:
+        on_date = self._left(clock) > 0 and clock.episode >= self.date(clock)
+        return on_date or super().due(clock)
+
+    def date(self, clock: Clock) -> int:
+        """Return the episode before which the policy in force is replaced at the latest."""
+        return clock.deployed + max(1, -(-self._episodes_left(clock) // (self._left(clock) + 1)))
 
 
 @dataclass(frozen=True)

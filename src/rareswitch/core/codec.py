@@ -41,11 +41,16 @@ class Parts:
     arrays: Arrays
 
     def only(
-        self, *, meta: tuple[str, ...], arrays: tuple[str, ...], optional: tuple[str, ...] = ()
+        self,
+        *,
+        meta: tuple[str, ...],
+        arrays: tuple[str, ...],
+        optional_meta: tuple[str, ...] = (),
+        optional: tuple[str, ...] = (),
     ) -> None:
         """Refuse names that are missing or unknown."""
         for found, needed, allowed in (
-            (self.meta, meta, ()),
+            (self.meta, meta, optional_meta),
             (self.arrays, arrays, optional),
         ):
             if missing := [name for name in needed if name not in found]:

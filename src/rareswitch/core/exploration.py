@@ -1,9 +1,14 @@
-"""Two ways to explore: a bonus, or the best of a few perturbed estimates.
+"""Three ways to explore: a bonus, the best of a few perturbed estimates, or a mixture of them.
 
 `Bonus` is the paper's: Q = φᵀw + β·‖φ‖_{Λ⁻¹}. `Perturbation` is LSVI-PHE (Ishfaq et al. 2021): with
-M Gaussian draws for each stage, made once per fit, Q = max_m φᵀ(w + σ·Λ^{−1/2}z_m), which is the
-regression on perturbed rewards and a perturbed prior. What is added to w, σ·Λ^{−1/2}z_m, is called
-an offset.
+J Gaussian draws for each stage, made once per fit, Q = max_j φᵀ(w + σ·Λ^{−1/2}z_j). `Ensemble` is
+RLSVI (Osband et al. 2016) frozen for a whole deployment: M members, each a backward pass of its own
+with one draw for each stage, and one of them, drawn at random, plays an episode.
+
+What is drawn is in units of the estimate's own uncertainty. With `estimate`, noise, ridge and level
+of every stage's regression are estimated from the data at each fit (`core/estimation.py`), so that
+β, σ and scale are multiples of the noise; without, the noise counts as 1 and the ridge is the one
+declared.
 """
 
 from dataclasses import dataclass
@@ -11,11 +16,13 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, real, settle, whole
+from rareswitch.core.arguments import Floats, flag, real, settle, whole
+
+MOST_MEMBERS = 10_000
 
 
 class Exploration(Protocol):
-    """How a fit makes its policy try what is not known: by a bonus, by offsets, or by both."""
+    """How a fit makes its policy try what is not known: by a bonus, by perturbations, or both."""
 
     @property
     def beta(self) -> float:
@@ -23,59 +30,103 @@ class Exploration(Protocol):
         ...
 
     @property
-    def draws(self) -> int:
-        """The number M of perturbed estimates; 0 for none."""
+    def members(self) -> int:
+        """The number M of members, of which one plays an episode; 1 for one policy."""
         ...
 
-    def offsets(self, rng: np.random.Generator, whitener: Floats) -> Floats:
-        """Return what each estimate adds to w, (H, M, d), given W (H, d, d) with WᵀW = Λ⁻¹."""
+    @property
+    def draws(self) -> int:
+        """The number J of perturbed estimates whose largest counts, for each member; 0 for none."""
+        ...
+
+    @property
+    def estimate(self) -> bool:
+        """Whether noise, ridge and level are estimated by the fit."""
+        ...
+
+    def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
+        """Return what multiplies noise·Λ_h^{−1/2} (M, H, J, d); not asked where `draws` is 0."""
         ...
 
 
 @dataclass(frozen=True)
 class Bonus:
-    """Add the confidence radius β times the elliptical norm."""
+    """Add the confidence radius β times the elliptical norm.
+
+    The `members` of a mixture have the same values and each its own ties: as long as much is
+    unknown, and so tied, they try different actions.
+    """
 
     draws: ClassVar[int] = 0
 
     beta: float = 1.0
+    members: int = 1
+    estimate: bool = False
 
     def __post_init__(self) -> None:
-        settle(self, beta=real("beta", self.beta, least=0.0, most=1e100))
+        settle(
+            self,
+            beta=real("beta", self.beta, least=0.0, most=1e100),
+            members=whole("members", self.members, least=1, most=MOST_MEMBERS),
+            estimate=flag("estimate", self.estimate),
+        )
 
-    def offsets(self, rng: np.random.Generator, whitener: Floats) -> Floats:
-        horizon, dim, _ = whitener.shape
-        return np.zeros((horizon, self.draws, dim))
+    def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
+        return np.zeros((1, horizon, self.draws, dim))
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Take the largest of M estimates perturbed with standard deviation σ·‖φ‖_{Λ⁻¹}.
+    """Take the largest of J estimates perturbed with standard deviation σ·‖φ‖_{Λ⁻¹}.
 
-    >>> Perturbation(1.0, draws=4).offsets(np.random.default_rng(0), np.eye(2)[None]).shape
-    (1, 4, 2)
+    >>> Perturbation(1.0, draws=4).perturbations(np.random.default_rng(0), horizon=1, dim=2).shape
+    (1, 1, 4, 2)
     """
 
     beta: ClassVar[float] = 0.0
+    members: ClassVar[int] = 1
 
     sigma: float
     draws: int = 10
+    estimate: bool = False
 
     def __post_init__(self) -> None:
         settle(
             self,
             sigma=real("sigma", self.sigma, least=0.0, most=1e100),
             draws=whole("draws", self.draws, least=1, most=10_000),
+            estimate=flag("estimate", self.estimate),
         )
 
-    def offsets(self, rng: np.random.Generator, whitener: Floats) -> Floats:
-        """Draw σ·Λ_h^{−1/2}z_m for every stage, (H, M, d): Rᵀz has covariance RᵀR = Λ⁻¹.
+    def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
+        return self.sigma * rng.standard_normal((self.members, horizon, self.draws, dim))
 
-        W is known up to a rotation, which depends on the order of the episodes; R of its QR
-        decomposition, with a positive diagonal, is not.
-        """
-        horizon, dim, _ = whitener.shape
-        root: Floats = np.asarray(np.linalg.qr(whitener, mode="r"))
-        signs = np.where(np.diagonal(root, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
-        drawn = rng.standard_normal((horizon, self.draws, dim))
-        return self.sigma * (drawn @ (signs[..., None] * root))
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Deploy a mixture of M members, each fitted with its own perturbation of every stage.
+
+    A member's estimate of a value is off by a Gaussian of standard deviation `scale` times its
+    uncertainty: where much is known all members agree, elsewhere they differ, and so explore.
+
+    >>> Ensemble(members=8).perturbations(np.random.default_rng(0), horizon=3, dim=2).shape
+    (8, 3, 1, 2)
+    """
+
+    beta: ClassVar[float] = 0.0
+    draws: ClassVar[int] = 1
+
+    members: int = 32
+    scale: float = 0.5
+    estimate: bool = True
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            members=whole("members", self.members, least=1, most=MOST_MEMBERS),
+            scale=real("scale", self.scale, least=0.0, most=1e100),
+            estimate=flag("estimate", self.estimate),
+        )
+
+    def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
+        return self.scale * rng.standard_normal((self.members, horizon, self.draws, dim))

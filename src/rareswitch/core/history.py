@@ -34,7 +34,7 @@ class History:
         self.episodes = 0
         self.ridge = positive_ridge(ridge)
         self.gram = Gram((horizon,), dim, self.ridge)
-        self._rewards, self._lost = sums.zeros(horizon, dim)  # Σ rφ
+        self._totals, self._lost = sums.zeros(2, horizon, dim + 2)  # Σ(φ, 1, r) and Σ r·(φ, 1, r)
         self._next_states = [NextStates(dim) for _ in range(horizon - 1)]
 
     @classmethod
@@ -63,8 +63,12 @@ class History:
         return sum(next_states.rows for next_states in self._next_states)
 
     @property
+    def step_sums(self) -> Floats:
+        return self._totals[0] + self._lost[0]
+
+    @property
     def reward_sums(self) -> Floats:
-        return self._rewards + self._lost
+        return self._totals[1] + self._lost[1]
 
     def next_value_sums(self, h: int, following: Stage) -> Floats:
         return self._next_states[h].value_sums(following)
@@ -72,17 +76,19 @@ class History:
     def absorb(self, episode: Episode, undo: Undo | None = None) -> None:
         """Add one episode, whole or not at all; `undo` learns how to take it back later."""
         self._check(episode)
-        steps = len(episode)
-        features, rewards = np.zeros((2, self.horizon, self.dim))
-        features[:steps] = episode.features
-        rewards[:steps] = episode.rewards[:, None] * episode.features
+        steps = np.zeros((2, self.horizon, self.dim + 2))
+        rewards = episode.rewards[:, None]
+        steps[0, : len(episode), : self.dim] = episode.features
+        steps[0, : len(episode), self.dim] = 1.0
+        steps[0, : len(episode), self.dim + 1 :] = rewards
+        steps[1, : len(episode)] = rewards * steps[0, : len(episode)]
         with all_or_nothing() as steps_back:
             steps_back.append(self._return_to())
-            self.gram.absorb(features)
-            sums.add(self._rewards, self._lost, rewards)
-            reached = zip(self._next_states, episode.features, episode.next_features, strict=False)
-            for next_states, feature, rows in reached:
-                next_states.absorb(feature, rows, steps_back)
+            self.gram.absorb(steps[0, :, : self.dim])
+            sums.add(self._totals, self._lost, steps)
+            reached = zip(self._next_states, steps[0], episode.next_features, strict=False)
+            for next_states, step, rows in reached:
+                next_states.absorb(step, rows, steps_back)
             self.episodes += 1
             if undo is not None:
                 undo.append(lambda: take_back(steps_back))
@@ -91,11 +97,11 @@ class History:
         """Return how to come back to all but the next states as they are now."""
         gram, episodes = self.gram, self.episodes
         before = gram.whitener, gram.logdet, gram.trace
-        reward_sums = self._rewards.copy(), self._lost.copy()
+        totals = self._totals.copy(), self._lost.copy()
 
         def come_back() -> None:
             gram.whitener, gram.logdet, gram.trace = before
-            self._rewards, self._lost = reward_sums
+            self._totals, self._lost = totals
             self.episodes = episodes
 
         return come_back
@@ -126,8 +132,8 @@ class History:
             "whitener": self.gram.whitener,
             "logdet": self.gram.logdet,
             "trace": self.gram.trace,
-            "rewards": self._rewards,
-            "rewards_lost": self._lost,
+            "totals": self._totals,
+            "totals_lost": self._lost,
         }
         for h, next_states in enumerate(self._next_states):
             arrays |= {f"next_states/{h}/{name}": a for name, a in next_states.to_arrays().items()}
@@ -139,14 +145,14 @@ class History:
         gram.whitener = parts.array("whitener", "<f8", (horizon, dim, dim))
         gram.logdet = parts.array("logdet", "<f8", (horizon,))
         gram.trace = parts.array("trace", "<f8", (horizon,))
-        self._rewards[:] = parts.array("rewards", "<f8", (horizon, dim))
-        self._lost[:] = parts.array("rewards_lost", "<f8", (horizon, dim))
+        self._totals[:] = parts.array("totals", "<f8", (2, horizon, dim + 2))
+        self._lost[:] = parts.array("totals_lost", "<f8", (2, horizon, dim + 2))
         for h, next_states in enumerate(self._next_states):
             where = f"next_states/{h}"
             lengths = parts.array(f"{where}/lengths", "<i8", ("J",))
             next_states.fill(
-                parts.array(f"{where}/sums", "<f8", (len(lengths), dim)),
-                parts.array(f"{where}/lost", "<f8", (len(lengths), dim)),
+                parts.array(f"{where}/sums", "<f8", (len(lengths), dim + 2)),
+                parts.array(f"{where}/lost", "<f8", (len(lengths), dim + 2)),
                 lengths,
                 parts.array(f"{where}/rows", "<f8", ("M", dim)),
             )

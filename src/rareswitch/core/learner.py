@@ -11,6 +11,7 @@ from typing import Any
 from rareswitch.core.arguments import whole
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Exploration
+from rareswitch.core.health import Health, health_of
 from rareswitch.core.history import History
 from rareswitch.core.ledger import Deployment, Ledger
 from rareswitch.core.lsvi import fit
@@ -25,15 +26,19 @@ LARGEST_FEATURE_NORM = 1e6
 
 
 class Learner:
-    """LSVI-UCB with a schedule: Alg. 1 with `UniformGrid`, Alg. 2 with `DeterminantGrowth`.
+    """Least-squares value iteration that deploys when its schedule says so.
+
+    With `beta` it is the paper's Alg. 1 under `UniformGrid` and Alg. 2 under `DeterminantGrowth`.
 
     The learner needs only features: states may be infinite and the feasible actions may differ at
-    every step. `exploration` is a `Bonus` or a `Perturbation`, and `beta=b` is short for
-    `Bonus(b)`; without either it is `Bonus(1.0)`. `ridge` is the regularisation λ.
-    `ties="direction"` takes, of tied actions, the one furthest along a random direction drawn for
-    each stage and version; `ties="lowest"` the lowest index. `clip=False` drops the clip to
-    [0, H−h] (with H = 1 that is SBUCB or rarely switching OFUL). An episode with a feature longer
-    than `feature_norm` is refused. After `planned_episodes`, where given, nothing is due any more.
+    every step. `exploration` is an `Ensemble`, a `Bonus` or a `Perturbation`; without one it is
+    `Ensemble()`, a mixture that needs no tuning, and `beta=b`, short for `Bonus(b)`, is the paper's
+    algorithm. `ridge` is the paper's λ, which schedules count with; whether fits use it, or one
+    that they estimate, is up to the exploration. `ties="direction"` takes, of tied actions, the one
+    furthest along a random direction drawn for each member, stage and version; `ties="lowest"` the
+    lowest index. `clip=False` drops the clip to [0, H−h] (with H = 1 and a bonus that is SBUCB or
+    rarely switching OFUL). An episode with a feature longer than `feature_norm` is refused. After
+    `planned_episodes`, where given, nothing is due any more.
 
     Calls from several threads take turns. Copies and pickles are new learners in the same state.
 
@@ -41,12 +46,12 @@ class Learner:
     >>> from rareswitch import DeterminantGrowth
     >>> learner = Learner(dim=2, horizon=1, schedule=DeterminantGrowth(eta=2.0))
     >>> arms = np.eye(2)
-    >>> for _ in range(20):
-    ...     arm = learner.policy.act(0, arms)
+    >>> for k in range(1, 21):
+    ...     arm = learner.policy.draw(k).act(0, arms)
     ...     done = Episode(features=arms[[arm]], rewards=[float(arm)], next_features=[])
     ...     switched = learner.observe(done)
     >>> learner
-    Learner(dim=2, horizon=1, schedule=DeterminantGrowth(eta=2.0), episodes=20, version=5)
+    Learner(dim=2, horizon=1, schedule=DeterminantGrowth(eta=2.0), episodes=20, version=4)
     >>> learner.recommend().act(0, arms)
     1
     """
@@ -167,9 +172,23 @@ class Learner:
 
     def recommend(self) -> Policy:
         """Return the greedy policy of all data without exploration: what to use after learning."""
-        greedy = replace(self.recipe, exploration=Bonus(0.0), ties="lowest")
+        plain = Bonus(0.0, estimate=self.recipe.exploration.estimate)
+        greedy = replace(self.recipe, exploration=plain, ties="lowest")
         with self._lock:
             return fit(self._history, greedy, version=0)
+
+    def health(self) -> Health:
+        """Return whether exploration is large enough for this task, and learning goes on.
+
+        >>> from rareswitch import EveryEpisode
+        >>> learner = Learner(dim=1, horizon=1, schedule=EveryEpisode(), beta=0.01)
+        >>> for _ in range(9):
+        ...     _ = learner.observe(Episode(features=[[1.0]], rewards=[0.9], next_features=[]))
+        >>> learner.health().warnings[0][:55]
+        'exploration is too small for the range of values: it li'
+        """
+        with self._lock:
+            return health_of(self._history, self.recipe, self.ledger)
 
     def snapshot(self) -> bytes:
         """Return the whole state; a learner restored from it goes on byte for byte."""

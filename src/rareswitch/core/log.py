@@ -1,9 +1,9 @@
 """A log of episodes in columns, in partitions wherever they are, and the statistics of all of them.
 
 The backward pass over partitions is a map-reduce: every partition returns Σφφᵀ and Σrφ once, and
-then, for Q_{h+1}, its share of Σφ·max_a Q_{h+1}. H rounds of d² numbers out and d numbers back; the
-data never move. Arrays are visited in blocks, so those that are mapped from disk may be larger than
-memory.
+then, for Q_{h+1}, its share of Σφ·max_a Q_{h+1}. H rounds of at most d² numbers out and d numbers
+back, for each member; the data never move. Arrays are visited in blocks, so those that are mapped
+from disk may be larger than memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -147,7 +147,9 @@ class LogStatistics:
                 f"ridge must be larger for such features: {self.ridge:g} is lost beside "
                 f"a sum of {np.abs(gram).max():.3g}"
             ) from None
-        self.reward_sums: Floats = self._sum(_reward_sums)
+        self.step_sums: Floats
+        self.reward_sums: Floats
+        self.step_sums, self.reward_sums = self._sum(_step_sums)
 
     def next_value_sums(self, h: int, following: Stage) -> Floats:
         return self._sum(_next_value_sums, h, following)
@@ -180,19 +182,29 @@ def _gram_sum(features: Floats) -> Floats:
     return total
 
 
-def _reward_sums(partition: LogPartition) -> Floats:
-    """Return Σrφ of each stage (H, d)."""
+def _step_sums(partition: LogPartition) -> Floats:
+    """Return Σ(φ, 1, r) and Σ r·(φ, 1, r) of each stage (2, H, d+2)."""
+    sums = np.zeros((2, partition.horizon, partition.dim + 2))
     for h, stage in enumerate(partition.stages):
         rewards = np.asarray(stage.rewards)
         if len(rewards) and not (rewards.min() >= 0.0 and rewards.max() <= 1.0):
             raise ValueError(f"rewards must lie in [0, 1]; those of stage {h} do not")
-    return np.stack([np.asarray(s.rewards) @ np.asarray(s.features) for s in partition.stages])
+        sums[:, h] = _weighted(np.stack([np.ones_like(rewards), rewards]), stage)
+    return sums
 
 
 def _next_value_sums(partition: LogPartition, h: int, following: Stage) -> Floats:
-    """Return Σφ·max_a Q_{h+1}(s', a) over the steps of stage h (d,)."""
+    """Return Σ V·(φ, 1, r, V) over the steps of stage h, V the value of the state after."""
     stage = partition.stages[h]
     goes_on = np.asarray(stage.lengths) > 0
-    values = np.zeros(len(goes_on))  # an ended episode is worth nothing more
-    values[goes_on] = state_values(stage.lengths[goes_on], stage.next_features, following)
-    return values @ stage.features
+    # An ended episode is worth nothing more.
+    values = np.zeros((*following.weights.shape[:-1], len(goes_on)))
+    values[..., goes_on] = state_values(stage.lengths[goes_on], stage.next_features, following)
+    squares = np.vecdot(values, values)
+    return np.concatenate([_weighted(values, stage), squares[..., None]], axis=-1)
+
+
+def _weighted(values: Floats, stage: StageLog) -> Floats:
+    """Return Σ v·(φ, 1, r) over the steps of a stage, (..., n) to (..., d+2)."""
+    parts = (values @ stage.features, values.sum(axis=-1), values @ np.asarray(stage.rewards))
+    return np.concatenate([parts[0], parts[1][..., None], parts[2][..., None]], axis=-1)

@@ -1,64 +1,56 @@
-"""Least-squares value iteration: the backward pass of all three algorithms, and the fit around it.
+"""Least-squares value iteration: the backward pass of all algorithms, and the fit around it.
 
 w_h `weights`, W_h `whitener` with WᵀW = Λ_h⁻¹. A fit is a pure function of statistics, recipe and
 version: asked twice, it gives the same bytes.
 """
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from rareswitch.core.arguments import Floats
-from rareswitch.core.gram import solve
-from rareswitch.core.policy import Policy, Stage
+from rareswitch.core.policy import POLICY_ARRAYS, Policy, Stage
 from rareswitch.core.recipe import Recipe
-
-
-class Statistics(Protocol):
-    """All that a fit asks of the data: in memory, of many runs at once, or on a cluster."""
-
-    @property
-    def ridge(self) -> float:
-        """λ, which is inside W."""
-        ...
-
-    @property
-    def whitener(self) -> Floats:
-        """W_h (..., H, d, d)."""
-        ...
-
-    @property
-    def reward_sums(self) -> Floats:
-        """Σ_τ r_τφ_τ of each stage (..., H, d)."""
-        ...
-
-    def next_value_sums(self, h: int, following: Stage) -> Floats:
-        """Return Σ_τ φ_τ·max_a Q_{h+1}(s'_τ, a) over the steps of stage h (..., d)."""
-        ...
+from rareswitch.core.regression import Declared, Estimated, regression_of
+from rareswitch.core.statistics import Statistics
 
 
 def backward(
-    statistics: Statistics, *, beta: float, offsets: Floats | None = None, clip: bool = True
-) -> Floats:
-    """Return w (..., H, d) by ridge regression from the last stage to the first (lines 5–10).
+    statistics: Statistics,
+    regression: Declared | Estimated,
+    *,
+    beta: float,
+    perturbations: Floats | None = None,
+    clip: bool = True,
+) -> tuple[Stage, ...]:
+    """Return Q_h of every stage, regressed from the last to the first (Alg. 1, lines 5–10).
 
-    `offsets` (..., H, M, d) perturb the estimates instead of, or beside, the bonus.
+    `perturbations` (..., M, H, J, d) make M members, an axis after those of the statistics. One
+    draw for each of them (J = 1) is added to its weights; of more, the largest counts.
     """
-    whitener, weights = statistics.whitener, np.array(statistics.reward_sums)
-    horizon = weights.shape[-2]
-    for h in reversed(range(horizon)):
-        if h + 1 < horizon:  # Q_{H+1} = 0 (line 5)
-            following = Stage(
-                weights=weights[..., h + 1, :],
-                whitener=whitener[..., h + 1, :, :],
+    stages: list[Stage] = []
+    for h in reversed(range(regression.horizon)):
+        following = statistics.next_value_sums(h, stages[-1]) if stages else None  # Q_{H+1} = 0
+        found = regression.stage(h, following)  # line 8
+        weights, offsets = found.weights, None
+        if perturbations is not None:
+            offsets = found.offsets(perturbations[..., h, :, :])
+            if offsets.shape[-2] == 1:
+                weights, offsets = weights + offsets[..., 0, :], None
+            else:
+                weights = np.broadcast_to(weights, offsets[..., 0, :].shape)
+        stages.append(
+            Stage(
+                weights=weights,
+                levels=found.levels,
+                whitener=found.whitener if beta else None,
                 beta=beta,
-                offsets=None if offsets is None else offsets[..., h + 1, :, :],
-                cap=float(horizon - h - 1) if clip else None,
+                offsets=offsets,
+                cap=float(regression.horizon - h) if clip else None,
             )
-            weights[..., h, :] += statistics.next_value_sums(h, following)
-        # w_h = Λ_h⁻¹ Σ φ·[r + max_a Q_{h+1}] (line 8)
-        weights[..., h, :] = solve(whitener[..., h, :, :], weights[..., h, :])
-    return weights
+        )
+    return tuple(reversed(stages))
 
 
 def fit(statistics: Statistics, recipe: Recipe, version: int) -> Policy:
@@ -68,15 +60,39 @@ def fit(statistics: Statistics, recipe: Recipe, version: int) -> Policy:
             f"ridge must be that of the statistics, {statistics.ridge:g}; the recipe has "
             f"{recipe.ridge:g}"
         )
-    whitener = statistics.whitener
-    horizon, dim, _ = whitener.shape
-    offsets = recipe.offsets(version, whitener)
-    beta = recipe.exploration.beta
-    return Policy(
-        weights=backward(statistics, beta=beta, offsets=offsets, clip=recipe.clip),
-        whitener=whitener,
-        beta=beta,
+    horizon, dim, _ = statistics.whitener.shape
+    explores = recipe.exploration
+    stages = backward(
+        statistics,
+        regression_of(statistics, explores),
+        beta=explores.beta,
+        perturbations=recipe.perturbations(version, horizon, dim),
+        clip=recipe.clip,
+    )
+    return policy_of(
+        stages,
+        recipe,
         directions=recipe.directions(version, horizon, dim),
-        offsets=offsets,
+        allocation=recipe.allocation(version),
+    )
+
+
+def policy_of(
+    stages: Sequence[Stage], recipe: Recipe, *, directions: Floats | None, allocation: int | None
+) -> Policy:
+    """Return the policy with these Q_h, of one member or with a first axis for members."""
+    arrays: dict[str, Floats] = {}
+    for name, axes in POLICY_ARRAYS.items():
+        parts: list[Any] = [getattr(stage, name, None) for stage in stages]
+        if parts[0] is None:
+            continue
+        # Of the last stage, whose targets are rewards alone, all members estimate the same.
+        array = np.stack(np.broadcast_arrays(*parts), axis=-axes)
+        arrays[name] = array[0] if array.ndim > axes and len(array) == 1 else array
+    return Policy(
+        **arrays,
+        beta=recipe.exploration.beta,
+        directions=directions,
+        allocation=allocation,
         clip=recipe.clip,
     )

@@ -1,9 +1,10 @@
 """The distinct states that followed one stage, and the features that led to each.
 
 The target of stage h (Alg. 1, line 8) is Σ φ_τ·[r_τ + V_{h+1}(s'_τ)] = Σ r_τφ_τ + Σ_j F_j V(s'_j),
-with F_j the sum of the features that led to the distinct next state s'_j. A next state is the set
-of the feature rows of its feasible actions, in any order. So on a finite space a fit costs the same
-after any number of episodes, and on an infinite one F is simply the features.
+with F_j the sum of the features that led to the distinct next state s'_j. Beside φ a row (φ, 1, r)
+is summed, which gives the moments of the targets too. A next state is the set of the feature rows
+of its feasible actions, in any order. So on a finite space a fit costs the same after any number of
+episodes, and on an infinite one F is simply the features.
 """
 
 import hashlib
@@ -22,12 +23,12 @@ BLOCK_ROWS = 4096
 
 
 class NextStates:
-    """Their rows end to end, how many rows each has, and Σφ leading there."""
+    """Their rows end to end, how many rows each has, and Σ(φ, 1, r) of the steps leading there."""
 
     def __init__(self, dim: int) -> None:
         self._position: dict[bytes, int] = {}  # by the rows as they came, and as a set
-        self._sums = _Growing(np.zeros((0, dim)))
-        self._lost = _Growing(np.zeros((0, dim)))
+        self._sums = _Growing(np.zeros((0, dim + 2)))
+        self._lost = _Growing(np.zeros((0, dim + 2)))
         self._lengths = _Growing(np.zeros(0, np.int64))
         self._rows = _Growing(np.zeros((0, dim)))
 
@@ -39,8 +40,8 @@ class NextStates:
         """The number of rows of all of them together."""
         return len(self._rows.array)
 
-    def absorb(self, feature: Floats, rows: Floats, undo: Undo) -> None:
-        """Add one step that led to the state with these rows; `undo` learns how to take it back."""
+    def absorb(self, step: Floats, rows: Floats, undo: Undo) -> None:
+        """Add a step (φ, 1, r) that led to the state with these rows; `undo` can take it back."""
         given = _key(rows.tobytes())
         position = self._position.get(given)
         if position is None:
@@ -48,7 +49,7 @@ class NextStates:
             key = _key(distinct.tobytes())
             position = self._position.get(key)
             if position is None:
-                self._append(feature, distinct, {given, key}, undo)
+                self._append(step, distinct, {given, key}, undo)
                 return
             self._position[given] = position
         before = self._sums.array[position].copy(), self._lost.array[position].copy()
@@ -57,12 +58,14 @@ class NextStates:
             self._sums.array[position], self._lost.array[position] = before
 
         undo.append(take_back)
-        sums.add(self._sums.array, self._lost.array, feature, position)
+        sums.add(self._sums.array, self._lost.array, step, position)
 
     def value_sums(self, following: Stage) -> Floats:
-        """Return Σ_j F_j·max_a Q(s'_j, a) (d,)."""
+        """Return Σ V·(φ, 1, r, V) over the steps, V the value of the state after (..., d+3)."""
         values = state_values(self._lengths.array, self._rows.array, following)
-        return values @ self._sums.array + values @ self._lost.array
+        summed = values @ self._sums.array + values @ self._lost.array
+        squares = np.square(values, out=values) @ self._sums.array[:, -2:-1]  # counts are exact
+        return np.concatenate([summed, squares], axis=-1)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {
@@ -88,7 +91,7 @@ class NextStates:
             self._append(total, distinct, {key}, [])
             self._lost.array[-1] = rest
 
-    def _append(self, feature: Floats, rows: Floats, keys: set[bytes], undo: Undo) -> None:
+    def _append(self, step: Floats, rows: Floats, keys: set[bytes], undo: Undo) -> None:
         count, end = len(self), len(self._rows.array)
 
         def take_back() -> None:
@@ -99,22 +102,32 @@ class NextStates:
             self._rows.count = end
 
         undo.append(take_back)
-        self._sums.extend(feature[None])
-        self._lost.extend(np.zeros((1, len(feature))))
+        self._sums.extend(step[None])
+        self._lost.extend(np.zeros((1, len(step))))
         self._lengths.extend(np.array([len(rows)]))
         self._rows.extend(rows)
         self._position.update(dict.fromkeys(keys, count))
 
 
 def state_values(lengths: Ints, rows: Floats, following: Stage) -> Floats:
-    """Return max_a Q of states whose rows (M, d) stand end to end, by lengths (J,), in blocks."""
-    if not len(lengths):
-        return np.zeros(0)
-    values = np.empty(len(rows))
-    for start in range(0, len(rows), BLOCK_ROWS):
-        block = np.asarray(rows[start : start + BLOCK_ROWS])
-        values[start : start + BLOCK_ROWS] = following.q_values(block)
-    return np.maximum.reduceat(values, np.cumsum(lengths) - lengths)
+    """Return max_a Q (..., J) of states whose rows (N, d) stand end to end, by lengths (J,).
+
+    The rows are visited in blocks of whole states; leading axes are those of the stage.
+    """
+    count = len(lengths)
+    values = np.empty((*following.weights.shape[:-1], count))
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    state = 0
+    while state < count:
+        row = int(starts[state])
+        beyond = max(state + 1, int(np.searchsorted(ends, row + BLOCK_ROWS, side="right")))
+        block = np.asarray(rows[row : int(ends[beyond - 1])])
+        q_values = following.q_values(block)
+        inside = starts[state:beyond] - row
+        np.maximum.reduceat(q_values, inside, axis=-1, out=values[..., state:beyond])
+        state = beyond
+    return values
 
 
 def _distinct(rows: Floats) -> Floats:

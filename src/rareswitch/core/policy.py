@@ -1,44 +1,69 @@
-"""The frozen policy of one fit: Q_h(φ) = min{φᵀw_h + β‖W_hφ‖, H−h}⁺ and its greedy action.
+"""The frozen policy of one fit: Q_h(φ) = min{l_h + φᵀw_h + β‖W_hφ‖, H−h}⁺ and its greedy action.
 
 Letters: w_h `weights`, W_h `whitener` (WᵀW = Λ_h⁻¹: it turns ‖φ‖_{Λ⁻¹} into the plain length ‖Wφ‖),
-β `beta`, z_h `directions`. Stages are counted from 0, so the cap at stage h is H−h. A perturbed fit
-has β = 0 and adds the largest φᵀo_m of its `offsets` o_m instead.
+β `beta`, z_h `directions`, l_h `levels` (0 unless they were estimated). Stages are counted from 0,
+so the cap at stage h is H−h. A perturbed fit adds the largest φᵀo_j of its `offsets` o_j.
+
+A policy may be a mixture of M members: arrays then have a first axis for them, or none for what
+all members share. One member, drawn by the episode's key, plays a whole episode.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rareswitch.core import codec
-from rareswitch.core.arguments import Floats, flag, floats, real, settle, whole
+from rareswitch.core.allocation import ALLOCATIONS, member_of
+from rareswitch.core.arguments import Floats, Ints, flag, floats, real, settle, shown, whole
 
 # Values closer than this are equal; results then do not hang on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
 # Beyond it, squares exceed every float.
 LARGEST = 1e100
 
+# The arrays of a policy, and how many axes each has for one member.
+POLICY_ARRAYS = {"weights": 2, "whitener": 3, "levels": 1, "directions": 2, "offsets": 3}
+
 
 class Stage(NamedTuple):
-    """Q of one stage, as a function of feature rows; `cap` is H−h, or None for no clip."""
+    """Q of one stage, as a function of feature rows; `cap` is H−h, or None for no clip.
+
+    Leading axes are free: runs, members, both or none.
+    """
 
     weights: Floats  # (..., d)
-    whitener: Floats  # (..., d, d)
+    levels: Floats | None  # (...)
+    whitener: Floats | None  # (..., d, d)
     beta: float
-    offsets: Floats | None  # (..., M, d)
+    offsets: Floats | None  # (..., J, d)
     cap: float | None
 
     def q_values(self, rows: Floats) -> Floats:
-        """Return min{φᵀw + β‖Wφ‖ + max_m φᵀo_m, cap}⁺ of each row (n, d) (Alg. 1, lines 9–10)."""
-        values = rows @ self.weights
-        if self.beta:
-            whitened = rows @ self.whitener.T
-            values += self.beta * np.sqrt(np.vecdot(whitened, whitened))
+        """Return min{l + φᵀw + β‖Wφ‖ + max_j φᵀo_j, cap}⁺ of rows (n, d), as (..., n).
+
+        Alg. 1, lines 9–10.
+        """
+        values: Floats = self.weights @ rows.T
+        if self.levels is not None:
+            values = values + self.levels[..., None]
+        if self.beta and self.whitener is not None:
+            whitened = rows @ self.whitener.mT
+            values = values + self.beta * np.sqrt(np.vecdot(whitened, whitened))
         if self.offsets is not None:
-            values += (rows @ self.offsets.T).max(axis=1)
+            values = values + (self.offsets @ rows.T).max(axis=-2)
         return values if self.cap is None else clipped(values, self.cap)
+
+    def of(self, run: int) -> "Stage":
+        """Return Q of one run, where the first axis is of runs."""
+        levels, whitener, offsets = (
+            None if array is None else array[run]
+            for array in (self.levels, self.whitener, self.offsets)
+        )
+        return Stage(self.weights[run], levels, whitener, self.beta, offsets, self.cap)
 
 
 def clipped(values: Floats, cap: float | Floats) -> Floats:
@@ -49,10 +74,12 @@ def clipped(values: Floats, cap: float | Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Policy:
-    """One policy. Nothing that a learner does later changes it.
+    """One policy, or a mixture of several. Nothing that a learner does later changes it.
 
-    `directions` (H, d) breaks ties; None stands for the lowest index. `offsets` (H, M, d) are those
-    of a `Perturbation`. `clip=False` leaves Q unclipped.
+    `directions` breaks ties; None stands for the lowest index. `offsets` are those of a
+    `Perturbation`, `levels` those that a fit estimated. `clip=False` leaves Q unclipped. Of a
+    mixture, the arrays (H, …) that differ between members are (M, H, …), and `allocation` is the
+    number that allocates members to episodes.
 
     >>> rows = np.eye(2)
     >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
@@ -60,73 +87,138 @@ class Policy:
     (array([0.45, 0.75]), 1, 0.75)
     >>> Policy.from_bytes(policy.to_bytes()).digest == policy.digest
     True
+    >>> mixture = Policy(weights=np.array([[[0.2, 0.5]], [[0.4, 0.1]]]), allocation=7)
+    >>> mixture.propensities(0, rows), mixture.draw("ada").act(0, rows)
+    (array([0.5, 0.5]), 1)
     """
 
     weights: Floats
-    whitener: Floats
-    beta: float
+    whitener: Floats | None = None
+    beta: float = 0.0
+    levels: Floats | None = None
     directions: Floats | None = None
     offsets: Floats | None = None
+    allocation: int | None = None
     clip: bool = True
 
     def __post_init__(self) -> None:
-        weights = floats("weights", self.weights, ("H", "d"))
-        horizon, dim = weights.shape
-        if not horizon or not dim:
+        weights = _stacked("weights", self.weights, ("H", "d"))
+        *_, horizon, dim = weights.shape
+        if not weights.size:
             raise ValueError(
                 f"weights must have a stage and a dimension; got shape {weights.shape}"
             )
-        settle(
-            self,
-            weights=weights,
-            whitener=floats("whitener", self.whitener, (horizon, dim, dim)),
-            beta=real("beta", self.beta, least=0.0),
-            clip=flag("clip", self.clip),
-        )
-        if self.directions is not None:
-            settle(self, directions=floats("directions", self.directions, (horizon, dim)))
-        if self.offsets is not None:
-            offsets = floats("offsets", self.offsets, (horizon, "M", dim))
-            if not offsets.shape[1]:
-                raise ValueError("offsets must hold at least one estimate; got none")
-            settle(self, offsets=offsets)
+        beta = real("beta", self.beta, least=0.0)
+        if beta and self.whitener is None:
+            raise ValueError(f"whitener must be given for a bonus with beta = {beta:g}; got None")
+        settle(self, weights=weights, beta=beta, clip=flag("clip", self.clip))
+        shapes: dict[str, tuple[int | str, ...]] = {
+            "whitener": (horizon, dim, dim),
+            "levels": (horizon,),
+            "directions": (horizon, dim),
+            "offsets": (horizon, "J", dim),
+        }
+        for name, shape in shapes.items():
+            if (given := getattr(self, name)) is not None:
+                settle(self, **{name: _stacked(name, given, shape)})
+        if self.offsets is not None and not self.offsets.size:
+            raise ValueError("offsets must hold at least one estimate; got none")
+        sizes = {name: len(array) for name, array in self._of_members().items()}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"arrays of members must be of one number of them; got {sizes}")
+        if not sizes:
+            if self.allocation is not None:
+                raise ValueError(f"allocation must be None for one policy; got {self.allocation}")
+        elif self.allocation is None:
+            raise ValueError("allocation must be given for a mixture; got None")
+        else:
+            most = ALLOCATIONS - 1
+            settle(self, allocation=whole("allocation", self.allocation, least=0, most=most))
 
     @property
     def horizon(self) -> int:
-        return self.weights.shape[0]
+        return self.weights.shape[-2]
 
     @property
     def dim(self) -> int:
-        return self.weights.shape[1]
+        return self.weights.shape[-1]
+
+    @property
+    def members(self) -> int:
+        """The number M of members; 1 for one policy."""
+        return next((len(array) for array in self._of_members().values()), 1)
+
+    def member(self, index: int) -> "Policy":
+        """Return one member, counted from 0, as a policy of its own."""
+        index = whole("index", index, least=0, most=self.members - 1)
+        own = {name: array[index] for name, array in self._of_members().items()}
+        return replace(self, allocation=None, **own) if own else self
+
+    def allocate(self, key: str | int) -> int:
+        """Return the number of the member that plays the episode of that key, counted from 0."""
+        return member_of(self.allocation or 0, key, self.members)
+
+    def draw(self, key: str | int) -> "Policy":
+        """Return the member that plays the episode of that key, a text or a whole number.
+
+        It is the same whenever and wherever it is asked: a function of these bytes and the key.
+        """
+        return self.member(self.allocate(key))
 
     def stage(self, h: int) -> Stage:
-        """Return Q_h."""
+        """Return Q_h, of every member if this is a mixture."""
         h = whole("h", h, least=0, most=self.horizon - 1)
         return Stage(
-            weights=self.weights[h],
-            whitener=self.whitener[h],
+            weights=self.weights[..., h, :],
+            levels=None if self.levels is None else self.levels[..., h],
+            whitener=None if self.whitener is None else self.whitener[..., h, :, :],
             beta=self.beta,
-            offsets=None if self.offsets is None else self.offsets[h],
+            offsets=None if self.offsets is None else self.offsets[..., h, :, :],
             cap=float(self.horizon - h) if self.clip else None,
         )
 
     def q_values(self, h: int, features: Floats) -> Floats:
-        """Return the optimistic value of each feasible action, features (A, d) to (A,)."""
+        """Return the value of each feasible action, features (A, d) to (A,).
+
+        Members of a mixture differ: where their values do, the result is (M, A).
+        """
         return self.stage(h).q_values(self._feasible(features))
 
     def act(self, h: int, features: Floats) -> int:
         """Return the greedy action as an index into the rows of features (A, d)."""
-        rows = self._feasible(features)
-        values = self.stage(h).q_values(rows)
-        best = np.flatnonzero(values >= values.max() - TIE_TOLERANCE)
-        if self.directions is not None and best.size > 1:
-            along = rows[best] @ self.directions[h]
-            best = best[along >= along.max() - TIE_TOLERANCE]
-        return int(best[0])
+        if self.members > 1:
+            raise ValueError(
+                f"a mixture of {self.members} members acts through the member drawn for the "
+                "episode: policy.draw(key).act(…), with the episode's number or name as key"
+            )
+        return int(self._choices(h, features)[0])
 
     def value(self, h: int, features: Floats) -> float:
-        """Return the optimistic value of the state whose feasible actions have these features."""
-        return float(self.q_values(h, features).max())
+        """Return the value of the state with these actions, the mean of its members' estimates."""
+        return float(self.q_values(h, features).max(axis=-1).mean())
+
+    def propensities(self, h: int, features: Floats) -> Floats:
+        """Return the share of members that takes each action, features (A, d) to (A,)."""
+        choices = self._choices(h, features)
+        return np.bincount(choices, minlength=len(features)) / len(choices)
+
+    def likelihood(self, steps: Iterable[tuple[Floats, int]]) -> float:
+        """Return the share of members that takes all of an episode's actions.
+
+        `steps` are (features (A, d), action) from the first stage on. Of two policies the ratio is
+        the importance weight of a logged episode: a member plays it from beginning to end, so the
+        propensities of its steps must not be multiplied.
+        """
+        if not isinstance(steps, Iterable) or isinstance(steps, np.ndarray):
+            raise TypeError(f"steps must be pairs (features, action); got {shown(steps)}")
+        agrees = np.ones(self.members, bool)
+        for h, step in enumerate(steps):
+            if not isinstance(step, tuple | list) or len(step) != 2:
+                raise TypeError(f"steps must be pairs (features, action); got {shown(step)}")
+            features, action = step
+            choices = self._choices(h, features)
+            agrees &= choices == whole("action", action, least=0, most=len(features) - 1)
+        return float(agrees.mean())
 
     @cached_property
     def digest(self) -> str:
@@ -135,12 +227,13 @@ class Policy:
 
     def to_bytes(self) -> bytes:
         """Return the policy in the format of `core/codec.py`."""
-        arrays = {"weights": self.weights, "whitener": self.whitener}
-        if self.directions is not None:
-            arrays["directions"] = self.directions
-        if self.offsets is not None:
-            arrays["offsets"] = self.offsets
-        return codec.pack("policy", {"beta": self.beta, "clip": self.clip}, arrays)
+        arrays = {
+            name: array for name in POLICY_ARRAYS if (array := getattr(self, name)) is not None
+        }
+        meta: dict[str, Any] = {"beta": self.beta, "clip": self.clip}
+        if self.allocation is not None:
+            meta["allocation"] = self.allocation
+        return codec.pack("policy", meta, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Policy":
@@ -148,12 +241,13 @@ class Policy:
         parts = codec.unpack("policy", data)
         parts.only(
             meta=("beta", "clip"),
-            arrays=("weights", "whitener"),
-            optional=("directions", "offsets"),
+            arrays=("weights",),
+            optional_meta=("allocation",),
+            optional=tuple(POLICY_ARRAYS),
         )
-        axes = {"whitener": ("H", "d", "d"), "offsets": ("H", "M", "d")}
         arrays = {
-            name: parts.array(name, "<f8", axes.get(name, ("H", "d"))) for name in parts.arrays
+            name: parts.array(name, "<f8", ("n",) * array.ndim)
+            for name, array in parts.arrays.items()
         }
         values: dict[str, Any] = parts.meta | arrays
         with parts.reading():
@@ -164,7 +258,27 @@ class Policy:
         return Policy.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        return f"Policy(dim={self.dim}, horizon={self.horizon}, digest={self.digest[:12]})"
+        mixture = f"members={self.members}, " if self.members > 1 else ""
+        return f"Policy(dim={self.dim}, horizon={self.horizon}, {mixture}digest={self.digest[:12]})"
+
+    def _of_members(self) -> dict[str, Floats]:
+        """Return the arrays that have an axis for members."""
+        return {
+            name: array
+            for name, own in POLICY_ARRAYS.items()
+            if (array := getattr(self, name)) is not None and array.ndim > own
+        }
+
+    def _choices(self, h: int, features: Floats) -> Ints:
+        """Return the greedy action of every member (M,)."""
+        rows = self._feasible(features)
+        values = np.atleast_2d(self.stage(h).q_values(rows))
+        best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
+        if self.directions is not None and best.sum() > len(best):
+            along = np.where(best, self.directions[..., h, :] @ rows.T, -np.inf)
+            best = along >= along.max(axis=-1, keepdims=True) - TIE_TOLERANCE
+        choices: Ints = best.argmax(axis=-1)
+        return choices if len(choices) == self.members else choices.repeat(self.members)
 
     def _feasible(self, features: Floats) -> Floats:
         rows = floats("features", features, ("A", self.dim))
@@ -173,3 +287,15 @@ class Policy:
         if np.abs(rows).max() > LARGEST:
             raise ValueError(f"features must be within ±{LARGEST:g}; got {np.abs(rows).max():g}")
         return rows
+
+
+def _stacked(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
+    """Return an array of one policy, or of the members of a mixture along a first axis."""
+    try:
+        stacked = np.ndim(value) > len(shape)
+    except ValueError:  # of no shape at all, which `floats` says better
+        stacked = False
+    array = floats(name, value, ("M", *shape) if stacked else shape)
+    if array.ndim > len(shape) and len(array) < 2:
+        raise ValueError(f"{name} must be of two members or more, or of shape {shape}")
+    return array

@@ -8,22 +8,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from rareswitch.core.allocation import ALLOCATIONS
 from rareswitch.core.arguments import Floats, flag, floats, one_of, positive_ridge, settle, shown
-from rareswitch.core.exploration import Bonus, Exploration
+from rareswitch.core.exploration import Bonus, Ensemble, Exploration
 from rareswitch.core.streams import KeyedStream, Seed, Stream, checked_seed
 
 TIES = ("direction", "lowest")
+EXPLORATION_PARTS = ("beta", "members", "draws", "estimate", "perturbations")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Exploration, ridge λ, what breaks ties, whether Q is clipped to [0, H−h], and the seed.
 
-    `ties="direction"` draws one random direction for each stage and version, and of the tied
-    actions takes the one furthest along it; `ties="lowest"` takes the lowest index.
+    `ties="direction"` draws one random direction for each member, stage and version, and of the
+    tied actions takes the one furthest along it; `ties="lowest"` takes the lowest index.
     """
 
-    exploration: Exploration = field(default_factory=Bonus)
+    exploration: Exploration = field(default_factory=Ensemble)
     ridge: float = 1.0
     ties: str = "direction"
     clip: bool = True
@@ -31,11 +33,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         explores = self.exploration
-        parts = ("beta", "draws", "offsets")
-        if isinstance(explores, type) or not all(hasattr(explores, part) for part in parts):
+        complete = all(hasattr(explores, part) for part in EXPLORATION_PARTS)
+        if isinstance(explores, type) or not complete:
             raise TypeError(
-                f"exploration must be a Bonus, a Perturbation or an object like them, with beta, "
-                f"draws and offsets(rng, whitener); got {shown(explores)}"
+                "exploration must be a Bonus, a Perturbation, an Ensemble or an object like them, "
+                f"with {', '.join(EXPLORATION_PARTS)}; got {shown(explores)}"
             )
         settle(
             self,
@@ -44,13 +46,18 @@ class Recipe:
             clip=flag("clip", self.clip),
             seed=checked_seed(self.seed),
         )
+        if explores.members > 1 and not explores.draws and self.ties == "lowest":
+            raise ValueError(
+                'ties must be "direction" where the members of a mixture differ by nothing else; '
+                f"got ties='lowest' and exploration={shown(explores)}"
+            )
 
     @classmethod
     def of(cls, *, beta: float | None, exploration: Exploration | None, **rest: Any) -> "Recipe":
-        """Return a recipe from `beta` or `exploration`, which say the same and exclude each other.
+        """Return a recipe from `beta`, `exploration` or neither, which is `Ensemble()`.
 
         >>> Recipe.of(beta=0.5, exploration=None).exploration
-        Bonus(beta=0.5)
+        Bonus(beta=0.5, members=1, estimate=False)
         """
         if beta is not None and exploration is not None:
             raise TypeError(
@@ -58,22 +65,33 @@ class Recipe:
                 f"exploration=Bonus(b); got beta={shown(beta)} and exploration={shown(exploration)}"
             )
         if exploration is None:
-            exploration = Bonus() if beta is None else Bonus(beta)
+            exploration = Ensemble() if beta is None else Bonus(beta)
         return cls(exploration=exploration, **rest)
 
     def directions(self, version: int, horizon: int, dim: int) -> Floats | None:
-        """Return what breaks the ties of a version, (H, d); None stands for the lowest index."""
+        """Return what breaks the ties of a version, (H, d), or (M, H, d) with more than one member.
+
+        None stands for the lowest index.
+        """
         if self.ties == "lowest":
             return None
-        return self._ties.at(version).standard_normal((horizon, dim))
+        members = self.exploration.members
+        drawn = self._ties.at(version).standard_normal((members, horizon, dim))
+        return drawn[0] if members == 1 else drawn
 
-    def offsets(self, version: int, whitener: Floats) -> Floats | None:
-        """Return what the exploration adds to a version's weights, (H, M, d) or None."""
-        horizon, dim, _ = whitener.shape
-        if not (draws := self.exploration.draws):
+    def perturbations(self, version: int, horizon: int, dim: int) -> Floats | None:
+        """Return what perturbs a version's estimates, (M, H, J, d), or None."""
+        explores = self.exploration
+        if not explores.draws:
             return None
-        drawn = self.exploration.offsets(self._perturbations.at(version), whitener)
-        return floats("offsets", drawn, (horizon, draws, dim))
+        drawn = explores.perturbations(self._perturbations.at(version), horizon, dim)
+        return floats("perturbations", drawn, (explores.members, horizon, explores.draws, dim))
+
+    def allocation(self, version: int) -> int | None:
+        """Return what allocates episodes to the members of a version; None where there is one."""
+        if self.exploration.members == 1:
+            return None
+        return int(self._allocations.at(version).integers(ALLOCATIONS))
 
     @cached_property
     def _ties(self) -> KeyedStream:
@@ -82,3 +100,7 @@ class Recipe:
     @cached_property
     def _perturbations(self) -> KeyedStream:
         return KeyedStream(self.seed, Stream.PERTURBATION)
+
+    @cached_property
+    def _allocations(self) -> KeyedStream:
+        return KeyedStream(self.seed, Stream.ALLOCATION)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rareswitch.core.budget import AdaptiveBudget, Capped, TotalGrowth
-from rareswitch.core.exploration import Bonus, Perturbation
+from rareswitch.core.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
+from rareswitch.core.exploration import Bonus, Ensemble, Perturbation
 from rareswitch.core.grids import EpisodeGrid, GeometricGrid, MinimaxGrid
 from rareswitch.core.schedule import DeterminantGrowth, EveryEpisode, UniformGrid
 
@@ -31,6 +31,7 @@ RULES = (
     Row(UniformGrid, "uniform-grid", "LSVI-UCB-Batch", "#d55e00", "s"),
     Row(DeterminantGrowth, "determinant-growth", "LSVI-UCB-RareSwitch", "#56a0d3", "o"),
     Row(AdaptiveBudget, "adaptive-budget", "adaptive budget", "#0072b2", "P"),
+    Row(SpreadBudget, "spread-budget", "spread budget", "#e69f00", "d"),
     Row(TotalGrowth, "total-growth", "total growth", "#009e73", "^"),
     Row(GeometricGrid, "geometric-grid", "geometric grid", "#cc79a7", "v"),
     Row(MinimaxGrid, "minimax-grid", "minimax grid", "#8c6bb1", "<"),
@@ -40,6 +41,7 @@ RULES = (
 EXPLORATIONS = (
     Row(Bonus, "bonus", "bonus", "#1f4e79", "o"),
     Row(Perturbation, "perturbation", "perturbation", "#b2521f", "s"),
+    Row(Ensemble, "ensemble", "mixture", "#c2185b", "*"),
 )
 OWN = ("a rule of your own", "#4d4d4d", "*")
 

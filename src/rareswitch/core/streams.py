@@ -27,6 +27,8 @@ class Stream(IntEnum):
     INITIAL = 4
     CORRUPTION = 5
     PERTURBATION = 6
+    ALLOCATION = 7
+    FEATURES = 8
 
 
 def checked_seed(seed: Seed) -> Seed:

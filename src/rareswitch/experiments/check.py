@@ -12,6 +12,8 @@ from rareswitch.experiments.worlds import Adversary
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 from rareswitch.sim.memory import require_memory
 
+PLAIN = "the paper's bonus, with one member and no estimate"
+
 
 def check(experiment: Experiment) -> None:
     """Refuse an experiment that cannot be run or drawn; the error names the arm."""
@@ -26,10 +28,12 @@ def check(experiment: Experiment) -> None:
 def piece_memory(experiment: Experiment, arm: Arm) -> float:
     """Estimate the bytes that one piece of the arm takes, from the sizes of its arrays."""
     states, actions, dim, horizon = arm.world.sizes
-    rows = states * actions
+    rows, cells = states * actions, states * arm.members
     world = 3 * horizon * rows * states + rows * dim
-    learner = horizon * (4 * rows + (states + 3) * dim + 3 * dim**2)
-    played = experiment.episodes * (5 * horizon + 6)
+    table = cells * (3 * states + 2 * dim)  # what every member does in every state
+    learner = horizon * (4 * rows * arm.members + table + 3 * dim + 3 * dim**2)
+    ahead = 0.0 if arm.dated else 0.625 * horizon * cells  # visits, until a switch is due
+    played = experiment.episodes * (5 * horizon + 6 + ahead)
     return 8.0 * min(pieces.ROUNDS_PER_PIECE, experiment.rounds) * (world + learner + played)
 
 
@@ -56,6 +60,8 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
         raise ValueError(f"initial_state must be from 0 to {world.states - 1}")
     if arm.measure_radius and not isinstance(world, FiniteLinearMDP):
         raise ValueError("measure_radius needs a linear world; here zeta is above 0")
+    if arm.measure_radius and arm.scheduled and not arm.plain:
+        raise ValueError(f"measure_radius needs {PLAIN}; got {arm.exploration}")
     if isinstance(arm.world, Adversary):
         _check_duel(experiment, arm, arm.world, algorithm)
     _check_drawable(experiment, arm, algorithm, task)
@@ -68,6 +74,11 @@ def _check_duel(experiment: Experiment, arm: Arm, world: Adversary, algorithm: A
         )
     if arm.initial_state or arm.measure_radius:
         raise ValueError("the adversary chooses initial states: no initial_state, measure_radius")
+    if arm.members > 1:
+        raise ValueError(
+            "the adversary reads the policy in force: the exploration must have one member, such "
+            f"as beta = 1; got {arm.members}"
+        )
     batches, need = len(algorithm.starts(experiment.episodes)), world.states * world.horizon
     if batches < need:
         raise ValueError(f"batches must be at least states·horizon = {need}; got {batches}")
@@ -76,16 +87,16 @@ def _check_duel(experiment: Experiment, arm: Arm, world: Adversary, algorithm: A
 def _check_drawable(experiment: Experiment, arm: Arm, algorithm: Algorithm, task: Task) -> None:
     """Some figures have a place for some arms only."""
     needs = {
-        "bounds": ("a bound on its regret", algorithm.regret_bound(task) is not None),
+        "bounds": (
+            f"a bound on its regret: a rule that has one, and {PLAIN}",
+            algorithm.regret_bound(task) is not None,
+        ),
         "lower-bound": (
             "schedule kind uniform-grid on a world of kind adversary",
             (arm.schedule["kind"], arm.world.kind) == ("uniform-grid", "adversary"),
         ),
         "budget": ("a schedule with switches", "switches" in arm.schedule),
-        "beta": (
-            "a bonus β",
-            isinstance(algorithm, Scheduled) and arm.exploration["kind"] == "bonus",
-        ),
+        "beta": (f"a bonus β: {PLAIN}", arm.plain),
     }
     need, met = needs.get(experiment.figure, ("", True))
     if not met:

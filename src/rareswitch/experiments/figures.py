@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from rareswitch import samples
-from rareswitch.core.arguments import Floats
 from rareswitch.core.rules import Row
 from rareswitch.drawing import style
 from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
@@ -26,6 +25,7 @@ from rareswitch.experiments.bounds import (
     switch_limit,
     switch_limits,
 )
+from rareswitch.experiments.mixture_figure import mixtures
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.spec import Arm
 
@@ -113,7 +113,7 @@ def pareto(runs: Results) -> Figure:
                 axis.axhline(runs.final[i].mean(), color="0.5", linestyle=":", label=family.label)
             continue
         made = runs.switches[rows].mean(axis=1)
-        mean, low, high = _means(runs, rows)
+        mean, low, high = runs.means(rows)
         order = np.argsort(made)
         axis.errorbar(
             made[order],
@@ -167,7 +167,7 @@ def beta(runs: Results) -> Figure:
     for n, (family, rows, arms) in enumerate(_families(runs)):
         x = [arm.exploration["beta"] for arm in arms]
         line = _family_line(family, n)
-        mean, low, high = _means(runs, rows)
+        mean, low, high = runs.means(rows)
         upper.plot(x, mean, **line)
         upper.fill_between(x, low, high, color=family.colour, alpha=0.15, linewidth=0)
         lower.plot(x, runs.optimistic[rows].mean(axis=1), **line)
@@ -235,7 +235,7 @@ def budget(runs: Results) -> Figure:
     for n, (family, rows, arms) in enumerate(_families(runs)):
         x = [arm.schedule["switches"] for arm in arms]
         line = _family_line(family, n)
-        mean, low, high = _means(runs, rows)
+        mean, low, high = runs.means(rows)
         left.plot(x, mean, **line)
         left.fill_between(x, low, high, color=family.colour, alpha=0.15, linewidth=0)
         right.plot(x, np.maximum(runs.switches[rows].mean(axis=1), 0.5), **line)
@@ -265,6 +265,7 @@ KINDS: dict[str, Callable[[Results], Figure]] = {
     "lower-bound": lower_bound,
     "bounds": bounds,
     "budget": budget,
+    "mixtures": mixtures,
 }
 
 
@@ -284,12 +285,6 @@ def _family_line(family: Row, n: int) -> dict[str, Any]:
         "markersize": 4,
         "label": family.label,
     }
-
-
-def _means(runs: Results, rows: list[int]) -> tuple[Floats, Floats, Floats]:
-    """Return the mean final regret of these arms, with the ends of its interval."""
-    low, high = samples.mean_interval(runs.final[rows].T, runs.weights)
-    return runs.final[rows].mean(axis=1), low, high
 
 
 def _panels(runs: Results) -> list[tuple[str, list[Styled]]]:

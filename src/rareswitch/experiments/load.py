@@ -19,8 +19,8 @@ from rareswitch.experiments.check import check
 from rareswitch.experiments.spec import Experiment
 
 PAPER = (
-    "figure1", "figure2", "figure3", "lower-bound", "pareto", "switches", "beta", "readings",
-    "bounds", "budget", "exploration", "tabular",
+    "figure1", "figure2", "figure3", "mixtures", "lower-bound", "pareto", "switches", "beta",
+    "readings", "bounds", "budget", "exploration", "tabular",
 )  # fmt: skip
 MOST_ARMS = 10_000
 Overrides = dict[str, int | None]
@@ -82,12 +82,24 @@ def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(raw.get("arms", []), list):
         raise TypeError(f"arms: must be a list of tables; got {raw['arms']!r}")
     for arm in raw.get("arms", []):
-        merged = {**shared["defaults"], **_table("arms", arm)}
-        merged["world"] = {**shared["world"], **_table("arms.world", arm.get("world", {}))}
+        merged = {**_replaceable(shared["defaults"], _table("arms", arm)), **arm}
+        merged["world"] = _changed(shared["world"], _table("arms.world", arm.get("world", {})))
         for key in ("schedule", "exploration"):
             _table(f"arms.{key}", merged.get(key, {}))
         arms.extend(_named(one) for one in _one_for_each_value(merged))
     return {**raw, "arms": arms}
+
+
+def _replaceable(defaults: dict[str, Any], arm: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults that an arm leaves: its exploration replaces beta, and the other way."""
+    own = {"beta", "exploration"} if {"beta", "exploration"} & arm.keys() else set()
+    return {key: value for key, value in defaults.items() if key not in own}
+
+
+def _changed(world: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Return the experiment's world with an arm's own keys; one of another kind stands alone."""
+    other = own.get("kind", world.get("kind")) != world.get("kind")
+    return own if other else {**world, **own}
 
 
 def _one_for_each_value(value: Any, key: str = "arms") -> Iterator[Any]:

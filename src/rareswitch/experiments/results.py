@@ -82,6 +82,11 @@ class Results:
         """Deployments made in each run, the first included, (arms, rounds)."""
         return self.deployed.sum(axis=-1)
 
+    def means(self, arms: list[int]) -> tuple[Floats, Floats, Floats]:
+        """Return the mean final regret of these arms (n,), with the ends of its interval."""
+        low, high = samples.mean_interval(self.final[arms].T, self.weights)
+        return self.final[arms].mean(axis=1), low, high
+
     def arms_of(self, family: str) -> list[tuple[int, Arm]]:
         """Return (position, arm) of the arms of that family."""
         arms = enumerate(self.experiment.arms)

@@ -12,9 +12,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from rareswitch import named
+from rareswitch.core.exploration import Exploration
 from rareswitch.core.rules import EXPLORATIONS, Row
 from rareswitch.core.task import Task
-from rareswitch.experiments.algorithms import KINDS, Algorithm, family_of, make_algorithm
+from rareswitch.experiments.algorithms import (
+    KINDS,
+    Algorithm,
+    family_of,
+    is_plain,
+    make_algorithm,
+)
 from rareswitch.experiments.worlds import Model, World
 
 Figure = Literal[
@@ -27,6 +34,7 @@ Figure = Literal[
     "lower-bound",
     "bounds",
     "budget",
+    "mixtures",
 ]
 
 
@@ -71,15 +79,17 @@ class Arm(Model):
     """One algorithm with its parameters on one world.
 
     `schedule` and `exploration` are {kind, arguments}; `beta = b` is short for the exploration
-    { kind = "bonus", beta = b }. `measure_radius` also measures, at every fit, the smallest β for
-    which the concentration lemma would have held.
+    { kind = "bonus", beta = b }, and neither is the mixture that needs no tuning. `measure_radius`
+    also measures, at every fit, the smallest β for which the concentration lemma would have held.
     """
 
     name: Name
     label: Label
     schedule: Rule
     world: World
-    exploration: Explores = Field(default_factory=lambda: {"kind": "bonus"}, validate_default=True)
+    exploration: Explores = Field(
+        default_factory=lambda: {"kind": "ensemble"}, validate_default=True
+    )
     ridge: float = 1.0
     ties: Literal["direction", "lowest"] = "direction"
     initial_state: int | Literal["uniform"] = 0
@@ -112,13 +122,32 @@ class Arm(Model):
         """Whether the dates of deployments are fixed in advance."""
         return hasattr(self.family.kind, "upcoming")
 
+    @property
+    def scheduled(self) -> bool:
+        """Whether it plays LSVI under a switching rule, and no algorithm of its own."""
+        return hasattr(self.family.kind, "due")
+
+    @property
+    def plain(self) -> bool:
+        """Whether it explores by the paper's bonus, of one member and nothing estimated."""
+        return self.scheduled and is_plain(self.explores())
+
+    @property
+    def members(self) -> int:
+        """The members of what the arm deploys; 1 where that is no mixture."""
+        return self.explores().members if self.scheduled else 1
+
+    def explores(self) -> Exploration:
+        """Return the exploration that the arm names."""
+        arguments = {key: value for key, value in self.exploration.items() if key != "kind"}
+        return named.make_exploration(self.exploration["kind"], arguments)
+
     def algorithm(self, task: Task) -> Algorithm:
         """Return what the arm plays on a task."""
-        arguments = {key: value for key, value in self.exploration.items() if key != "kind"}
         return make_algorithm(
             self.schedule,
             task,
-            exploration=named.make_exploration(self.exploration["kind"], arguments),
+            exploration=self.explores(),
             ridge=self.ridge,
             ties=self.ties,
             measure_radius=self.measure_radius,

@@ -45,11 +45,14 @@ class HardToLearn(Model):
 
 
 class RandomLinear(Model):
+    """Random features and measures; with features_seed, the same features in every round."""
+
     kind: Literal["random-linear"]
     states: int
     actions: int
     d: int
     horizon: int
+    features_seed: int | None = None
 
     @property
     def sizes(self) -> Sizes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rareswitch.core.arguments import real, settle
-from rareswitch.core.budget import AdaptiveBudget
+from rareswitch.core.budget import AdaptiveBudget, SpreadBudget
 from rareswitch.core.schedule import UniformGrid
 from rareswitch.core.task import Task
 from rareswitch.planning.option import Option
@@ -62,8 +62,13 @@ def choose(
 
 def _least_cost(options: Sequence[Option], episodes: int, price: float) -> tuple[Option, str]:
     costs = [o.expected_regret(episodes) + price * o.expected_deployments() for o in options]
+    if not np.isfinite(costs).any():
+        raise ValueError(
+            "price needs a simulator: nothing is proved of the regret with this exploration. Give "
+            "a simulator, or a budget of switches instead"
+        )
     best = options[int(np.argmin(costs))]
-    vacuous = best.candidate.bound is not None and best.candidate.bound.vacuous
+    vacuous = best.bound is not None and best.bound.vacuous
     basis = "the regret bound (vacuous here)" if vacuous else "the regret bound"
     basis = "simulated regret" if best.regret else basis
     low, high = best.prices or (price, price)
@@ -92,17 +97,27 @@ def _least_regret(options: Sequence[Option], rounds: Rounds) -> tuple[Option, st
     """Choose the option with the least regret, and name those not measurably worse, paired."""
     best = min(options, key=lambda o: mean_regret(o.outcomes))
     level = [
-        o.candidate.name
-        for o in options
-        if o is not best and not rounds.worse(o.outcomes, best.outcomes)
+        o.title for o in options if o is not best and not rounds.worse(o.outcomes, best.outcomes)
     ]
     rest = f"; not measurably worse on the same rounds: {', '.join(level)}" if level else ""
+    others = [o for o in options if o.mixture is not best.mixture]
+    if others:
+        other = min(others, key=lambda o: mean_regret(o.outcomes))
+        kind = "mixture" if other.mixture else "single policy"
+        rest += f". With the same budget the best {kind} ({other.title}) has {other.regret}"
     return best, f"it has the least simulated regret, {best.regret} an episode{rest}."
 
 
 def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[Option, str]:
     if budget in (0, task.episodes - 1):
         return options[0], "it is the only rule of the package with that budget."
+    mixture = any(option.mixture for option in options)
+    if mixture or all(option.bound is None for option in options):
+        why = ", and a mixture explores within a deployment what one policy cannot"
+        return _of_kind(options, SpreadBudget, mixture=mixture), (
+            f"it keeps the budget on every path and spends all of it{why if mixture else ''}. No "
+            "bound on its regret is proved: a simulator would tell what to expect."
+        )
     product = task.dim * task.horizon
     if budget >= product:
         kind: type[object] = AdaptiveBudget
@@ -116,4 +131,9 @@ def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[O
             f"the budget is below dH = {product}: a rule that follows the data may leave much of "
             "it unspent, while a grid spends all of it."
         )
-    return next(o for o in options if type(o.candidate.schedule) is kind), reason
+    return _of_kind(options, kind, mixture=False), reason
+
+
+def _of_kind(options: Sequence[Option], kind: type[object], *, mixture: bool) -> Option:
+    found = (o for o in options if type(o.candidate.schedule) is kind and o.mixture is mixture)
+    return next(found)

@@ -1,10 +1,12 @@
-"""A candidate with what was simulated or replayed of it."""
+"""A rule with a way to explore, and what was simulated or replayed of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rareswitch.core.exploration import Bonus, Exploration
+from rareswitch.core.theory import RegretBound
 from rareswitch.planning.candidates import Candidate
 from rareswitch.planning.rounds import Estimate, Rounds, optimistic, regrets
 from rareswitch.planning.simulator import Outcome
@@ -12,7 +14,7 @@ from rareswitch.planning.simulator import Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """A candidate with what was simulated or replayed of it.
+    """A candidate with an exploration, and what was simulated or replayed of them.
 
     `regret` is the average an episode, `deployments` are those after the first and `switches` those
     of them that changed an action. `replayed` are the deployments after the first on a given log;
@@ -21,6 +23,7 @@ class Option:
     """
 
     candidate: Candidate
+    exploration: Exploration
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     regret: Estimate | None = None
     deployments: Estimate | None = None
@@ -30,10 +33,26 @@ class Option:
     prices: tuple[float, float] | None = None
 
     @property
+    def mixture(self) -> bool:
+        return self.exploration.members > 1
+
+    @property
+    def title(self) -> str:
+        """The rule's name, and whether it deploys mixtures."""
+        return f"{self.candidate.name}{' (mixture)' if self.mixture else ''}"
+
+    @property
     def name(self) -> str:
         if not self.candidate.guaranteed:
-            return f"{self.candidate.name}, not guaranteed"
-        return f"{self.candidate.name}, at most {self.candidate.deployment_limit}"
+            return f"{self.title}, not guaranteed"
+        return f"{self.title}, at most {self.candidate.deployment_limit}"
+
+    @property
+    def bound(self) -> RegretBound | None:
+        """What is proved of the regret: the paper's theorems are on its own bonus."""
+        explores = self.exploration
+        proved = isinstance(explores, Bonus) and not explores.estimate and not self.mixture
+        return self.candidate.bound if proved else None
 
     def simulated(self, outcomes: tuple[Outcome, ...], rounds: Rounds, episodes: int) -> "Option":
         """Return the option with what its rounds came to."""
@@ -55,7 +74,7 @@ class Option:
         """Return the total regret: the mean simulated, or else the bound."""
         if self.regret is not None:
             return self.regret.mean * episodes
-        return self.candidate.bound.total if self.candidate.bound else np.inf
+        return self.bound.total if self.bound else np.inf
 
 
 def priced(options: Sequence[Option], episodes: int) -> list[Option]:

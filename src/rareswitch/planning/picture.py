@@ -36,7 +36,7 @@ def draw_plan(plan: Plan) -> Figure:
 def _draw_options(axis: Any, plan: Plan) -> None:
     by_name: dict[str, list[Option]] = {}
     for option in plan.options:
-        by_name.setdefault(option.candidate.name, []).append(option)
+        by_name.setdefault(option.title, []).append(option)
     for options in by_name.values():
         row = row_of(options[0].candidate.schedule)
         x, y, bars = _points(options)
@@ -48,7 +48,8 @@ def _draw_options(axis: Any, plan: Plan) -> None:
             color=row.colour,
             capsize=2,
             linewidth=1,
-            label=options[0].candidate.label,
+            linestyle="--" if options[0].mixture else "-",
+            label=f"{options[0].candidate.label}{' (mixture)' if options[0].mixture else ''}",
         )
     place = _points([plan.recommended])
     axis.plot(

@@ -7,21 +7,25 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from rareswitch import named
+from rareswitch.core.arguments import flag, positive_ridge
 from rareswitch.core.budget import AdaptiveBudget
 from rareswitch.core.episode import Episode
-from rareswitch.core.exploration import Bonus, Exploration
+from rareswitch.core.exploration import Bonus, Ensemble, Exploration
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.rules import EXPLORATIONS, RULES, describe, row_of
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.task import Task, checked_task
 from rareswitch.planning.beta import BETA_EXPONENTS, BetaSweep, sweep_beta
-from rareswitch.planning.candidates import candidates_for, own_candidates
+from rareswitch.planning.candidates import Candidate, candidates_for, own_candidates
 from rareswitch.planning.choice import Request, choose
 from rareswitch.planning.option import Option, priced
 from rareswitch.planning.replay import replay_all
 from rareswitch.planning.rounds import Rounds
 from rareswitch.planning.simulator import Simulator
 from rareswitch.planning.source import expression, imports
+
+# Budgets of a plan that was given none: beyond it, mixtures are not tried.
+MOST_FOR_MIXTURES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +34,6 @@ class Plan:
 
     task: Task
     ridge: float
-    exploration: Exploration
     exploration_source: str
     options: tuple[Option, ...]
     recommended: Option
@@ -38,12 +41,16 @@ class Plan:
     sweep: BetaSweep | None = None
 
     @property
+    def exploration(self) -> Exploration:
+        return self.recommended.exploration
+
+    @property
     def code(self) -> str:
         """Python that makes the learner."""
         schedule, explores = self.recommended.candidate.schedule, self.exploration
         own = sorted(imports(schedule) | imports(explores))
-        how = isinstance(explores, Bonus)
-        exploration = f"beta={explores.beta!r}" if how else f"exploration={expression(explores)}"
+        plain = explores == Bonus(explores.beta)
+        exploration = f"beta={explores.beta!r}" if plain else f"exploration={expression(explores)}"
         arguments = (
             f"dim={self.task.dim}",
             f"horizon={self.task.horizon}",
@@ -69,7 +76,7 @@ class Plan:
             return None
         how = (
             ["--beta", repr(explores.beta)]
-            if isinstance(explores, Bonus)
+            if explores == Bonus(explores.beta)
             else ["--exploration", exploration]
         )
         words = ["rareswitch", "learn", "--schedule", schedule, *how]
@@ -104,6 +111,7 @@ def plan(
     ridge: float = 1.0,
     beta: float | None = None,
     exploration: Exploration | None = None,
+    randomise: bool = True,
     candidates: Iterable[Schedule] = (),
     simulator: Simulator | None = None,
     log: Iterable[Episode] | None = None,
@@ -115,39 +123,48 @@ def plan(
 
     `switches`, the budget, and `price`, in units of reward, count deployments after the first;
     `target` is an average regret an episode. `candidates` are rules of your own to judge beside the
-    package's. With a simulator every option is played for `rounds` rounds on common random numbers,
-    and where neither `beta` nor `exploration` is given β is chosen by a sweep; without one, the
-    choice rests on what is guaranteed. On the episodes of `log` each rule's deployments are
-    counted.
+    package's. Where neither `beta` nor `exploration` is given, every rule is judged with the
+    paper's bonus and, unless `randomise` is False, with a mixture, `Ensemble()`; at budgets above
+    50 that no one asked for, mixtures are left out. With a simulator every option is played for
+    `rounds` rounds on common random numbers, and β is chosen by a sweep; without one, the choice
+    rests on what is guaranteed. On the episodes of `log` each rule's deployments are counted.
 
-    >>> choice = plan(Task(dim=13, horizon=10, episodes=2500), switches=200)
-    >>> choice.recommended.name
+    >>> task = Task(dim=13, horizon=10, episodes=2500)
+    >>> plan(task, switches=9).recommended.name
+    'spread-budget (mixture), at most 9'
+    >>> plan(task, switches=200, randomise=False).recommended.name
     'adaptive-budget, at most 200'
     """
     request = Request(switches=switches, target=target, price=price)
-    recipe = Recipe.of(beta=beta, exploration=exploration, ridge=ridge)
-    options = _options(request, task, recipe.ridge, candidates)
-    if log is not None:
-        options = _replayed(options, log, task, recipe.ridge)
-    unsettled = beta is None and exploration is None
+    given = (
+        None
+        if beta is None and exploration is None
+        else Recipe.of(beta=beta, exploration=exploration).exploration
+    )
+    ridge, randomise = positive_ridge(ridge), flag("randomise", randomise)
+    candidate_list = _candidates(request, task, ridge, candidates)
+    mixed = [] if given is not None or not randomise else _mixtures(request, candidate_list)
     played = None
     if simulator is not None:
-        count = len(options) + (len(BETA_EXPONENTS) if unsettled else 0)
+        count = len(candidate_list) + len(mixed) + (len(BETA_EXPONENTS) if given is None else 0)
         played = Rounds(simulator, rounds=rounds, seed=seed, simulations=count, progress=progress)
     source, sweep = "given", None
-    if unsettled:
-        source, sweep = _settled(request, task, recipe.ridge, played)
-    explores = recipe.exploration if sweep is None else Bonus(sweep.chosen)
+    if given is None:
+        source, sweep = _settled(request, task, ridge, played)
+    single = given or Bonus(1.0 if sweep is None else sweep.chosen)
+    options = [Option(candidate=candidate, exploration=single) for candidate in candidate_list]
+    options += [Option(candidate=candidate, exploration=Ensemble()) for candidate in mixed]
+    if log is not None:
+        options = _replayed(options, log, task, ridge)
     if played is not None:
-        options = _simulated(options, explores, played, task.episodes)
+        options = _simulated(options, played, task.episodes)
     if price is not None:
         options = priced(options, task.episodes)
     recommended, reason = choose(request, options, task, played)
     return Plan(
         task=task,
-        ridge=recipe.ridge,
-        exploration=explores,
-        exploration_source=source,
+        ridge=ridge,
+        exploration_source="nothing to tune" if recommended.mixture and given is None else source,
         options=tuple(options),
         recommended=recommended,
         reason=reason,
@@ -155,11 +172,19 @@ def plan(
     )
 
 
-def _options(request: Request, task: Task, ridge: float, own: Iterable[Schedule]) -> list[Option]:
+def _candidates(
+    request: Request, task: Task, ridge: float, own: Iterable[Schedule]
+) -> list[Candidate]:
     budgets = request.budgets(checked_task(task).episodes)
     ours = [one for budget in budgets for one in candidates_for(budget, task, ridge=ridge)]
-    everyone = [*ours, *own_candidates(own, task, ridge=ridge)]
-    return [Option(candidate=candidate) for candidate in everyone]
+    return [*ours, *own_candidates(own, task, ridge=ridge)]
+
+
+def _mixtures(request: Request, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the rules to judge with mixtures: more switches hardly help them, and take long."""
+    if request.switches is not None:
+        return list(candidates)
+    return [one for one in candidates if one.deployment_limit <= MOST_FOR_MIXTURES]
 
 
 def _settled(
@@ -181,11 +206,9 @@ def _replayed(
     return [replace(o, replayed=len(its)) for o, its in zip(options, dates, strict=True)]
 
 
-def _simulated(
-    options: Sequence[Option], exploration: Exploration, rounds: Rounds, episodes: int
-) -> list[Option]:
+def _simulated(options: Sequence[Option], rounds: Rounds, episodes: int) -> list[Option]:
     return [
-        o.simulated(rounds.play(o.candidate.schedule, exploration), rounds, episodes)
+        o.simulated(rounds.play(o.candidate.schedule, o.exploration), rounds, episodes)
         for o in options
     ]
 
@@ -204,10 +227,11 @@ def _written(thing: Schedule | Exploration, settled: dict[str, Any]) -> str | No
 
 
 def _option_dict(option: Option) -> dict[str, Any]:
-    candidate, bound = option.candidate, option.candidate.bound
+    candidate, bound = option.candidate, option.bound
     return {
         "name": option.name,
         "schedule": describe(candidate.schedule),
+        "exploration": describe(option.exploration),
         "code": candidate.code,
         "deployment_limit": candidate.deployment_limit,
         "guaranteed": candidate.guaranteed,

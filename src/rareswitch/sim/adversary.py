@@ -62,6 +62,11 @@ def play_adversary(
             f"the learner must have dim 2·states+1 = {2 * d + 1} and horizon {H}; got "
             f"{learner.policy.dim} and {learner.policy.horizon}"
         )
+    if learner.policy.members > 1:
+        raise ValueError(
+            "the learner must deploy one policy at a time, as with beta=…: the adversary reads "
+            f"what it does; got a mixture of {learner.policy.members} members"
+        )
     starts = EpisodeGrid(starts=starts).starts  # type: ignore[arg-type]
     if starts[-1] > episodes:
         raise ValueError(f"starts must be at most episodes = {episodes}; got {starts[-1]}")

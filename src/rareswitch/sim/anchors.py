@@ -156,6 +156,7 @@ def _play(
         regret=regret,
         states=states,
         actions=actions,
+        members=np.zeros(episodes, np.int64),
         deployment_episodes=np.array(deployments, np.int64),
         switch_episodes=np.array(switches, np.int64),
         fitted_values=np.full(len(deployments), np.nan),

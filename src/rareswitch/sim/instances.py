@@ -143,16 +143,27 @@ def lower_bound(
 
 
 def random_linear(
-    *, states: int, actions: int, d: int, horizon: int, seed: Seed = 0
+    *,
+    states: int,
+    actions: int,
+    d: int,
+    horizon: int,
+    seed: Seed = 0,
+    features_seed: int | None = None,
 ) -> FiniteLinearMDP:
-    """Return a random linear MDP with features, and each coordinate's measure, on the simplex."""
+    """Return a random linear MDP with features, and each coordinate's measure, on the simplex.
+
+    Worlds of one `features_seed` have the same features, whatever their `seed`: their runs can step
+    together.
+    """
     states = whole("states", states, least=1)
     actions = whole("actions", actions, least=1)
     d = whole("d", d, least=1)
     horizon = whole("horizon", horizon, least=1)
     _require_room(states=states, actions=actions, horizon=horizon)
     rng = generator(seed, Stream.INSTANCE)
-    features = rng.dirichlet(np.ones(d), (states, actions))
+    own = rng if features_seed is None else generator(features_seed, Stream.FEATURES)
+    features = own.dirichlet(np.ones(d), (states, actions))
     mu = rng.dirichlet(np.ones(states), (horizon, d)).transpose(0, 2, 1)
     return FiniteLinearMDP(features, mu, rng.random((horizon, d)))
 

@@ -19,6 +19,7 @@ class Record:
         self._regret = np.zeros((runs, episodes))
         self._states = np.zeros((runs, episodes, horizon + 1), np.int32)
         self._actions = np.zeros((runs, episodes, horizon), np.int32)
+        self._members = np.zeros((runs, episodes), np.int32)
 
     def deploy(
         self,
@@ -32,7 +33,8 @@ class Record:
     ) -> None:
         """Write down one deployment in each of the live runs, before its episode.
 
-        `values` are V₁(s₁) of the fits and `changes` the numbers of actions that they changed.
+        `values` are V₁(s₁) of the fits and `changes` the numbers of (stage, state) pairs in which
+        they changed an action.
         """
         logdet.flags.writeable = trace.flags.writeable = False
         entries = zip(live.tolist(), episode.tolist(), logdet, trace, values.tolist(), strict=True)
@@ -42,11 +44,21 @@ class Record:
         self._switched[live, episode - 1] = changes > 0
         self._local_switches[live] += changes
 
-    def play(self, run: Ints, episode: Ints, states: Ints, actions: Ints, regret: Floats) -> None:
-        """Write down n episodes: run and episode (n,), states (n, H+1), actions (n, H), regret."""
+    def play(
+        self,
+        run: Ints,
+        episode: Ints,
+        *,
+        states: Ints,
+        actions: Ints,
+        members: Ints,
+        regret: Floats,
+    ) -> None:
+        """Write down n episodes: states (n, H+1), actions (n, H), all else (n,)."""
         self._regret[run, episode - 1] = regret
         self._states[run, episode - 1] = states
         self._actions[run, episode - 1] = actions
+        self._members[run, episode - 1] = members
 
     def run(self, r: int, played: int, policy: Policy | None) -> Run:
         """Return run r up to the episodes played."""
@@ -54,6 +66,7 @@ class Record:
             regret=self._regret[r, :played].copy(),
             states=self._states[r, :played].astype(np.int64),
             actions=self._actions[r, :played].astype(np.int64),
+            members=self._members[r, :played].astype(np.int64),
             deployment_episodes=np.array([d.episode for d in self.ledgers[r]], np.int64),
             switch_episodes=np.flatnonzero(self._switched[r]) + 1,
             fitted_values=np.array(self._fitted_values[r]),

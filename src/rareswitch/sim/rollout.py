@@ -19,18 +19,21 @@ def thresholds(transitions: Floats) -> Floats:
     return np.where(left > 0.0, transitions.cumsum(axis=-1)[..., :-1], np.inf)
 
 
-def rollout(limits: Floats, initial: Ints, noise: Floats) -> Ints:
+def rollout(limits: Floats, initial: Ints, noise: Floats, member: Ints | None = None) -> Ints:
     """Return the states (R, L, H+1) of L episodes of R runs.
 
-    `limits` (R, H, S, S−1) are the thresholds of the next state under each run's policy, `initial`
-    (R, L), `noise` (R, L, H) uniforms.
+    `limits` (R, H, C, S−1) are the thresholds of the next state from each cell, a state to one
+    member of the run's policy; `initial` (R, L) states, `noise` (R, L, H) uniforms, `member` (R, L)
+    who plays, where there are more than one.
     """
     runs, length, horizon = noise.shape
     states = np.empty((runs, length, horizon + 1), np.int64)
     states[:, :, 0] = initial
-    count = limits.shape[-2]
-    first = np.arange(runs)[:, None] * count  # where a run's states begin
-    by_stage = limits.swapaxes(0, 1).reshape(horizon, runs * count, count - 1)
+    cells, count = limits.shape[-2], limits.shape[-1] + 1
+    first = np.arange(runs)[:, None] * cells  # where a run's cells begin, and a member's
+    if member is not None:
+        first = first + member * count
+    by_stage = limits.swapaxes(0, 1).reshape(horizon, runs * cells, count - 1)
     for h in range(horizon):
         passed = by_stage[h].take(first + states[:, :, h], axis=0) <= noise[:, :, h, None]
         states[:, :, h + 1] = passed.sum(axis=-1)
@@ -40,18 +43,18 @@ def rollout(limits: Floats, initial: Ints, noise: Floats) -> Ints:
 def logdet_growth(whitened: Floats, visits: Ints) -> Floats:
     """Return by how much log det Λ_h grows when features with Wφ = whitened are visited so often.
 
-    `whitened` (..., H, S, d), `visits` (..., H, S): log det(I + Σ_s n_s·Wφ_s(Wφ_s)ᵀ), in whichever
-    of S and d is smaller (Sylvester's identity).
+    `whitened` (..., H, C, d), `visits` (..., H, C): log det(I + Σ_c n_c·Wφ_c(Wφ_c)ᵀ), in whichever
+    of C and d is smaller (Sylvester's identity).
     """
     scaled = whitened * np.sqrt(visits)[..., None]
-    states, dim = scaled.shape[-2:]
-    product = scaled @ scaled.mT if states < dim else scaled.mT @ scaled
-    growth: Floats = np.linalg.slogdet(np.eye(min(states, dim)) + product)[1]
+    cells, dim = scaled.shape[-2:]
+    product = scaled @ scaled.mT if cells < dim else scaled.mT @ scaled
+    growth: Floats = np.linalg.slogdet(np.eye(min(cells, dim)) + product)[1]
     return growth
 
 
-def count_moves(run: Ints, played: Ints, shape: tuple[int, int, int, int]) -> Floats:
-    """Count the moves (R, H, S, S) from state to state of episodes (n, H+1), each of one run."""
+def count_moves(run: Ints, cells: Ints, states: Ints, shape: tuple[int, int, int, int]) -> Floats:
+    """Count the moves (R, H, C, S) from cells (n, H) to states (n, H) of episodes of these runs."""
     stage = np.arange(shape[1])
-    cells = np.ravel_multi_index((run[:, None], stage, played[:, :-1], played[:, 1:]), shape)
-    return np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(float)
+    moves = np.ravel_multi_index((run[:, None], stage, cells, states), shape)
+    return np.bincount(moves.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(float)

@@ -13,14 +13,17 @@ from rareswitch.core.streams import Seed, Stream, generator
 class Run:
     """What happened in K episodes of one run.
 
-    `deployment_episodes` are the episodes (counted from 1) before which a policy was deployed, and
-    `fitted_values` the optimistic values V₁(s₁) of their fits. A deployment after the first that
-    changed the action in some (stage, state) was a switch; `local_switches` counts every such pair.
+    `regret` is that of the member that played, `members` its number. `deployment_episodes` are the
+    episodes (counted from 1) before which a policy was deployed, and `fitted_values` the values
+    V₁(s₁) of their fits, of a mixture the mean over members. A deployment after the first that
+    changed the action of some member in some (stage, state) was a switch; `local_switches` counts
+    every such pair.
     """
 
     regret: Floats  # (K,)
     states: Ints  # (K, H+1)
     actions: Ints  # (K, H)
+    members: Ints  # (K,)
     deployment_episodes: Ints
     switch_episodes: Ints
     fitted_values: Floats

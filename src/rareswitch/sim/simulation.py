@@ -1,8 +1,11 @@
 """Many runs of one schedule on known worlds: exact regret, deployments and switches.
 
-Regret is V*₁(s₁) − V₁^π(s₁) by policy evaluation, never from sampled returns. Many runs on worlds
-with the same features step together: each is fitted, plays until its next switch is due, and is
-fitted again, whatever its episode. A run alone gives the same numbers.
+Regret is V*₁(s₁) − V₁^π(s₁) of the member that plays, by policy evaluation, never from sampled
+returns. Many runs on worlds with the same features step together: each is fitted, plays until its
+next switch is due, and is fitted again, whatever its episode. A run alone gives the same numbers.
+
+A policy of M members on S states is a table of M·S cells, member by member: what a member does in a
+state. A run in which member m plays moves between the cells m·S … m·S + S−1.
 """
 
 from collections.abc import Sequence
@@ -10,9 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from rareswitch.core.allocation import member_of
 from rareswitch.core.arguments import Bools, Floats, Ints, shown, whole
 from rareswitch.core.exploration import Exploration
-from rareswitch.core.policy import Policy
+from rareswitch.core.lsvi import policy_of
+from rareswitch.core.policy import Policy, Stage
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.schedule import Schedule, checked_schedule
 from rareswitch.core.streams import Seed
@@ -64,9 +69,13 @@ class Simulation:
         recipe = Recipe.of(beta=beta, exploration=exploration, ridge=ridge, ties=ties, clip=clip)
         self.recipes = [replace(recipe, seed=seed) for seed in seeds]
         runs, horizon, states = len(worlds), first.horizon, first.states
+        self._members = recipe.exploration.members
+        cells = self._members * states
         # Noise, paths and regret, as they are played and as they are handed out; visits ahead.
-        each = (64.0 + 5.0 * states) * horizon * self.episodes
-        learner = 8.0 * horizon * (4.0 * first.dim**2 + 3.0 * len(first.space.rows))
+        each = (64.0 + 5.0 * cells) * horizon * self.episodes
+        rows = self._members * len(first.space.rows)
+        table = cells * (3.0 * states + first.dim)
+        learner = 8.0 * horizon * (4.0 * first.dim**2 + 3.0 * rows + table)
         require_memory(runs * (each + learner), f"{self.episodes} episodes of {runs} run(s)")
         self._space = first.space
         # P, what decides the next state, and r, side by side: (R, H, S, A, 2S), read in one go.
@@ -86,18 +95,24 @@ class Simulation:
             runs=runs,
             horizon=horizon,
             ridge=recipe.ridge,
-            beta=recipe.exploration.beta,
+            exploration=recipe.exploration,
         )
         self._record = Record(runs, self.episodes, horizon)
-        self._pairs = np.ogrid[:runs, :horizon, :states]
+        self._here = np.ogrid[:runs, :horizon]
+        self._places = np.ogrid[:runs, :horizon, :1, :states]
         self.episode = np.ones(runs, np.int64)  # the next to be played
         self._segments = np.ones(runs, np.int64)  # lengths of the last ones
-        self.weights = np.zeros((runs, horizon, first.dim))
-        self.whitener = np.zeros((runs, horizon, first.dim, first.dim))
-        self._directions = np.zeros_like(self.weights) if recipe.ties == "direction" else None
+        self.stages: tuple[Stage, ...] = ()  # of the last fit
+        self._in_force: list[tuple[Stage, ...]] = [()] * runs
         draws = recipe.exploration.draws
-        self._offsets = np.zeros((runs, horizon, draws, first.dim)) if draws else None
-        self._policy_actions = np.zeros((runs, horizon, states), np.int64)
+        members, sizes = self._members, (horizon, first.dim)
+        by_member = sizes if members == 1 else (members, *sizes)
+        self._directions = np.zeros((runs, *by_member)) if recipe.ties == "direction" else None
+        self._perturbations = (
+            np.zeros((runs, members, horizon, draws, first.dim)) if draws else None
+        )
+        self._allocations: list[int | None] = [None] * runs
+        self._actions = np.zeros((runs, horizon, members, states), np.int64)
 
     @property
     def live(self) -> Bools:
@@ -122,70 +137,100 @@ class Simulation:
 
     def deploy(self) -> None:
         """Fit a policy for every run on what it has seen, and put it in force."""
-        goes_on = self.live
-        live = np.flatnonzero(goes_on)
+        live = np.flatnonzero(self.live)
         self._draw(live)
-        weights, choices = self.tally.fit(
-            offsets=self._offsets, clip=self.recipes[0].clip, directions=self._directions
+        self.stages, choices = self.tally.fit(
+            perturbations=self._perturbations,
+            clip=self.recipes[0].clip,
+            directions=self._directions,
         )
-        self.weights = _in_force(goes_on, weights, self.weights)
-        self.whitener = _in_force(goes_on, self.tally.whitener, self.whitener)
-        actions = self._space.actions[choices]
+        for r in live.tolist():
+            self._in_force[r] = self.stages
+        actions = self._space.actions[choices]  # (R, H, M, S)
         self._write_down(live, actions)
-        outcomes = self._outcomes[*self._pairs, actions]
-        self._policy_actions = actions
-        self._policy_features = self._space.rows[choices]  # (R, H, S, d)
-        self._policy_rewards = outcomes[..., -1]  # (R, H, S)
-        self._policy_thresholds = outcomes[..., self._space.states : -1]  # (R, H, S, S−1)
-        transitions = outcomes[..., : self._space.states]  # (R, H, S, S)
-        value = np.zeros(self._optimal.shape)
+        self._actions = actions
+        states = self._space.states
+        runs, stage, _, state = self._places
+        outcomes = self._outcomes[runs, stage, state, actions]  # (R, H, M, S, 2S)
+        rewards, transitions = outcomes[..., -1], outcomes[..., :states]
+        value = np.zeros((len(actions), self._members, states))
         for h in reversed(range(actions.shape[1])):
-            value = self._policy_rewards[:, h] + np.matvec(transitions[:, h], value)
-        # V*₁ − V₁^π at every state (R, S); below zero is rounding.
-        self._gap = np.maximum(self._optimal - value, 0.0)
+            value = rewards[:, h] + np.matvec(transitions[:, h], value)
+        # V*₁ − V₁^π of every member at every state (R, M, S); below zero is rounding.
+        self._gap = np.maximum(self._optimal[:, None] - value, 0.0)
+        cells = (*actions.shape[:2], -1)
+        self._cell_actions = actions.reshape(cells)  # (R, H, C)
+        self._cell_features = self._space.rows[choices.reshape(cells)]  # (R, H, C, d)
+        self._cell_rewards = rewards.reshape(cells)
+        limits = outcomes[..., states:-1]
+        count = self._members * states
+        self._cell_limits = limits.reshape(*actions.shape[:2], count, states - 1)  # (R, H, C, S−1)
 
     def play(self) -> None:
         """Play every run until its next switch is due, and absorb what it saw."""
         left = self.episodes + 1 - self.episode
         if hasattr(self.schedule, "upcoming"):  # then all runs are at the same episode
             lengths = np.minimum(left, self._until(int(self.episode[0])))
-            states = self._rollout(int(lengths[0]))
+            states, members = self._rollout(int(lengths[0]))
         else:
-            lengths, states = self._search(left)
+            lengths, states, members = self._search(left)
         run, step = np.nonzero(np.arange(states.shape[1]) < lengths[:, None])
-        played = states[run, step]  # (episodes of all runs, H+1)
-        stage = np.arange(played.shape[1] - 1)
+        played, member = states[run, step], members[run, step]  # of the episodes of all runs
+        cells = self._cells(played, member)
+        stage = np.arange(cells.shape[1])
         self._record.play(
             run,
             self.episode[run] + step,
-            played,
-            self._policy_actions[run[:, None], stage, played[:, :-1]],
-            self._gap[run, played[:, 0]],
+            states=played,
+            actions=self._cell_actions[run[:, None], stage, cells],
+            members=member,
+            regret=self._gap[run, member, played[:, 0]],
         )
-        self._absorb(states, lengths, run, played)
+        longest = int(lengths.max())
+        count = self._cell_actions.shape[2]
+        # Episodes are absorbed one by one, or all visits of a cell in one go: the fewer steps.
+        # Segments of rules without dates differ between runs; for them it is always the cells, so
+        # that a run's numbers do not depend on its companions.
+        if longest < count and hasattr(self.schedule, "upcoming"):
+            everyone = self._cells(states, members)
+            for j in range(longest):
+                here = (*self._here, everyone[:, j])
+                features, rewards = self._cell_features[here], self._cell_rewards[here]
+                self.tally.absorb(features, rewards, states[:, j, 1:])
+        else:
+            shape = (*self._cell_actions.shape, self._space.states)
+            moves = count_moves(run, cells, played[:, 1:], shape)
+            self.tally.absorb_moves(moves, self._cell_features, self._cell_rewards)
         self.episode += lengths
         self._segments = lengths
 
+    def _cells(self, states: Ints, members: Ints) -> Ints:
+        """Return the cells (..., H) of episodes with states (..., H+1), played by members (...)."""
+        return states[..., :-1] + members[..., None] * self._space.states
+
     def _draw(self, live: Ints) -> None:
         """Draw what the next version of each live run needs."""
-        horizon, dim = self.weights.shape[1:]
+        horizon, dim = len(self._actions[0]), self._space.rows.shape[1]
         for r in live.tolist():
             recipe, version = self.recipes[r], len(self._record.ledgers[r]) + 1
             if self._directions is not None:
                 self._directions[r] = recipe.directions(version, horizon, dim)
-            if self._offsets is not None:
-                self._offsets[r] = recipe.offsets(version, self.tally.whitener[r])
+            if self._perturbations is not None:
+                self._perturbations[r] = recipe.perturbations(version, horizon, dim)
+            self._allocations[r] = recipe.allocation(version)
 
     def _write_down(self, live: Ints, actions: Ints) -> None:
         episode = self.episode[live]
-        changes = (actions != self._policy_actions).sum(axis=(1, 2))[live]
+        changed = (actions != self._actions).any(axis=2)  # for some member
+        changes = changed.sum(axis=(1, 2))[live]
         changes[episode == 1] = 0  # the first policy replaces none
+        initial = self._initial[live, episode - 1]
         self._record.deploy(
             live,
             episode,
             logdet=self.tally.gram.logdet[live],
             trace=self.tally.gram.trace[live],
-            values=self.tally.values[live, 0, self._initial[live, episode - 1]],
+            values=self.tally.values[0, live, :, initial].mean(axis=1),
             changes=changes,
         )
 
@@ -196,8 +241,8 @@ class Simulation:
             return self.episodes
         return whole(f"{type(self.schedule).__name__}.upcoming({k})", date, least=k + 1) - k
 
-    def _rollout(self, length: int) -> Ints:
-        """Return the states (R, L, H+1) of each run's next episodes under its policy."""
+    def _rollout(self, length: int) -> tuple[Ints, Ints]:
+        """Return states (R, L, H+1) and members (R, L) of each run's next episodes."""
         first = int(self.episode[0]) - 1
         if (self.episode == first + 1).all():  # the same episodes in every run: no copy
             ahead = slice(first, first + length)
@@ -206,27 +251,32 @@ class Simulation:
             index = np.minimum(self.episode[:, None] - 1 + np.arange(length), self.episodes - 1)
             run = np.arange(len(index))[:, None]
             initial, noise = self._initial[run, index], self._noise[run, index]
-        return rollout(self._policy_thresholds, initial, noise)
+        members = np.zeros(initial.shape, np.int64)
+        for r, allocation in enumerate(self._allocations):
+            if allocation is not None:
+                keys = range(int(self.episode[r]), int(self.episode[r]) + length)
+                members[r] = [member_of(allocation, key, self._members) for key in keys]
+        return rollout(self._cell_limits, initial, noise, members), members
 
-    def _search(self, left: Ints) -> tuple[Ints, Ints]:
+    def _search(self, left: Ints) -> tuple[Ints, Ints, Ints]:
         """Look ahead, further and further, until every run's next switch is in sight.
 
-        Returns how many episodes each run plays before it (R,), and the states (R, L, H+1).
+        Returns how many episodes each run plays before it (R,), and the states and members.
         """
         length = 2 * int(self._segments.max())
         while True:
             ahead = np.minimum(length, left)
-            states = self._rollout(int(ahead.max()))
-            wait = self._wait(states, ahead)
+            states, members = self._rollout(int(ahead.max()))
+            wait = self._wait(self._cells(states, members), ahead)
             if ((wait < ahead) | (ahead == left)).all():
-                return np.minimum(wait + 1, ahead), states
+                return np.minimum(wait + 1, ahead), states, members
             length *= 2
 
-    def _wait(self, states: Ints, ahead: Ints) -> Ints:
+    def _wait(self, cells: Ints, ahead: Ints) -> Ints:
         """Find the least m < ahead (R,) so that a switch is due after m+1 episodes, or ahead."""
-        every_state = np.arange(self._policy_actions.shape[2])
-        visits = np.cumsum(states[:, :, :-1, None] == every_state, axis=1, dtype=np.int32)
-        whitened = self._policy_features @ self.tally.whitener.mT
+        every_cell = np.arange(self._cell_actions.shape[2])
+        visits = np.cumsum(cells[..., None] == every_cell, axis=1, dtype=np.int32)
+        whitened = self._cell_features @ self.tally.whitener.mT
         low, high = np.zeros_like(ahead), ahead.copy()
         persistent = getattr(self.schedule, "persistent", False)
         while (open_ := np.flatnonzero(low < high)).size:
@@ -252,40 +302,13 @@ class Simulation:
             ]
         )
 
-    def _absorb(self, states: Ints, lengths: Ints, run: Ints, played: Ints) -> None:
-        """Absorb the episodes one by one, or all visits of a state in one go: the fewer steps.
-
-        Segments of rules without dates differ between runs; for them it is always the states, so
-        that a run's numbers do not depend on its companions.
-        """
-        every_run, every_stage, _ = self._pairs
-        runs, horizon, count = self._policy_actions.shape
-        longest = int(lengths.max())
-        if longest < count and hasattr(self.schedule, "upcoming"):
-            for j in range(longest):
-                here = (every_run[..., 0], every_stage[..., 0], states[:, j, :-1])
-                features, rewards = self._policy_features[here], self._policy_rewards[here]
-                self.tally.absorb(features, rewards, states[:, j, 1:])
-        else:
-            moves = count_moves(run, played, (runs, horizon, count, count))
-            self.tally.absorb_moves(moves, self._policy_features, self._policy_rewards)
-
     def _policy(self, r: int) -> Policy | None:
         """Return the policy in force in run r, if there is one yet."""
         if not self._record.ledgers[r]:
             return None
-        return Policy(
-            weights=self.weights[r],
-            whitener=self.whitener[r],
-            beta=self.tally.beta,
+        return policy_of(
+            [stage.of(r) for stage in self._in_force[r]],
+            self.recipes[r],
             directions=None if self._directions is None else self._directions[r],
-            offsets=None if self._offsets is None else self._offsets[r],
-            clip=self.recipes[r].clip,
+            allocation=self._allocations[r],
         )
-
-
-def _in_force(goes_on: Bools, new: Floats, old: Floats) -> Floats:
-    """Return the new (R, …) where a run goes on, and the old where it has ended."""
-    if goes_on.all():
-        return new
-    return np.where(goes_on.reshape(-1, *[1] * (new.ndim - 1)), new, old)

@@ -1,0 +1,113 @@
+"""The worlds of `nothing_to_tune.py`, all finite: seven of the package, and others written here."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats
+from rareswitch.core.streams import Seed
+from rareswitch.sim import FiniteMDP, instances
+
+
+class World(NamedTuple):
+    """How a round's world is made, K, B, and where episodes begin."""
+
+    build: Callable[..., FiniteMDP]
+    episodes: int
+    batches: int
+    start: int | str = 0
+
+
+def stationary(chances: Floats, rewards: Floats, horizon: int, features: Any = None) -> FiniteMDP:
+    """Return the world of P (S, A, S) and r (S, A), by default with a coordinate for each pair."""
+    states, actions, _ = chances.shape
+    features = np.eye(states * actions) if features is None else features
+    return FiniteMDP(
+        features=features.reshape(states, actions, -1),
+        transitions=np.broadcast_to(chances, (horizon, *chances.shape)),
+        rewards=np.broadcast_to(rewards, (horizon, *rewards.shape)),
+    )
+
+
+def frozen_lake(seed: Seed) -> FiniteMDP:
+    """Return FrozenLake 4×4: a step goes as meant with 0.8; optimum 0.724, random 0.008."""
+    moves, goal, stuck = ((0, -1), (1, 0), (0, 1), (-1, 0)), 15, (5, 7, 11, 12, 15)
+    chances = np.zeros((16, 4, 16))
+    for state, action in np.ndindex(16, 4):
+        for turn, chance in ((0, 0.8), (1, 0.1), (-1, 0.1)):
+            place = np.add(divmod(state, 4), moves[(action + turn) % 4]).clip(0, 3)
+            chances[state, action, place @ (4, 1)] += chance
+    rewards = chances[:, :, goal].copy()
+    chances[stuck, :], rewards[stuck, :] = np.eye(16)[stuck, None], 0.0
+    return stationary(chances, rewards, horizon=12)
+
+
+def river_swim(seed: Seed, unit: float = 1.0) -> FiniteMDP:
+    """Return RiverSwim: a little is paid at once downstream, a unit at the far end upstream."""
+    chances, rewards = np.zeros((6, 2, 6)), np.zeros((6, 2))
+    for state in range(6):
+        chances[state, 0, max(state - 1, 0)] = 1.0
+        if 0 < state < 5:
+            chances[state, 1, state - 1 : state + 2] = 0.05, 0.6, 0.35
+    chances[0, 1, :2] = chances[5, 1, 4:] = 0.4, 0.6
+    rewards[0, 0], rewards[5, 1] = 0.005 * unit, unit
+    return stationary(chances, rewards, horizon=20)
+
+
+def deep_chain(seed: Seed) -> FiniteMDP:
+    """Return a chain in which only eight right actions in a row pay: one policy in 256."""
+    right = np.random.default_rng(seed).integers(0, 2, 8)
+    chances, rewards = np.zeros((8, 2, 8)), np.full((8, 2), 0.01)
+    for state, action in enumerate(right):
+        chances[state, action, min(state + 1, 7)] = chances[state, 1 - action, 0] = 1.0
+        rewards[state, action] = float(state == 7)
+    return stationary(chances, rewards, horizon=8)
+
+
+def deterministic(seed: Seed) -> FiniteMDP:
+    rng = np.random.default_rng(seed)
+    return stationary(np.eye(10)[rng.integers(0, 10, (10, 4))], rng.random((10, 4)), horizon=8)
+
+
+def bandit(seed: Seed) -> FiniteMDP:
+    """Return ten arms; what an arm pays is its mean, so one look at each would do."""
+    means = np.random.default_rng(seed).uniform(0.2, 0.8, (2, 10))
+    return stationary(np.full((2, 10, 2), (0.0, 1.0)), means, horizon=1)  # state 1: it is over
+
+
+def recommender(seed: Seed) -> FiniteMDP:
+    """Return 40 users who like items near by, and are moved by them; values are not linear."""
+    rng, users = np.random.default_rng(seed), np.random.default_rng(0).standard_normal((40, 5))
+    items, quality = rng.standard_normal((8, 5)), rng.normal(-1.0, 0.5, 8)
+    users, items = (at / np.linalg.norm(at, axis=1, keepdims=True) for at in (users, items))
+    moved = users[:, None] + rng.choice((-0.35, 0.35), 8)[:, None] * items
+    near = np.exp(12.0 * (moved / np.linalg.norm(moved, axis=2, keepdims=True)) @ users.T)
+    rewards = 1.0 / (1.0 + np.exp(-3.0 * users @ items.T - quality))
+    features = np.einsum("ab,sk->sabk", np.eye(8), np.column_stack([users, np.ones(40)]))
+    return stationary(near / near.sum(axis=2, keepdims=True), rewards, 10, features)
+
+
+def misspecified(seed: Seed) -> FiniteMDP:
+    hard = instances.hard_to_learn(d=10, horizon=10, seed=seed)
+    return instances.misspecified(hard, zeta=0.2, seed=seed)
+
+
+random_linear = partial(instances.random_linear, states=20, actions=10, d=8, horizon=8)
+WORLDS = {
+    "hard-13": World(partial(instances.hard_to_learn, d=13, horizon=10), 2500, 10),
+    "hard-8": World(partial(instances.hard_to_learn, d=8, horizon=6), 1000, 10),
+    "hard-10": World(partial(instances.hard_to_learn, d=10, horizon=20), 2000, 10),
+    "misspecified": World(misspecified, 2000, 10),
+    "random-linear": World(random_linear, 1000, 10),
+    "tabular": World(partial(instances.tabular, states=6, actions=4, horizon=6), 1000, 10),
+    "lower-bound": World(partial(instances.lower_bound, states=4, horizon=6), 1000, 20, start=1),
+    "lake": World(frozen_lake, 3000, 30),
+    "river": World(river_swim, 2000, 20),
+    "river, paid in twentieths": World(partial(river_swim, unit=0.05), 2000, 20),
+    "chain": World(deep_chain, 1000, 15),
+    "deterministic": World(deterministic, 1000, 10),
+    "bandit": World(bandit, 500, 8),
+    "recommender": World(recommender, 2000, 20, start="uniform"),
+}

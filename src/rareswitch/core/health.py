@@ -1,0 +1,97 @@
+"""Is the learner exploring enough, and is it still learning? Two figures that tell.
+
+Both compare with the data alone. `reach` is how far exploration can lift an action that was never
+tried above the average one, in units of how much values differ: what an untried direction of
+typical length is worth under the recipe (towards 0 with a declared ridge, towards the average with
+an estimated one) plus what exploration may add to it. `idle` counts the episodes in which next to
+nothing was learnt: since the first deployment after which all the information gathered,
+Σ_h log det Λ_h, grew by less than a hundredth.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rareswitch.core.exploration import Exploration
+from rareswitch.core.history import History
+from rareswitch.core.ledger import Ledger
+from rareswitch.core.lsvi import backward
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.regression import Estimated
+from rareswitch.core.streams import Stream, generator
+
+LEAST_REACH = 0.1
+LEAST_GROWTH = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """Two figures about a learner, and what is wrong in words.
+
+    `reach` is that of the stage where it is least; None before the first episode.
+    """
+
+    reach: float | None
+    idle: int
+    warnings: tuple[str, ...]
+
+    @property
+    def good(self) -> bool:
+        return not self.warnings
+
+
+def health_of(history: History, recipe: Recipe, ledger: Ledger) -> Health:
+    """Return how a learner with this history is doing."""
+    reach = _reach(history, recipe) if history.episodes else None
+    idle = _idle(history, ledger)
+    warnings = []
+    if reach is not None and reach < LEAST_REACH:
+        warnings.append(
+            f"exploration is too small for the range of values: it lifts an action that was never "
+            f"tried to {reach:+.2g} spreads of value from the average one, so such actions may "
+            f"never be tried; raise beta, sigma or scale, lower ridge, or leave them out for "
+            f"estimates"
+        )
+    if history.episodes and not history.reward_sums[:, -1].any():
+        warnings.append(f"no reward was seen in {history.episodes} episodes")
+    if idle > history.episodes // 2:
+        warnings.append(
+            f"nothing was learnt in the last {idle} episodes: what was known before them has grown "
+            f"by less than {LEAST_GROWTH:.0%}"
+        )
+    return Health(reach=reach, idle=idle, warnings=tuple(warnings))
+
+
+def _reach(history: History, recipe: Recipe) -> float:
+    """Return the least, over the stages reached, of what exploration can do for untried actions."""
+    horizon, dim, _ = history.whitener.shape
+    steps, explores = history.step_sums[:, dim], recipe.exploration
+    reached = steps > 0
+    plain = Estimated(history, members=False)
+    stages = backward(history, plain, beta=0.0, clip=recipe.clip)
+    strength = explores.beta + _strength(explores)
+    if explores.estimate:
+        return strength  # an untried direction is worth the average, and uncertain by one spread
+    average = np.array([stage.levels for stage in stages])
+    spread = np.array([plain.spreads[h] for h in range(horizon)])
+    norm = (history.gram.trace - dim * history.ridge) / np.maximum(steps, 1.0)  # mean ‖φ‖²
+    lifted = strength * np.sqrt(np.maximum(norm, 0.0) / history.ridge)
+    return float(((lifted - average) / spread)[reached].min())
+
+
+def _strength(exploration: Exploration) -> float:
+    """Return the standard deviation of what an exploration draws, measured on about 10⁴ draws."""
+    if not exploration.draws:
+        return 0.0
+    dim = max(1, 10_000 // (exploration.members * exploration.draws))
+    drawn = exploration.perturbations(generator(0, Stream.PERTURBATION), 1, dim)
+    return float(np.sqrt(np.mean(np.square(drawn))))
+
+
+def _idle(history: History, ledger: Ledger) -> int:
+    """Return the episodes since the first deployment after which information hardly grew."""
+    gained = history.gram.logdet.sum() - ledger[0].logdet.sum()
+    for deployment in ledger:
+        if history.gram.logdet.sum() - deployment.logdet.sum() <= LEAST_GROWTH * gained:
+            return history.episodes + 1 - deployment.episode
+    return 0

@@ -1,0 +1,40 @@
+"""What a fit asks of the data, wherever they are: in memory, of many runs, or on a cluster."""
+
+from typing import Protocol
+
+from rareswitch.core.arguments import Floats
+from rareswitch.core.policy import Stage
+
+
+class Statistics(Protocol):
+    """Sums over the steps of each stage; leading axes are free.
+
+    Steps are summed as (φ, 1, r): what is beyond φ is read only by a fit that estimates.
+    """
+
+    @property
+    def ridge(self) -> float:
+        """λ, which is inside W."""
+        ...
+
+    @property
+    def whitener(self) -> Floats:
+        """W_h (..., H, d, d)."""
+        ...
+
+    @property
+    def step_sums(self) -> Floats:
+        """Σ_τ (φ_τ, 1, r_τ) of each stage (..., H, d+2)."""
+        ...
+
+    @property
+    def reward_sums(self) -> Floats:
+        """Σ_τ r_τ·(φ_τ, 1, r_τ) of each stage (..., H, d+2)."""
+        ...
+
+    def next_value_sums(self, h: int, following: Stage) -> Floats:
+        """Return Σ_τ V_τ·(φ_τ, 1, r_τ, V_τ) over stage h, V_τ = max_a Q_{h+1}(s'_τ, a).
+
+        Members are an axis after those of the statistics: (..., M, d+3) where Q_{h+1} has them.
+        """
+        ...
