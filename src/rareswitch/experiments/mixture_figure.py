@@ -30,6 +30,7 @@ DASHES: dict[str, Any] = {
     "uniform-grid": (0, (1, 1)),
 }
 HATCHES = {"every-episode": "", "uniform-grid": "////", "spread-budget": "...."}
+ON_DATES = ("uniform-grid", EVERY)  # grids, from two batches to one for every episode
 Swept = list[tuple[float, int]]
 
 
@@ -51,7 +52,7 @@ def mixtures(runs: Results) -> Figure:
         if found:
             _sweep(axis, runs, found)
     axes[0].set(ylabel="average regret", ylim=(0, None))
-    _name_levels(axes[0], runs, "LSVI-UCB", above=True)
+    _name_levels(axes[0], runs, "LSVI-UCB", right=False)
     return figure
 
 
@@ -60,15 +61,17 @@ def _ways(axis: Axes, runs: Results) -> None:
     found = {row.name: row for arm in runs.experiment.arms if (row := way_of(arm))}
     for row in sorted(found.values(), key=lambda row: row != MIXTURE):
         rows = arms_on(runs, home(runs), row.name)
-        if row.name not in (EVERY, RANDOM):
-            kinds = [runs.experiment.arms[i].family.name for i in rows]
-            for kind in dict.fromkeys(kinds):
-                main = row != MIXTURE or kind in ("uniform-grid", EVERY)
-                _way(axis, runs, [i for i, k in zip(rows, kinds, strict=True) if k == kind],
-                     row if main else row._replace(name=kind, label=f"mixture, {_words(kind)}",
-                                                   marker=family_of(kind).marker))  # fmt: skip
+        if row.name in (EVERY, RANDOM):
+            continue
+        kinds = {i: runs.experiment.arms[i].family.name for i in rows}
+        apart = [kind for kind in kinds.values() if row == MIXTURE and kind not in ON_DATES]
+        _way(axis, runs, [i for i in rows if kinds[i] not in apart], row)
+        for kind in dict.fromkeys(apart):
+            label, marker = f"mixture, {_words(kind)}", family_of(kind).marker
+            own = row._replace(name=kind, label=label, marker=marker)
+            _way(axis, runs, [i for i in rows if kinds[i] == kind], own)
     _levels(axis, runs)
-    _name_levels(axis, runs, "LSVI-UCB: {:.0f} switches", above=False)
+    _name_levels(axis, runs, "LSVI-UCB: {:.0f} switches", right=True)
     axis.set(
         xscale="log",
         xlabel="deployments after the first",
@@ -199,14 +202,15 @@ def _levels(axis: Axes, runs: Results) -> None:
         axis.axhline(runs.final[i].mean(), color="0.45", linewidth=1.2, linestyle=":")
 
 
-def _name_levels(axis: Axes, runs: Results, every: str, *, above: bool) -> None:
-    """Write at the left what the levels are; {} in the name of LSVI-UCB is its switches."""
-    for way, words, offset in ((EVERY, every, 3 if above else -11), (RANDOM, "random", -11)):
+def _name_levels(axis: Axes, runs: Results, every: str, *, right: bool) -> None:
+    """Write at one end what the levels are; {} in the name of LSVI-UCB is its switches."""
+    place, side = (0.99, "right") if right else (0.01, "left")
+    for way, words, offset in ((EVERY, every, 3), (RANDOM, "random", -11)):
         for i in arms_on(runs, home(runs), way):
             axis.annotate(
-                words.format(runs.switches[i].mean()), (0.01, runs.final[i].mean()),
+                words.format(runs.switches[i].mean()), (place, runs.final[i].mean()),
                 xycoords=axis.get_yaxis_transform(), xytext=(0, offset),
-                textcoords="offset points", fontsize=8,
+                textcoords="offset points", fontsize=8, ha=side,
             )  # fmt: skip
 
 

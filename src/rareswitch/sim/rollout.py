@@ -5,8 +5,12 @@ consume no randomness.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from rareswitch.core.arguments import Floats, Ints
+
+# Cells of which every episode's sums are kept.
+MOST_SUMMED = 16
 
 
 def thresholds(transitions: Floats) -> Floats:
@@ -51,6 +55,33 @@ def logdet_growth(whitened: Floats, visits: Ints) -> Floats:
     product = scaled @ scaled.mT if cells < dim else scaled.mT @ scaled
     growth: Floats = np.linalg.slogdet(np.eye(min(cells, dim)) + product)[1]
     return growth
+
+
+class Visits:
+    """How often each cell was visited in the first episodes of each run, cells (R, L, H) of C.
+
+    Of few cells sums are kept for every episode; many are counted when they are asked for.
+    """
+
+    def __init__(self, cells: Ints, count: int) -> None:
+        self._cells, self._count = cells, count
+        self._sums: npt.NDArray[np.int32] | None = None
+        if count <= MOST_SUMMED:
+            here = cells[..., None] == np.arange(count)
+            self._sums = np.cumsum(here, axis=1, dtype=np.int32)
+
+    def until(self, runs: Ints, last: Ints) -> Ints:
+        """Return the visits (n, H, C) of these runs in their episodes up to `last` (n,), counted
+        from 0.
+        """
+        if self._sums is not None:
+            return self._sums[runs, last].astype(np.int64)
+        longest = int(last.max()) + 1
+        run, episode = np.nonzero(np.arange(longest) <= last[:, None])
+        shape = (len(runs), self._cells.shape[2], self._count)
+        visited = self._cells[runs[run], episode]
+        places = np.ravel_multi_index((run[:, None], np.arange(shape[1]), visited), shape)
+        return np.bincount(places.ravel(), minlength=int(np.prod(shape))).reshape(shape)
 
 
 def count_moves(run: Ints, cells: Ints, states: Ints, shape: tuple[int, int, int, int]) -> Floats:

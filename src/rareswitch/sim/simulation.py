@@ -25,7 +25,7 @@ from rareswitch.sim.companions import alike
 from rareswitch.sim.mdp import FiniteMDP, checked_world
 from rareswitch.sim.memory import require_memory
 from rareswitch.sim.record import Record
-from rareswitch.sim.rollout import count_moves, logdet_growth, rollout
+from rareswitch.sim.rollout import MOST_SUMMED, Visits, count_moves, logdet_growth, rollout
 from rareswitch.sim.run import Run, initial_states, noise_of
 from rareswitch.sim.tally import Tally
 
@@ -72,7 +72,7 @@ class Simulation:
         self._members = recipe.exploration.members
         cells = self._members * states
         # Noise, paths and regret, as they are played and as they are handed out; visits ahead.
-        each = (64.0 + 5.0 * cells) * horizon * self.episodes
+        each = (64.0 + 5.0 * min(cells, MOST_SUMMED)) * horizon * self.episodes
         rows = self._members * len(first.space.rows)
         table = cells * (3.0 * states + first.dim)
         learner = 8.0 * horizon * (4.0 * first.dim**2 + 3.0 * rows + table)
@@ -274,8 +274,7 @@ class Simulation:
 
     def _wait(self, cells: Ints, ahead: Ints) -> Ints:
         """Find the least m < ahead (R,) so that a switch is due after m+1 episodes, or ahead."""
-        every_cell = np.arange(self._cell_actions.shape[2])
-        visits = np.cumsum(cells[..., None] == every_cell, axis=1, dtype=np.int32)
+        visits = Visits(cells, self._cell_actions.shape[2])
         whitened = self._cell_features @ self.tally.whitener.mT
         low, high = np.zeros_like(ahead), ahead.copy()
         persistent = getattr(self.schedule, "persistent", False)
@@ -283,7 +282,7 @@ class Simulation:
             # A rule that stays due is bisected; any other is asked before every episode.
             m = (low[open_] + high[open_]) // 2 if persistent else low[open_]
             logdet = self.tally.gram.logdet[open_] + logdet_growth(
-                whitened[open_], visits[open_, m]
+                whitened[open_], visits.until(open_, m)
             )
             due = self._due(open_, self.episode[open_] + 1 + m, logdet)
             high[open_[due]] = m[due]
