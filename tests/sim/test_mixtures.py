@@ -7,7 +7,7 @@ import pytest
 
 import rareswitch as rs
 from oracles import Asked, masked_world, stepped, switches_of
-from rareswitch.sim import Simulation
+from rareswitch.sim import FiniteMDP, Simulation
 from rareswitch.sim.run import initial_states, noise_of
 
 EPISODES, SEED = 40, (2, 5)
@@ -151,3 +151,15 @@ def test_the_noise_of_a_round_is_shared_whatever_explores():
     runs = [both("masked", "grid", name)[0] for name in EXPLORATIONS]
     starts = {tuple(run.states[:, 0].tolist()) for run in runs}
     assert len(starts) == 1
+
+
+@pytest.mark.parametrize("beta", [None, 1.0])
+def test_a_world_of_one_state_is_a_bandit(beta):
+    means = np.array([0.1, 0.5, 0.9])
+    world = FiniteMDP(
+        features=np.eye(3)[None], transitions=np.ones((1, 1, 3, 1)), rewards=means[None, None]
+    )
+    for rule in (rs.UniformGrid(episodes=60, batches=6), rs.DeterminantGrowth(eta=2.0)):
+        run = rs.simulate(world, rule, episodes=60, beta=beta)
+        np.testing.assert_allclose(run.regret, 0.9 - means[run.actions[:, 0]])
+        assert run.regret[-10:].mean() < 0.4

@@ -7,7 +7,7 @@ import rareswitch as rs
 from oracles import unit_rows
 from rareswitch.sim import FiniteMDP, simulate_random
 from rareswitch.sim.anchors import mvp, ucb2_hoeffding
-from rareswitch.sim.rollout import logdet_growth, rollout, thresholds
+from rareswitch.sim.rollout import Visits, logdet_growth, rollout, thresholds
 
 LARGEST = 1.0 - 2.0**-53  # the largest uniform below 1
 
@@ -91,3 +91,17 @@ def test_growth_is_that_of_the_gram_matrix(states, dim):
     expected = np.linalg.slogdet(gram + added)[1] - np.linalg.slogdet(gram)[1]
     found = logdet_growth(features @ whitener.mT, visits)
     np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("count", [3, 40])  # sums kept, and counted on demand
+def test_visits_are_those_of_the_episodes_so_far(count):
+    rng = np.random.default_rng(count)
+    cells = rng.integers(0, count, (4, 9, 2))
+    visits = Visits(cells, count)
+    runs, last = np.array([0, 2, 3]), np.array([0, 8, 4])
+    found = visits.until(runs, last)
+    assert found.shape == (3, 2, count)
+    for n, (r, end) in enumerate(zip(runs, last, strict=True)):
+        for h in range(2):
+            expected = np.bincount(cells[r, : end + 1, h], minlength=count)
+            np.testing.assert_array_equal(found[n, h], expected)

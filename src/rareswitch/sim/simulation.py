@@ -149,22 +149,7 @@ class Simulation:
         actions = self._space.actions[choices]  # (R, H, M, S)
         self._write_down(live, actions)
         self._actions = actions
-        states = self._space.states
-        runs, stage, _, state = self._places
-        outcomes = self._outcomes[runs, stage, state, actions]  # (R, H, M, S, 2S)
-        rewards, transitions = outcomes[..., -1], outcomes[..., :states]
-        value = np.zeros((len(actions), self._members, states))
-        for h in reversed(range(actions.shape[1])):
-            value = rewards[:, h] + np.matvec(transitions[:, h], value)
-        # V*₁ − V₁^π of every member at every state (R, M, S); below zero is rounding.
-        self._gap = np.maximum(self._optimal[:, None] - value, 0.0)
-        cells = (*actions.shape[:2], -1)
-        self._cell_actions = actions.reshape(cells)  # (R, H, C)
-        self._cell_features = self._space.rows[choices.reshape(cells)]  # (R, H, C, d)
-        self._cell_rewards = rewards.reshape(cells)
-        limits = outcomes[..., states:-1]
-        count = self._members * states
-        self._cell_limits = limits.reshape(*actions.shape[:2], count, states - 1)  # (R, H, C, S−1)
+        self._tabulate(choices)
 
     def play(self) -> None:
         """Play every run until its next switch is due, and absorb what it saw."""
@@ -233,6 +218,23 @@ class Simulation:
             values=self.tally.values[0, live, :, initial].mean(axis=1),
             changes=changes,
         )
+
+    def _tabulate(self, choices: Ints) -> None:
+        """Put down what the policies in force, of greedy rows (R, H, M, S), do in every cell."""
+        runs, horizon, members, states = choices.shape
+        run, stage, _, state = self._places
+        outcomes = self._outcomes[run, stage, state, self._actions]  # (R, H, M, S, 2S)
+        rewards, transitions = outcomes[..., -1], outcomes[..., :states]
+        value = np.zeros((runs, members, states))
+        for h in reversed(range(horizon)):
+            value = rewards[:, h] + np.matvec(transitions[:, h], value)
+        # V*₁ − V₁^π of every member at every state (R, M, S); below zero is rounding.
+        self._gap = np.maximum(self._optimal[:, None] - value, 0.0)
+        cells = (runs, horizon, members * states)
+        self._cell_actions = self._actions.reshape(cells)  # (R, H, C)
+        self._cell_features = self._space.rows[choices.reshape(cells)]  # (R, H, C, d)
+        self._cell_rewards = rewards.reshape(cells)
+        self._cell_limits = outcomes[..., states:-1].reshape(*cells, states - 1)
 
     def _until(self, k: int) -> int:
         """Return the number of episodes from k to the schedule's next date, or to the end."""
