@@ -179,3 +179,8 @@ def test_a_rule_around_another_cannot_be_written_in_one_word():
     for rule in (rs.Capped(rs.EveryEpisode(), 3), rs.Capped(Asked(rs.EveryEpisode()), 3)):
         with pytest.raises(ValueError, match="capped cannot be written in one word; use Python or"):
             written(rule)
+
+
+def test_truth_may_be_written_as_in_python_or_as_in_json():
+    for text in ("bonus,estimate=True", "bonus,estimate=true"):
+        assert make_exploration(*parse(text)) == rs.Bonus(estimate=True)

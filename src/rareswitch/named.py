@@ -18,6 +18,7 @@ from rareswitch.core.rules import EXPLORATIONS, RULES, Row, describe
 from rareswitch.core.schedule import Schedule, checked_schedule
 from rareswitch.core.task import Task
 
+PYTHON_WORDS = {"True": True, "False": False, "None": None}
 SETTLED = ("episodes", "dim", "horizon", "feature_norm", "ridge")
 
 
@@ -65,7 +66,7 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
         try:
             arguments[key] = json.loads(value)
         except ValueError:
-            arguments[key] = value  # a word
+            arguments[key] = PYTHON_WORDS.get(value, value)
     return name, arguments
 
 

@@ -381,7 +381,7 @@ def test_the_same_seed_prints_the_same():
         ((*SIZES, "--switches", 5, "--instance", "maze"), "--instance"),
         ((*SMALL, "--switches", 5, "--dim", 3), "d must be from 4"),
         ((*FREE, "--instance", "tabular", "--switches", 5, "--dim", 3), "--dim of this tabular"),
-        ((*SMALL, "--switches", 5, "--out", "/proc/none"), "--out /proc/none cannot be made"),
+        ((*SMALL, "--switches", 5, "--out", "/proc/none"), "--out /proc/none cannot be written"),
     ],
 )
 def test_what_cannot_be_planned_names_the_option(options, message):

@@ -137,7 +137,13 @@ def test_a_learner_with_planned_episodes_keeps_every_budget(seed, K, ridge):
     for budget in range(K):
         for rule in guaranteed(budget, task, ridge):
             learner = rs.Learner(
-                dim=2, horizon=2, schedule=rule, beta=1.0, ridge=ridge, planned_episodes=K
+                dim=2,
+                horizon=2,
+                schedule=rule,
+                beta=1.0,
+                ridge=ridge,
+                feature_norm=1.0,  # also where the rule was told too small an L
+                planned_episodes=K,
             )
             for episode in episodes:
                 learner.observe(episode)

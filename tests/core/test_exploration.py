@@ -176,6 +176,8 @@ RULES = [
 @pytest.mark.parametrize("ties", ["direction", "lowest"])
 def test_a_simulation_is_the_learner_stepped_by_hand(world, rule, ties):
     settings = {"exploration": rs.Perturbation(0.3, draws=4), "ties": ties, "seed": (2, 5)}
+    if isinstance(rule, rs.AdaptiveBudget):
+        rule = replace(rule, dim=world.dim)
     run = rs.simulate(world, rule, episodes=30, **settings)
     learner = rs.Learner(dim=world.dim, horizon=world.horizon, schedule=rule, **settings)
     noise, initial = noise_of(None, 30, world.horizon, (2, 5)), np.zeros(30, int)

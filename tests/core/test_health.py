@@ -1,5 +1,6 @@
 import math
 from dataclasses import FrozenInstanceError
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,13 +71,20 @@ def test_before_any_data_nothing_is_wrong():
         assert health.good
 
 
+@cache
+def largest(count):
+    """Return the root mean square of the largest of so many standard normals."""
+    drawn = np.random.default_rng(0).standard_normal((20_000, count))
+    return float(np.sqrt(np.mean(drawn.max(axis=1) ** 2)))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_learner_with_the_defaults_is_healthy_on_a_sensible_task(seed):
     world = rs.instances.tabular(states=4, actions=3, horizon=2, seed=seed)
     rule = rs.SpreadBudget.for_budget(world.task(episodes=200), switches=9)
     for health in played(world, 200, seed=seed, schedule=rule):
         assert health.good, health
-        assert health.reach == pytest.approx(0.5, rel=0.1)
+        assert health.reach == pytest.approx(0.5 * largest(32), rel=0.05)
 
 
 def test_a_bonus_is_healthy_where_it_is_large_enough_and_else_is_told():
@@ -154,9 +162,10 @@ def test_what_is_estimated_reaches_as_far_as_it_says(dim):
         assert reach(rs.Bonus(beta, estimate=True)) == beta
         assert reach(rs.Bonus(beta, members=4, estimate=True)) == beta
     for scale in (0.05, 0.5, 2.0):
-        assert reach(rs.Ensemble(members=400, scale=scale)) == pytest.approx(scale, rel=0.1)
-        perturbed = rs.Perturbation(scale, draws=400, estimate=True)
-        assert reach(perturbed) == pytest.approx(scale, rel=0.1)
+        for count in (1, 7, 400):
+            expected = pytest.approx(scale * largest(count), rel=0.05)
+            assert reach(rs.Ensemble(members=count, scale=scale)) == expected
+            assert reach(rs.Perturbation(scale, draws=count, estimate=True)) == expected
 
 
 def test_perturbations_of_the_declared_ridge_count_as_a_bonus_of_their_size():
@@ -165,7 +174,8 @@ def test_perturbations_of_the_declared_ridge_count_as_a_bonus_of_their_size():
         rs.Ensemble(members=900, scale=0.4, estimate=False),
     ):
         health = seen(learner_of(exploration=explores, ridge=0.01), step(0.5))
-        assert health.reach == pytest.approx((4.0 - 0.5) * math.sqrt(19.0 / 3.0), rel=0.1)
+        lifted = 4.0 * largest(900)
+        assert health.reach == pytest.approx((lifted - 0.5) * math.sqrt(19.0 / 3.0), rel=0.05)
 
 
 # What is wrong.
@@ -252,4 +262,20 @@ def test_asking_leaves_no_trace_and_a_restored_learner_is_as_well(recipe):
 def test_the_reach_does_not_depend_on_what_was_drawn(members):
     for seed in range(10):
         learner = learner_of(exploration=rs.Ensemble(members=members), seed=seed)
-        assert seen(learner, step(0.5)).reach == pytest.approx(0.5, rel=0.05)
+        reach = seen(learner, step(0.5)).reach
+        assert reach == pytest.approx(0.5 * largest(members), rel=0.05)
+
+
+@pytest.mark.parametrize(("length", "ridge"), [(1e-7, 1.0), (1e-4, 1e6)])
+def test_features_that_are_lost_beside_the_ridge_are_told(length, ridge):
+    learner = learner_of(ridge=ridge)
+    (warning,) = seen(learner, *[step(r, (length,)) for r in (0.2, 0.9, 0.4)]).warnings
+    assert warning.startswith("features are too short beside ridge")
+    assert seen(learner_of(ridge=length**2), step(0.5, (length,))).good
+    silent = seen(learner_of(), step(0.5, (0.0,))).warnings  # no feature: nothing that is lost
+    assert not any("too short" in warning for warning in silent)
+
+
+def test_a_learner_that_estimates_is_not_told_to_estimate():
+    (warning,) = seen(learner_of(exploration=rs.Ensemble(scale=0.01)), step(0.5)).warnings
+    assert warning.endswith("raise beta, sigma or scale")

@@ -461,3 +461,17 @@ class Kept(rs.Learner):
 
 def test_copies_of_a_learner_of_ones_own_are_of_its_kind():
     assert type(copy.deepcopy(Kept(dim=2, horizon=1, schedule=rs.EveryEpisode()))) is Kept
+
+
+def test_sizes_that_a_schedule_declares_are_the_learners():
+    rule = rs.SpreadBudget(switches=3, episodes=50, dim=2, feature_norm=0.5)
+    for schedule in (rule, rs.Capped(rs.Capped(rule, 2), 2)):
+        with pytest.raises(ValueError, match="made for dim = 3; got one for dim = 2"):
+            rs.Learner(dim=3, horizon=1, schedule=schedule)
+        learner = rs.Learner(dim=2, horizon=1, schedule=schedule)
+        long = rs.Episode(features=[[0.3, 0.41]], rewards=[1.0], next_features=[])
+        with pytest.raises(ValueError, match=r"no longer than feature_norm = 0\.5; got"):
+            learner.observe(long)
+        rounded = rs.Episode(features=[[0.5 + 1e-12, 0.0]], rewards=[1.0], next_features=[])
+        learner.observe(rounded)
+        rs.Learner(dim=2, horizon=1, schedule=schedule, feature_norm=2.0).observe(long)

@@ -172,3 +172,21 @@ def test_partitions_that_no_fit_can_use_are_refused_with_a_sentence():
     )
     with pytest.raises(ValueError, match=r"rewards must lie in \[0, 1\]; those of stage 0"):
         LogStatistics(LocalPartitions([dear]))
+
+
+@pytest.mark.parametrize("exploration", [rs.Bonus(0.5), rs.Ensemble(members=3)])
+def test_blocks_change_nothing_beyond_rounding(monkeypatch, exploration):
+    rng = np.random.default_rng(5)
+    episodes = [ragged_episode(rng, horizon=3, dim=3) for _ in range(20)]
+    partitions = LocalPartitions([LogPartition.from_episodes(episodes, horizon=3)])
+    recipe = Recipe(exploration=exploration)
+
+    def both():
+        history = History.from_log(episodes, dim=3, horizon=3)
+        return [fit(s, recipe, 2).weights for s in (LogStatistics(partitions), history)]
+
+    whole = both()
+    for name, size in (("log.BLOCK_ROWS", 3), ("next_states.BLOCK_ROWS", 4)):
+        monkeypatch.setattr(f"rareswitch.core.{name}", size)
+    monkeypatch.setattr("rareswitch.core.next_states.BLOCK_STATES", 2)
+    np.testing.assert_allclose(both(), whole, atol=1e-12)

@@ -508,7 +508,7 @@ def test_a_mixture_survives_its_bytes(own):
 
 def test_a_draw_is_the_member_allocated_to_the_key():
     policy = mixture()
-    for key in ("ada", "", 0, 3, "3", np.int64(4), 10**30):
+    for key in ("ada", " ", 0, 3, "3", np.int64(4), 10**30):
         member = policy.allocate(key)
         assert member == member_of(7, key, 5)
         assert policy.draw(key).digest == policy.member(member).digest
@@ -522,7 +522,7 @@ def test_a_draw_is_the_member_allocated_to_the_key():
 def test_a_bad_key_is_refused_by_name(key):
     for policy in (make(), mixture()):
         for ask in (policy.draw, policy.allocate):
-            with pytest.raises(TypeError, match="key must be a text or a whole number; got"):
+            with pytest.raises(TypeError, match=r"key must be a text or a whole number, .*; got"):
                 ask(key)
 
 

@@ -1,3 +1,4 @@
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -131,3 +132,20 @@ class NoPerturbations:
 def test_a_bad_argument_gets_the_same_error_everywhere(owner, given, error, message):
     with pytest.raises(error, match=message):
         owner(**given)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("members", 0), ("members", 10**6), ("members", "3"), ("draws", -1), ("beta", math.nan)],
+)
+def test_what_an_exploration_of_ones_own_says_of_itself_is_checked(part, value):
+    class Own:
+        beta, members, draws, estimate = 0.5, 2, 1, False
+
+        def perturbations(self, rng, horizon, dim):
+            return rng.standard_normal((2, horizon, 1, dim))
+
+    Recipe(exploration=Own())
+    setattr(Own, part, value)
+    with pytest.raises((TypeError, ValueError), match=f"{part} must be"):
+        Recipe(exploration=Own())

@@ -138,9 +138,10 @@ def test_a_budget_alone_is_answered_by_what_is_guaranteed():
 
 @pytest.mark.parametrize(("switches", "rule"), [(0, "uniform-grid"), (99, "every-episode")])
 def test_the_ends_leave_one_rule(switches, rule):
-    made = plan(switches=switches)
-    assert made.recommended.name == f"{rule}, at most {switches}"
-    assert made.reason == "it is the only rule of the package with that budget."
+    for randomise, kind in ((True, " (mixture)"), (False, "")):
+        made = plan(switches=switches, randomise=randomise)
+        assert made.recommended.name == f"{rule}{kind}, at most {switches}"
+        assert made.reason == "it is the only switching rule of the package with that budget."
 
 
 @pytest.mark.parametrize("switches", [0, 3, 40, 99])
@@ -335,7 +336,10 @@ def test_by_target_the_fewest_deployments_that_reach_it_are_taken(salt, noise, t
         return
     made = plan(target=target, **arguments)
     assert made.recommended.regret.high <= target
-    assert made.recommended.deployments.mean == min(o.deployments.mean for o in reached)
+    fewest = min(o.deployments.mean for o in reached)
+    assert made.recommended.deployments.mean == fewest
+    level = [o.regret.mean for o in reached if o.deployments.mean == fewest]
+    assert made.recommended.regret.mean == min(level)
     assert "fewest deployments after the first" in made.reason
 
 
@@ -679,6 +683,10 @@ def test_without_mixtures_the_rule_is_the_one_that_the_theorems_favour():
 def test_with_a_given_exploration_nothing_is_swept_and_nothing_added(explores, randomise):
     fake = Fake()
     arguments = {"exploration": explores, "randomise": randomise}
+    if explores.members > 1 and not randomise:
+        with pytest.raises(ValueError, match="one member where randomise is False; got"):
+            plan(switches=20, **arguments)
+        return
     made = plan(switches=20, rounds=2, simulator=fake, **arguments)
     assert len(fake.calls) == len(made.options) == len(plan(switches=20, beta=1.0).options)
     assert {o.exploration for o in made.options} == {explores}

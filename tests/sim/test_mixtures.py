@@ -1,5 +1,6 @@
 """A simulated mixture is that of a learner whose episodes are played by the members drawn."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -36,8 +37,11 @@ EXPLORATIONS = {
 def both(world, rule, exploration):
     """Return a run, and the same by a learner stepped by hand."""
     mdp, settings = WORLDS[world], {"exploration": EXPLORATIONS[exploration], "seed": SEED}
-    run = rs.simulate(mdp, RULES[rule], episodes=EPISODES, initial_state="uniform", **settings)
-    learner = rs.Learner(dim=mdp.dim, horizon=mdp.horizon, schedule=RULES[rule], **settings)
+    schedule = RULES[rule]
+    if isinstance(schedule, rs.AdaptiveBudget):
+        schedule = replace(schedule, dim=mdp.dim)
+    run = rs.simulate(mdp, schedule, episodes=EPISODES, initial_state="uniform", **settings)
+    learner = rs.Learner(dim=mdp.dim, horizon=mdp.horizon, schedule=schedule, **settings)
     noise = noise_of(None, EPISODES, mdp.horizon, SEED)
     initial = initial_states("uniform", mdp.states, EPISODES, SEED)
     return run, stepped(mdp, learner, noise=noise, initial=initial)

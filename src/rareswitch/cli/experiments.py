@@ -63,9 +63,9 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments, draw the figures, check the claims, write report.html.
 
-    NAMES are some of: figure1 figure2 figure3 lower-bound pareto switches beta readings bounds
-    budget exploration tabular; by default all. Finished pieces are kept: after Ctrl-C, or worse,
-    the same command goes on where it was. Results do not depend on the number of workers.
+    NAMES are some of: figure1 figure2 figure3 mixtures lower-bound pareto switches beta readings
+    bounds budget exploration tabular; by default all. Finished pieces are kept: after Ctrl-C, or
+    worse, the same command goes on where it was. Results do not depend on the number of workers.
 
     \b
     Examples:

@@ -46,7 +46,8 @@ class SimulatorError(Exception):
 @click.option(
     "--randomise/--no-randomise",
     default=True,
-    help="Whether a deployed policy may be a mixture.  [default: it may]",
+    show_default=True,
+    help="Whether a deployed policy may be a mixture.",
 )
 @click.option(
     "--candidate",
@@ -256,10 +257,13 @@ def prepare(out: Path, *, drawing: bool) -> None:
         if drawing:
             require("experiments")
         out.mkdir(parents=True, exist_ok=True)
+        trial = out / ".trial"
+        trial.touch()
+        trial.unlink()
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
-        raise click.UsageError(f"--out {out} cannot be made ({error.strerror})") from None
+        raise click.UsageError(f"--out {out} cannot be written ({error.strerror})") from None
 
 
 def save(made: Plan, data: dict[str, Any], out: Path) -> None:

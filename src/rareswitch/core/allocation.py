@@ -32,7 +32,11 @@ def member_of(allocation: int, key: str | int, members: int) -> int:
 
 def _text(key: Any) -> str:
     if isinstance(key, str):
-        return key
+        if not key:
+            raise ValueError("key must name the episode; got an empty text")
+        return str.__str__(key)  # of a subclass, the text that it equals
     if not isinstance(key, int | np.integer) or isinstance(key, NOT_NUMBERS):
-        raise TypeError(f"key must be a text or a whole number; got {shown(key)}")
+        raise TypeError(
+            f"key must be a text or a whole number, str(key) if it is neither; got {shown(key)}"
+        )
     return str(whole("key", key, least=0, most=LARGEST_SEED))

@@ -118,6 +118,7 @@ class _Budget:
         return max(0, self.episodes + 1 - clock.deployed)
 
 
+@dataclass(frozen=True, kw_only=True)
 class AdaptiveBudget(_Budget):
     """Switch when the growth since the deployment exceeds its share of all growth still possible.
 
@@ -139,14 +140,16 @@ class AdaptiveBudget(_Budget):
         return total.regret_bound(task, ridge)
 
 
+@dataclass(frozen=True, kw_only=True)
 class SpreadBudget(_Budget):
     """Spend the whole budget: growth decides early, a date at the latest.
 
     A switch is due when the growth exceeds its share, as for `AdaptiveBudget`, and at the latest on
     a date: with b switches left, those and the deployment in force share the n episodes left
-    evenly. Each deployment spreads the dates anew over what is left. Asked before every episode,
-    the rule deploys exactly `switches` times after the first on every path (less if `episodes` are
-    fewer than that).
+    evenly. Each deployment spreads the dates anew over what is left. Asked before each of
+    `episodes` episodes, the rule deploys exactly `switches` times after the first on every path, or
+    before each of them where they are fewer. Asked later it goes on until the budget is spent: a
+    learner with `planned_episodes` stops asking.
 
     >>> from rareswitch.core.ledger import Ledger
     >>> rule, ledger, dates = SpreadBudget(switches=3, episodes=100, dim=2), Ledger(), []

@@ -14,8 +14,8 @@ the cap H−h, so they differ from the middle by at most (H−h)/2, which is tak
 counted once for the level. Of σ² it is V²: noise as large as the differences between values. So the
 estimates make sense on no data, on fewer steps than directions, on rewards without noise and on
 rewards not yet seen at all; an untried direction of typical length is uncertain by V and one tried
-n times by about σ/√n, whatever the units of features. docs/theory.md has the derivation,
-docs/mixtures.md what was measured.
+n times by about σ/√n. A common unit of all features does not matter; coordinates should be of
+comparable size. docs/theory.md has the derivation, docs/mixtures.md what was measured.
 """
 
 import numpy as np

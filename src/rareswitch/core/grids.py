@@ -56,6 +56,7 @@ class _BatchGrid(Dated):
     def _dates(self) -> Iterable[float]: ...
 
 
+@dataclass(frozen=True, kw_only=True)
 class GeometricGrid(_BatchGrid):
     """Batches that grow by a constant factor: a new one begins near K^{i/B}, i < B.
 
@@ -73,6 +74,7 @@ class GeometricGrid(_BatchGrid):
         return cls(episodes=task.episodes, batches=switches + 1)
 
 
+@dataclass(frozen=True, kw_only=True)
 class MinimaxGrid(_BatchGrid):
     """The grid of batched bandits (Gao et al. 2019): a new batch begins near K^{1−2^{−i}}.
 

@@ -3,15 +3,17 @@
 Both compare with the data alone. `reach` is how far exploration can lift an action that was never
 tried above the average one, in units of how much values differ: what an untried direction of
 typical length is worth under the recipe (towards 0 with a declared ridge, towards the average with
-an estimated one) plus what exploration may add to it. `idle` counts the episodes in which next to
-nothing was learnt: since the first deployment after which all the information gathered,
-Σ_h log det Λ_h, grew by less than a hundredth.
+an estimated one) plus what exploration may add to it: the bonus, or the largest of all members' and
+draws' perturbations. `idle` counts the episodes in which next to nothing was learnt: since the
+first deployment after which all the information gathered, Σ_h log det Λ_h, grew by less than a
+hundredth.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from rareswitch.core.arguments import Floats
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.history import History
 from rareswitch.core.ledger import Ledger
@@ -22,6 +24,7 @@ from rareswitch.core.streams import Stream, generator
 
 LEAST_REACH = 0.1
 LEAST_GROWTH = 0.01
+LEAST_NORM = 1e-10  # of all squared features of a stage, beside λ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +49,18 @@ def health_of(history: History, recipe: Recipe, ledger: Ledger) -> Health:
     idle = _idle(history, ledger)
     warnings = []
     if reach is not None and reach < LEAST_REACH:
+        cure = "raise beta, sigma or scale"
+        if not recipe.exploration.estimate:
+            cure += ", lower ridge, or leave them out for estimates"
         warnings.append(
             f"exploration is too small for the range of values: it lifts an action that was never "
             f"tried to {reach:+.2g} spreads of value from the average one, so such actions may "
-            f"never be tried; raise beta, sigma or scale, lower ridge, or leave them out for "
-            f"estimates"
+            f"never be tried; {cure}"
+        )
+    if _lost_beside_ridge(history):
+        warnings.append(
+            f"features are too short beside ridge = {history.ridge:g}: nothing can be learnt from "
+            f"them; lower ridge, or make them longer"
         )
     if history.episodes and not history.reward_sums[:, -1].any():
         warnings.append(f"no reward was seen in {history.episodes} episodes")
@@ -64,28 +74,38 @@ def health_of(history: History, recipe: Recipe, ledger: Ledger) -> Health:
 
 def _reach(history: History, recipe: Recipe) -> float:
     """Return the least, over the stages reached, of what exploration can do for untried actions."""
-    horizon, dim, _ = history.whitener.shape
-    steps, explores = history.step_sums[:, dim], recipe.exploration
-    reached = steps > 0
-    plain = Estimated(history, members=False)
-    stages = backward(history, plain, beta=0.0, clip=recipe.clip)
+    explores = recipe.exploration
     strength = explores.beta + _strength(explores)
     if explores.estimate:
         return strength  # an untried direction is worth the average, and uncertain by one spread
+    horizon, dim, _ = history.whitener.shape
+    steps = history.step_sums[:, dim]
+    plain = Estimated(history, members=False)
+    stages = backward(history, plain, beta=0.0, clip=recipe.clip)
     average = np.array([stage.levels for stage in stages])
     spread = np.array([plain.spreads[h] for h in range(horizon)])
-    norm = (history.gram.trace - dim * history.ridge) / np.maximum(steps, 1.0)  # mean ‖φ‖²
-    lifted = strength * np.sqrt(np.maximum(norm, 0.0) / history.ridge)
-    return float(((lifted - average) / spread)[reached].min())
+    lifted = strength * np.sqrt(_squared_norms(history) / np.maximum(steps, 1.0) / history.ridge)
+    return float(((lifted - average) / spread)[steps > 0].min())
 
 
 def _strength(exploration: Exploration) -> float:
-    """Return the standard deviation of what an exploration draws, measured on about 10⁴ draws."""
+    """Return how far the largest of all that is drawn lifts a value (root mean square)."""
     if not exploration.draws:
         return 0.0
-    dim = max(1, 10_000 // (exploration.members * exploration.draws))
+    dim = max(100, 10_000 // (exploration.members * exploration.draws))
     drawn = exploration.perturbations(generator(0, Stream.PERTURBATION), 1, dim)
-    return float(np.sqrt(np.mean(np.square(drawn))))
+    return float(np.sqrt(np.mean(np.square(drawn.max(axis=(0, 2))))))
+
+
+def _squared_norms(history: History) -> Floats:
+    """Return Σ‖φ‖² of each stage, from tr Λ_h = d·λ + Σ‖φ‖²."""
+    return np.maximum(history.gram.trace - history.dim * history.ridge, 0.0)
+
+
+def _lost_beside_ridge(history: History) -> bool:
+    """Return whether, in some stage, all features together are lost beside λ in rounding."""
+    seen = history.step_sums[:, : history.dim].any(axis=1)
+    return bool((seen & (_squared_norms(history) < LEAST_NORM * history.ridge)).any())
 
 
 def _idle(history: History, ledger: Ledger) -> int:

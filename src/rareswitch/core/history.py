@@ -121,7 +121,7 @@ class History:
             scale = max(1.0, longest / 1e100)  # squares must not overflow
             norms = (float(np.linalg.norm(part / scale, axis=1).max()) for part in rows)
             longest = scale * max(norms)
-        if longest > self.feature_norm:
+        if longest > self.feature_norm * (1.0 + 1e-9):
             raise ValueError(
                 f"episode must have features no longer than feature_norm = {self.feature_norm:g}; "
                 f"got ‖φ‖ = {longest:.6g}"

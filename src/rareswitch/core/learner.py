@@ -17,7 +17,7 @@ from rareswitch.core.ledger import Deployment, Ledger
 from rareswitch.core.lsvi import fit
 from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.schedule import Clock, Schedule, checked_schedule
+from rareswitch.core.schedule import Clock, Schedule, checked_schedule, declared_sizes
 from rareswitch.core.snapshot import Snapshot
 from rareswitch.core.streams import Seed
 from rareswitch.core.undo import all_or_nothing
@@ -37,8 +37,9 @@ class Learner:
     that they estimate, is up to the exploration. `ties="direction"` takes, of tied actions, the one
     furthest along a random direction drawn for each member, stage and version; `ties="lowest"` the
     lowest index. `clip=False` drops the clip to [0, H−h] (with H = 1 and a bonus that is SBUCB or
-    rarely switching OFUL). An episode with a feature longer than `feature_norm` is refused. After
-    `planned_episodes`, where given, nothing is due any more.
+    rarely switching OFUL). An episode with a feature longer than `feature_norm` is refused; it is
+    the schedule's, where that declares one, and else 10⁶. After `planned_episodes`, where given,
+    nothing is due any more.
 
     Calls from several threads take turns. Copies and pickles are new learners in the same state.
 
@@ -68,19 +69,26 @@ class Learner:
         ties: str = "direction",
         clip: bool = True,
         seed: Seed = 0,
-        feature_norm: float = LARGEST_FEATURE_NORM,
+        feature_norm: float | None = None,
         planned_episodes: int | None = None,
     ) -> None:
         self.recipe = Recipe.of(
             beta=beta, exploration=exploration, ridge=ridge, ties=ties, clip=clip, seed=seed
         )
         self.schedule = checked_schedule(schedule)
+        declared = declared_sizes(self.schedule)
+        if feature_norm is None:
+            feature_norm = declared.get("feature_norm", LARGEST_FEATURE_NORM)
         self.planned_episodes = planned_episodes
         if planned_episodes is not None:
             self.planned_episodes = whole("planned_episodes", planned_episodes, least=1)
         self._history = History(
             dim=dim, horizon=horizon, ridge=self.recipe.ridge, feature_norm=feature_norm
         )
+        if declared.get("dim", self.dim) != self.dim:
+            raise ValueError(
+                f"schedule must be made for dim = {self.dim}; got one for dim = {declared['dim']}"
+            )
         self._lock = threading.RLock()
         self.ledger = Ledger()
         self.deploy(self.fit())  # before episode 1, on no data (Alg. 1, line 4 with t_1 = 1)

@@ -196,12 +196,24 @@ def _step_sums(partition: LogPartition) -> Floats:
 def _next_value_sums(partition: LogPartition, h: int, following: Stage) -> Floats:
     """Return Σ V·(φ, 1, r, V) over the steps of stage h, V the value of the state after."""
     stage = partition.stages[h]
-    goes_on = np.asarray(stage.lengths) > 0
-    # An ended episode is worth nothing more.
-    values = np.zeros((*following.weights.shape[:-1], len(goes_on)))
-    values[..., goes_on] = state_values(stage.lengths[goes_on], stage.next_features, following)
-    squares = np.vecdot(values, values)
-    return np.concatenate([_weighted(values, stage), squares[..., None]], axis=-1)
+    lengths = np.asarray(stage.lengths)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    total = np.zeros((*following.weights.shape[:-1], partition.dim + 3))
+    for start in range(0, len(lengths), BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, len(lengths))
+        block = StageLog(
+            features=stage.features[start:stop],
+            rewards=stage.rewards[start:stop],
+            lengths=lengths[start:stop],
+            next_features=stage.next_features[ends[start] : ends[stop]],
+        )
+        goes_on = block.lengths > 0
+        # An ended episode is worth nothing more.
+        values = np.zeros((*total.shape[:-1], stop - start))
+        values[..., goes_on] = state_values(block.lengths[goes_on], block.next_features, following)
+        total[..., :-1] += _weighted(values, block)
+        total[..., -1] += np.vecdot(values, values)
+    return total
 
 
 def _weighted(values: Floats, stage: StageLog) -> Floats:

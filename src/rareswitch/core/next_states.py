@@ -20,6 +20,8 @@ from rareswitch.core.undo import Undo
 
 # Rows evaluated at a time: a block and its whitened copy stay in the processor's cache.
 BLOCK_ROWS = 4096
+# States whose values are kept at a time, for every member.
+BLOCK_STATES = 2**16
 
 
 class NextStates:
@@ -62,10 +64,18 @@ class NextStates:
 
     def value_sums(self, following: Stage) -> Floats:
         """Return Σ V·(φ, 1, r, V) over the steps, V the value of the state after (..., d+3)."""
-        values = state_values(self._lengths.array, self._rows.array, following)
-        summed = values @ self._sums.array + values @ self._lost.array
-        squares = np.square(values, out=values) @ self._sums.array[:, -2:-1]  # counts are exact
-        return np.concatenate([summed, squares], axis=-1)
+        lengths, rows = self._lengths.array, self._rows.array
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        width = self._sums.array.shape[1]
+        total = np.zeros((*following.weights.shape[:-1], width + 1))
+        for start in range(0, len(lengths), BLOCK_STATES):
+            stop = min(start + BLOCK_STATES, len(lengths))
+            sums, lost = self._sums.array[start:stop], self._lost.array[start:stop]
+            some = rows[ends[start] : ends[stop]]
+            values = state_values(lengths[start:stop], some, following)
+            total[..., :width] += values @ sums + values @ lost
+            total[..., width:] += np.square(values, out=values) @ sums[:, -2:-1]  # exact counts
+        return total
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {

@@ -9,8 +9,18 @@ from functools import cached_property
 from typing import Any
 
 from rareswitch.core.allocation import ALLOCATIONS
-from rareswitch.core.arguments import Floats, flag, floats, one_of, positive_ridge, settle, shown
-from rareswitch.core.exploration import Bonus, Ensemble, Exploration
+from rareswitch.core.arguments import (
+    Floats,
+    flag,
+    floats,
+    one_of,
+    positive_ridge,
+    real,
+    settle,
+    shown,
+    whole,
+)
+from rareswitch.core.exploration import MOST_MEMBERS, Bonus, Ensemble, Exploration
 from rareswitch.core.streams import KeyedStream, Seed, Stream, checked_seed
 
 TIES = ("direction", "lowest")
@@ -39,6 +49,10 @@ class Recipe:
                 "exploration must be a Bonus, a Perturbation, an Ensemble or an object like them, "
                 f"with {', '.join(EXPLORATION_PARTS)}; got {shown(explores)}"
             )
+        real("beta", explores.beta, least=0.0)
+        whole("members", explores.members, least=1, most=MOST_MEMBERS)
+        whole("draws", explores.draws, least=0)
+        flag("estimate", explores.estimate)
         settle(
             self,
             ridge=positive_ridge(self.ridge),

@@ -75,6 +75,18 @@ def checked_schedule(schedule: Any, name: str = "schedule") -> Any:
     return schedule
 
 
+def declared_sizes(schedule: Any) -> dict[str, Any]:
+    """Return the dim and feature_norm that a rule, or the one within it, was made for.
+
+    >>> declared_sizes(EveryEpisode())
+    {}
+    """
+    while (inner := getattr(schedule, "schedule", None)) is not None:
+        schedule = inner
+    names = ("dim", "feature_norm")
+    return {name: getattr(schedule, name) for name in names if hasattr(schedule, name)}
+
+
 @dataclass(frozen=True)
 class EveryEpisode:
     """Switch before every episode: LSVI-UCB (Jin et al. 2020).

@@ -11,6 +11,7 @@ from rareswitch.experiments.spec import Arm, Experiment
 from rareswitch.experiments.worlds import Adversary
 from rareswitch.sim.linear_mdp import FiniteLinearMDP
 from rareswitch.sim.memory import require_memory
+from rareswitch.sim.rollout import MOST_SUMMED
 
 PLAIN = "the paper's bonus, with one member and no estimate"
 
@@ -30,9 +31,10 @@ def piece_memory(experiment: Experiment, arm: Arm) -> float:
     states, actions, dim, horizon = arm.world.sizes
     rows, cells = states * actions, states * arm.members
     world = 3 * horizon * rows * states + rows * dim
-    table = cells * (3 * states + 2 * dim)  # what every member does in every state
+    table = cells * (5 * states + 3 * dim)  # what every member does in every state
     learner = horizon * (4 * rows * arm.members + table + 3 * dim + 3 * dim**2)
-    ahead = 0.0 if arm.dated else 0.625 * horizon * cells  # visits, until a switch is due
+    summed = 0 if arm.dated else min(cells, MOST_SUMMED)
+    ahead = 0.625 * horizon * summed  # visits, until a switch is due
     played = experiment.episodes * (5 * horizon + 6 + ahead)
     return 8.0 * min(pieces.ROUNDS_PER_PIECE, experiment.rounds) * (world + learner + played)
 

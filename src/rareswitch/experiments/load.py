@@ -140,7 +140,8 @@ def _filled(key: str, template: Any, words: dict[str, Any]) -> str:
             if field is not None:
                 if field not in words or form or conversion:
                     raise ValueError(f"{{{field}}} must be one of {', '.join(sorted(words))}")
-                filled += str(words[field])
+                value = words[field]
+                filled += str(value).lower() if isinstance(value, bool) else str(value)
     except ValueError as error:
         raise ValueError(f"arms: {key} {template!r} cannot be filled in ({error})") from None
     return filled

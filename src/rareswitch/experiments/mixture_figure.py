@@ -52,7 +52,8 @@ def mixtures(runs: Results) -> Figure:
         if found:
             _sweep(axis, runs, found)
     axes[0].set(ylabel="average regret", ylim=(0, None))
-    _name_levels(axes[0], runs, "LSVI-UCB", right=False)
+    if sweeps[0][1]:
+        _name_levels(axes[0], runs, "LSVI-UCB", right=False)
     return figure
 
 
@@ -92,6 +93,8 @@ def _ways(axis: Axes, runs: Results) -> None:
 
 
 def _way(axis: Axes, runs: Results, rows: list[int], row: Row) -> None:
+    if not rows:
+        return
     after = runs.deployments[rows].mean(axis=1) - 1.0
     order = np.argsort(after)
     mean, low, high = runs.means(rows)

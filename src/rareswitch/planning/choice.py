@@ -87,7 +87,7 @@ def _fewest(options: Sequence[Option], target: float) -> tuple[Option, str]:
             f"target must be at least {reachable:g}, the least that is reached for certain "
             f"here (by {least.name}); got {target:g}"
         )
-    best = min(reached, key=Option.expected_deployments)
+    best = min(reached, key=lambda o: (o.expected_deployments(), mean_regret(o.outcomes)))
     return best, (
         f"it reaches the target with the fewest deployments after the first: {best.deployments}."
     )
@@ -110,7 +110,8 @@ def _least_regret(options: Sequence[Option], rounds: Rounds) -> tuple[Option, st
 
 def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[Option, str]:
     if budget in (0, task.episodes - 1):
-        return options[0], "it is the only rule of the package with that budget."
+        best = next((option for option in options if option.mixture), options[0])
+        return best, "it is the only switching rule of the package with that budget."
     mixture = any(option.mixture for option in options)
     if mixture or all(option.bound is None for option in options):
         why = ", and a mixture explores within a deployment what one policy cannot"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from rareswitch import named
-from rareswitch.core.arguments import flag, positive_ridge
+from rareswitch.core.arguments import flag, positive_ridge, shown
 from rareswitch.core.budget import AdaptiveBudget
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Ensemble, Exploration
@@ -60,7 +60,10 @@ class Plan:
             f"planned_episodes={self.task.episodes}",
         )
         lines = ["import rareswitch as rs", *own, "", "learner = rs.Learner("]
-        return "\n".join([*lines, *(f"    {argument}," for argument in arguments), ")"])
+        lines += [f"    {argument}," for argument in arguments]
+        if explores.members > 1:
+            lines.append("    seed=0,  # allocations follow from it: draw your own, and keep it")
+        return "\n".join([*lines, ")"])
 
     @property
     def command(self) -> str | None:
@@ -142,6 +145,10 @@ def plan(
         else Recipe.of(beta=beta, exploration=exploration).exploration
     )
     ridge, randomise = positive_ridge(ridge), flag("randomise", randomise)
+    if not randomise and given is not None and given.members > 1:
+        raise ValueError(
+            f"exploration must have one member where randomise is False; got {shown(given)}"
+        )
     candidate_list = _candidates(request, task, ridge, candidates)
     mixed = [] if given is not None or not randomise else _mixtures(request, candidate_list)
     played = None

@@ -74,7 +74,7 @@ class Simulation:
         # Noise, paths and regret, as they are played and as they are handed out; visits ahead.
         each = (64.0 + 5.0 * min(cells, MOST_SUMMED)) * horizon * self.episodes
         rows = self._members * len(first.space.rows)
-        table = cells * (3.0 * states + first.dim)
+        table = cells * (5.0 * states + 3.0 * first.dim)
         learner = 8.0 * horizon * (4.0 * first.dim**2 + 3.0 * rows + table)
         require_memory(runs * (each + learner), f"{self.episodes} episodes of {runs} run(s)")
         self._space = first.space
