@@ -254,3 +254,12 @@ def cheap(*, megabytes=2.0, seconds=1.0):
         tracemalloc.stop()
     assert took < seconds
     assert peak < megabytes * 1e6
+
+
+# Of every kind, with estimates.
+ESTIMATING = [
+    rs.Bonus(0.0, estimate=True),
+    rs.Bonus(0.8, estimate=True),
+    rs.Perturbation(0.7, draws=3, estimate=True),
+    rs.Ensemble(5),
+]

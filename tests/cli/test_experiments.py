@@ -370,3 +370,8 @@ def test_results_of_different_specs_share_a_folder(here, mine):
     call("run", other)
     one, two = (load_results(here / "results" / name) for name in ("mini", "other"))
     np.testing.assert_array_equal(one.regret[1:3], two.regret)
+
+
+def test_the_help_of_reproduce_lists_every_experiment():
+    words = {word.strip(".;,") for word in call("reproduce", "--help").output.split()}
+    assert set(load.PAPER) <= words

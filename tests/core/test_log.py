@@ -14,8 +14,8 @@ from rareswitch.core import next_states
 from rareswitch.core.history import History
 from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
 from rareswitch.core.lsvi import fit
-from rareswitch.core.policy import Stage
 from rareswitch.core.recipe import Recipe
+from rareswitch.core.stage import Stage
 
 H, D = 4, 5
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from oracles import unit_rows
 from rareswitch.core import next_states as module
 from rareswitch.core.next_states import NextStates
-from rareswitch.core.policy import Stage
+from rareswitch.core.stage import Stage
 from rareswitch.core.undo import take_back
 
 FIRST = Stage(

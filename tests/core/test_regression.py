@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from literal import estimated_q, estimates
-from oracles import ragged_episode, unit_rows
+from oracles import ESTIMATING, ragged_episode, unit_rows
 from rareswitch.core.history import History
 from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics, StageLog
 from rareswitch.core.lsvi import fit
@@ -15,12 +15,6 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.regression import Declared, Estimated, regression_of
 
 H, D = 3, 4
-EXPLORATIONS = [
-    rs.Bonus(0.0, estimate=True),
-    rs.Bonus(0.8, estimate=True),
-    rs.Perturbation(0.7, draws=3, estimate=True),
-    rs.Ensemble(5),
-]
 
 
 def log_of(seed, count=25, *, unit=1.0):
@@ -46,7 +40,7 @@ def member_values(policy, h, rows):
     return np.array([policy.member(m).q_values(h, rows) for m in range(policy.members)])
 
 
-@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=repr)
+@pytest.mark.parametrize("exploration", ESTIMATING, ids=repr)
 @pytest.mark.parametrize("clip", [True, False])
 @pytest.mark.parametrize("count", [0, 1, 3, 25])
 def test_a_fit_that_estimates_is_the_regression_on_the_raw_episodes(exploration, clip, count):
@@ -68,7 +62,7 @@ def test_a_fit_that_estimates_is_the_regression_on_the_raw_episodes(exploration,
             np.testing.assert_allclose(found, expected(h, rows), atol=1e-9)
 
 
-@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=repr)
+@pytest.mark.parametrize("exploration", ESTIMATING, ids=repr)
 @pytest.mark.parametrize(("unit", "ridge"), [(10.0, 1.0), (0.1, 1.0), (1.0, 0.01), (1.0, 20.0)])
 def test_neither_the_units_of_features_nor_the_declared_ridge_change_values(
     exploration, unit, ridge
@@ -82,7 +76,7 @@ def test_neither_the_units_of_features_nor_the_declared_ridge_change_values(
         )
 
 
-@given(st.integers(0, 10**6), st.sampled_from(EXPLORATIONS))
+@given(st.integers(0, 10**6), st.sampled_from(ESTIMATING))
 def test_the_order_of_episodes_changes_nothing(seed, exploration):
     log, rng = log_of(seed), np.random.default_rng(seed)
     rows = unit_rows(rng, 7, D)
@@ -119,7 +113,7 @@ def test_the_root_of_the_covariance_is_symmetric_and_that_of_the_data(count):
 
 def test_an_exploration_says_which_regression_it_counts_in():
     history = History.from_log(log_of(1, 3), dim=D, horizon=H)
-    for exploration in EXPLORATIONS:
+    for exploration in ESTIMATING:
         assert isinstance(regression_of(history, exploration), Estimated)
     for exploration in (rs.Bonus(), rs.Perturbation(1.0), rs.Ensemble(estimate=False)):
         assert isinstance(regression_of(history, exploration), Declared)

@@ -3,22 +3,15 @@
 import numpy as np
 import pytest
 
-import rareswitch as rs
-from oracles import episode_of, masked_world, ragged_episode
+from oracles import ESTIMATING, episode_of, masked_world, ragged_episode
 from rareswitch.core.history import History
 from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
 from rareswitch.core.lsvi import fit
-from rareswitch.core.policy import Stage
 from rareswitch.core.recipe import Recipe
+from rareswitch.core.stage import Stage
 from rareswitch.sim.tally import Tally
 
 H, D = 3, 4
-EXPLORATIONS = [
-    rs.Bonus(0.0, estimate=True),
-    rs.Bonus(0.8, estimate=True),
-    rs.Perturbation(0.7, draws=3, estimate=True),
-    rs.Ensemble(5),
-]
 
 
 def a_stage(rng, *leading):
@@ -67,7 +60,7 @@ def test_the_sums_of_targets_are_those_of_the_raw_episodes(members):
                 np.testing.assert_allclose(squares, targets @ targets, rtol=1e-12)
 
 
-@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=repr)
+@pytest.mark.parametrize("exploration", ESTIMATING, ids=repr)
 def test_a_history_a_partitioned_log_and_a_tally_agree(exploration):
     world, rng = masked_world(3, d=D, horizon=H), np.random.default_rng(5)
     count = 30

@@ -6,8 +6,9 @@ from oracles import episode_of, greedy_tables, masked_world, reference_q
 from rareswitch.core.exploration import Bonus, Ensemble, Perturbation
 from rareswitch.core.history import History
 from rareswitch.core.lsvi import fit
-from rareswitch.core.policy import TIE_TOLERANCE, Stage
+from rareswitch.core.policy import TIE_TOLERANCE
 from rareswitch.core.recipe import Recipe
+from rareswitch.core.stage import Stage
 from rareswitch.sim.space import FiniteSpace
 from rareswitch.sim.tally import RECOMPUTE_EVERY, Tally
 from rareswitch.sim.ties import best_rows

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rareswitch.experiments.claims import Claim
     from rareswitch.experiments.pieces import Piece
     from rareswitch.experiments.results import Results
     from rareswitch.experiments.spec import Experiment
+    from rareswitch.experiments.verdict import Claim
 
 QUICK_ROUNDS = 3
 

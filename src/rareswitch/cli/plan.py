@@ -283,7 +283,7 @@ def save(made: Plan, data: dict[str, Any], out: Path) -> None:
 
 
 def show(made: Plan) -> None:
-    from rareswitch.core.exploration import Bonus
+    from rareswitch.core.exploration import is_plain
 
     header = (
         "rule",
@@ -304,7 +304,7 @@ def show(made: Plan) -> None:
     if made.sweep:
         show_sweep(made.sweep)
     explores = made.exploration
-    how = f"β = {explores.beta:g}" if explores == Bonus(explores.beta) else repr(explores)
+    how = f"β = {explores.beta:g}" if is_plain(explores) else repr(explores)
     click.echo(f"\n{how} ({made.exploration_source})")
     click.echo(f"Take {made.recommended.name}: {made.reason}\n")
     click.echo(made.code)

@@ -75,6 +75,15 @@ class Bonus:
         return np.zeros((1, horizon, self.draws, dim))
 
 
+def is_plain(exploration: Exploration) -> bool:
+    """Return whether it is the paper's bonus: one member, and nothing estimated but the values.
+
+    >>> is_plain(Bonus(0.3)), is_plain(Bonus(0.3, members=2)), is_plain(Bonus(estimate=True))
+    (True, False, False)
+    """
+    return exploration == Bonus(exploration.beta)
+
+
 @dataclass(frozen=True)
 class Perturbation:
     """Take the largest of J estimates perturbed with standard deviation σ·‖φ‖_{Λ⁻¹}.

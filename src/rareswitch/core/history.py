@@ -16,7 +16,7 @@ from rareswitch.core.codec import Arrays, Parts
 from rareswitch.core.episode import Episode
 from rareswitch.core.gram import Gram
 from rareswitch.core.next_states import NextStates
-from rareswitch.core.policy import Stage
+from rareswitch.core.stage import Stage
 from rareswitch.core.undo import Undo, all_or_nothing, take_back
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from rareswitch.core.arguments import Floats, Ints, positive_ridge, shown, whole
 from rareswitch.core.episode import Episode
 from rareswitch.core.next_states import BLOCK_ROWS, state_values
-from rareswitch.core.policy import Stage
+from rareswitch.core.stage import Stage
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from rareswitch.core.arguments import Floats
-from rareswitch.core.policy import POLICY_ARRAYS, Policy, Stage
+from rareswitch.core.policy import POLICY_ARRAYS, Policy
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.regression import Declared, Estimated, regression_of
+from rareswitch.core.stage import Stage
 from rareswitch.core.statistics import Statistics
 
 

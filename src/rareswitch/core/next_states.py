@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rareswitch.core import sums
 from rareswitch.core.arguments import Floats, Ints
-from rareswitch.core.policy import Stage
+from rareswitch.core.stage import Stage
 from rareswitch.core.undo import Undo
 
 # Rows evaluated at a time: a block and its whitened copy stay in the processor's cache.

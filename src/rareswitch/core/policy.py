@@ -12,13 +12,14 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rareswitch.core import codec
 from rareswitch.core.allocation import ALLOCATIONS, member_of
 from rareswitch.core.arguments import Floats, Ints, flag, floats, real, settle, shown, whole
+from rareswitch.core.stage import Stage
 
 # Values closer than this are equal; results then do not hang on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
@@ -27,49 +28,6 @@ LARGEST = 1e100
 
 # The arrays of a policy, and how many axes each has for one member.
 POLICY_ARRAYS = {"weights": 2, "whitener": 3, "levels": 1, "directions": 2, "offsets": 3}
-
-
-class Stage(NamedTuple):
-    """Q of one stage, as a function of feature rows; `cap` is H−h, or None for no clip.
-
-    Leading axes are free: runs, members, both or none.
-    """
-
-    weights: Floats  # (..., d)
-    levels: Floats | None  # (...)
-    whitener: Floats | None  # (..., d, d)
-    beta: float
-    offsets: Floats | None  # (..., J, d)
-    cap: float | None
-
-    def q_values(self, rows: Floats) -> Floats:
-        """Return min{l + φᵀw + β‖Wφ‖ + max_j φᵀo_j, cap}⁺ of rows (n, d), as (..., n).
-
-        Alg. 1, lines 9–10.
-        """
-        values: Floats = self.weights @ rows.T
-        if self.levels is not None:
-            values = values + self.levels[..., None]
-        if self.beta and self.whitener is not None:
-            whitened = rows @ self.whitener.mT
-            values = values + self.beta * np.sqrt(np.vecdot(whitened, whitened))
-        if self.offsets is not None:
-            values = values + (self.offsets @ rows.T).max(axis=-2)
-        return values if self.cap is None else clipped(values, self.cap)
-
-    def of(self, run: int) -> "Stage":
-        """Return Q of one run, where the first axis is of runs."""
-        levels, whitener, offsets = (
-            None if array is None else array[run]
-            for array in (self.levels, self.whitener, self.offsets)
-        )
-        return Stage(self.weights[run], levels, whitener, self.beta, offsets, self.cap)
-
-
-def clipped(values: Floats, cap: float | Floats) -> Floats:
-    """Return min{values, cap}⁺ (Alg. 1, line 10), in place."""
-    np.minimum(values, cap, out=values)
-    return np.maximum(values, 0.0, out=values)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from rareswitch.core.arguments import Floats
-from rareswitch.core.policy import Stage
+from rareswitch.core.stage import Stage
 
 
 class Statistics(Protocol):

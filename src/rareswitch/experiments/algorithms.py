@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rareswitch import named
 from rareswitch.core.arguments import real, settle
-from rareswitch.core.exploration import Bonus, Exploration
+from rareswitch.core.exploration import Exploration, is_plain
 from rareswitch.core.learner import Learner
 from rareswitch.core.rules import RULES, Row, row_of
 from rareswitch.core.schedule import Schedule
@@ -246,15 +246,6 @@ def family_of(kind: str) -> Row:
             return row
     own = row_of(named.find(kind))
     return own if own in RULES else own._replace(name=kind, label=own.kind.__name__)
-
-
-def is_plain(exploration: Exploration) -> bool:
-    """Return whether it is the paper's bonus: one member, and nothing estimated but the values.
-
-    >>> is_plain(Bonus(0.3)), is_plain(Bonus(0.3, members=2)), is_plain(Bonus(estimate=True))
-    (True, False, False)
-    """
-    return exploration == Bonus(exploration.beta)
 
 
 def make_algorithm(choice: Mapping[str, Any], task: Task, **settings: Any) -> Algorithm:

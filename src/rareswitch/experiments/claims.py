@@ -1,15 +1,7 @@
-"""The paper's claims and some about mixtures, each a function of the results: does it hold here?
+"""The paper's claims, each a function of the results: does it hold in our measurement?"""
 
-A verdict rests on a 95% bootstrap interval over rounds: it "holds" if the whole interval is on the
-right side of the stated threshold, "does not hold" if it is wholly on the wrong side, and is
-"undecided" otherwise. Words like "similar" have no number in the paper; the threshold that we put
-in their place is part of the statement.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -17,39 +9,14 @@ from rareswitch import samples
 from rareswitch.core.arguments import Floats
 from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
 from rareswitch.experiments.bounds import adversary_bound, batches_of, switch_limit
+from rareswitch.experiments.mixture_claims import (
+    four_switches_nearly,
+    mixtures_elsewhere,
+    nine_switches_suffice,
+    scale_within_two,
+)
 from rareswitch.experiments.results import Results
-from rareswitch.experiments.ways import MIXTURE, arms_on, elsewhere, home, name_of, swept
-from rareswitch.experiments.worlds import World
-
-Verdict = Literal["holds", "does not hold", "undecided"]
-RLSVI = "Osband et al. 2016"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """One claim, where the paper makes it, and what the runs say."""
-
-    name: str
-    statement: str
-    source: str
-    verdict: Verdict
-    evidence: str
-
-
-def below(high_end: float, low_end: float, threshold: float) -> Verdict:
-    """Judge "the quantity is at most threshold" from its interval."""
-    if high_end <= threshold:
-        return "holds"
-    return "does not hold" if low_end > threshold else "undecided"
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """A claim about several arms holds if all do, and fails if one does."""
-    found = set(verdicts)
-    for verdict in ("does not hold", "undecided"):
-        if verdict in found:
-            return verdict
-    return "holds"
+from rareswitch.experiments.verdict import Claim, Verdict, below, stated, worst
 
 
 def batch_ends_close(runs: Results) -> Claim:
@@ -64,8 +31,9 @@ def batch_ends_close(runs: Results) -> Claim:
         "most 1.5 times as large).",
         source="Section 6",
         verdict=below(high, low, 1.5),
-        evidence=f"{_label(runs, near)}: {_fmt(ratio, low, high)} times LSVI-UCB's average "
-        f"regret at the end; {_fmt(tail, tail_low, tail_high)} times in the last {last} episodes.",
+        evidence=f"{_label(runs, near)}: {stated(ratio, low, high)} times LSVI-UCB's average "
+        f"regret at the end; {stated(tail, tail_low, tail_high)} times in the last {last} "
+        "episodes.",
     )
 
 
@@ -74,7 +42,7 @@ def rareswitch_same_order(runs: Results) -> Claim:
     for i, arm in runs.arms_of(RARE):
         ratio, low, high = _final_ratio(runs, i)
         verdicts.append(below(high, low, 2.0))
-        parts.append(f"{arm.label} {_fmt(ratio, low, high)}")
+        parts.append(f"{arm.label} {stated(ratio, low, high)}")
     return Claim(
         name="rareswitch-same-order",
         statement="RareSwitch with constant η has regret of the same order as LSVI-UCB (final "
@@ -130,7 +98,7 @@ def less_adaptivity_costs_more(runs: Results) -> Claim:
             verdicts.append("holds" if low > 0 else "does not hold" if high < 0 else "undecided")
             if verdicts[-1] != "holds":
                 parts.append(
-                    f"{_label(runs, less)} minus {_label(runs, more)}: {_fmt(mean, low, high)}"
+                    f"{_label(runs, less)} minus {_label(runs, more)}: {stated(mean, low, high)}"
                 )
     return Claim(
         name="less-adaptivity-costs-more",
@@ -156,7 +124,7 @@ def slopes_near_half(runs: Results) -> Claim:
         elif low > -0.4 or high < -0.6:
             inside = "does not hold"
         verdicts.append(inside)
-        parts.append(f"{arm.label} {_fmt(value, low, high)}")
+        parts.append(f"{arm.label} {stated(value, low, high)}")
     return Claim(
         name="slopes-near-half",
         statement="On logarithmic axes every average regret curve falls with slope −1/2 (within "
@@ -179,7 +147,7 @@ def graceful_under_misspecification(runs: Results) -> Claim:
                 runs.final[i], runs.final[exact], runs.weights
             )
             verdicts.append(below(high, low, 2.0))
-            parts.append(f"{arm.label} {_fmt(ratio, low, high)}")
+            parts.append(f"{arm.label} {stated(ratio, low, high)}")
     return Claim(
         name="graceful-under-misspecification",
         statement="Performance stays reasonable under misspecification (average regret at most "
@@ -217,7 +185,7 @@ def matched_budget(runs: Results) -> Claim:
         made = [f"{runs.switches[i].mean():.0f}" for i in (rare, batch)]
         parts.append(
             f"{_label(runs, rare)} ({made[0]}) minus {_label(runs, batch)} ({made[1]}): "
-            f"{_fmt(mean, low, high)}"
+            f"{stated(mean, low, high)}"
         )
     return Claim(
         name="matched-budget",
@@ -241,70 +209,6 @@ def lower_bound_forced(runs: Results) -> Claim:
         source="Theorem 3",
         verdict="holds" if forced else "does not hold",
         evidence=", ".join(parts) + ".",
-    )
-
-
-def nine_switches_suffice(runs: Results) -> Claim:
-    ratio, low, high = _mixture_ratio(runs, home(runs), batches=10)
-    return Claim(
-        name="nine-switches-suffice",
-        statement="On the hard instance a mixture on a uniform grid of 10 batches, 9 switches with "
-        "nothing tuned, has at most the average regret of LSVI-UCB.",
-        source=f"not made in the paper; mixtures of this kind: {RLSVI}; few deployments, each of a "
-        "randomised policy: Huang et al. 2022",
-        verdict=below(high, low, 1.0),
-        evidence=f"{_fmt(ratio, low, high)} times LSVI-UCB's, which made "
-        f"{runs.switches[_lsvi_ucb(runs, home(runs))].mean():.0f} switches.",
-    )
-
-
-def four_switches_nearly(runs: Results) -> Claim:
-    ratio, low, high = _mixture_ratio(runs, home(runs), batches=5)
-    return Claim(
-        name="four-switches-nearly",
-        statement="With 5 batches, 4 switches, the same mixture has at most 1.3 times the average "
-        "regret of LSVI-UCB.",
-        source="not made in the paper; few deployments, each of a randomised policy: Huang et al. "
-        "2022",
-        verdict=below(high, low, 1.3),
-        evidence=f"{_fmt(ratio, low, high)} times LSVI-UCB's.",
-    )
-
-
-def scale_within_two(runs: Results) -> Claim:
-    default = _mixture(runs, home(runs), batches=10)
-    scale = runs.experiment.arms[default].exploration["scale"]
-    verdicts, parts = [], []
-    arms = dict(swept(runs, "scale"))
-    for words, value in (("half", scale / 2), ("twice", scale * 2)):
-        ratio, low, high = samples.ratio_interval(
-            runs.final[arms[value]], runs.final[default], runs.weights
-        )
-        verdicts += [below(high, low, 1.25), below(-low, -high, -0.8)]
-        parts.append(f"{words} the scale {_fmt(ratio, low, high)}")
-    return Claim(
-        name="scale-within-two",
-        statement="With 10 batches, half and twice the scale change the mixture's average regret "
-        "by at most a quarter (between 0.8 and 1.25 times as large).",
-        source=f"not made in the paper; the scale is that of {RLSVI}",
-        verdict=worst(verdicts),
-        evidence="Times the regret with the default: " + ", ".join(parts) + ".",
-    )
-
-
-def mixtures_elsewhere(runs: Results) -> Claim:
-    verdicts, parts = [], []
-    for world in elsewhere(runs):
-        ratio, low, high = _mixture_ratio(runs, world, batches=10)
-        verdicts.append(below(high, low, 1.0))
-        parts.append(f"{name_of(world)} {_fmt(ratio, low, high)}")
-    return Claim(
-        name="mixtures-elsewhere",
-        statement="On misspecified, random linear and tabular worlds, too, the mixture with 10 "
-        "batches has at most the average regret of LSVI-UCB.",
-        source="not made in the paper",
-        verdict=worst(verdicts),
-        evidence="Times LSVI-UCB's: " + ", ".join(parts) + ".",
     )
 
 
@@ -347,24 +251,6 @@ def _nearest_batches(runs: Results, wanted: float) -> int:
     return min(runs.arms_of(BATCH), key=lambda arm: abs(batches_of(runs, arm[1]) - wanted))[0]
 
 
-def _lsvi_ucb(runs: Results, world: World) -> int:
-    return arms_on(runs, world, EVERY)[0]
-
-
-def _mixture(runs: Results, world: World, *, batches: int) -> int:
-    """Return the arm that deploys the mixture on a uniform grid of so many batches."""
-    arms = ((i, runs.experiment.arms[i]) for i in arms_on(runs, world, MIXTURE.name))
-    return next(
-        i for i, arm in arms if arm.family.name == BATCH and batches_of(runs, arm) == batches
-    )
-
-
-def _mixture_ratio(runs: Results, world: World, *, batches: int) -> tuple[float, float, float]:
-    """Return the mixture's final regret over that of LSVI-UCB, with its paired interval."""
-    mixture, lsvi_ucb = _mixture(runs, world, batches=batches), _lsvi_ucb(runs, world)
-    return samples.ratio_interval(runs.final[mixture], runs.final[lsvi_ucb], runs.weights)
-
-
 def _budget_matched(runs: Results) -> list[tuple[int, int]]:
     """Return the pairs of RareSwitch and Batch arms that make about as many switches."""
     made = runs.switches.mean(axis=1)
@@ -378,7 +264,3 @@ def _budget_matched(runs: Results) -> list[tuple[int, int]]:
 
 def _label(runs: Results, i: int) -> str:
     return runs.experiment.arms[i].label
-
-
-def _fmt(value: float, low: float, high: float) -> str:
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"

@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rareswitch import samples
 from rareswitch.experiments.algorithms import EVERY
 from rareswitch.experiments.bounds import growth_bound, regret_bound, switch_limit
-from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
+from rareswitch.experiments.verdict import Claim
 
 
 def render(results: Mapping[str, Results], claims: list[Claim], out: Path, command: str) -> str:

@@ -10,6 +10,7 @@ from rareswitch.experiments import claims, figures, report
 from rareswitch.experiments.results import Results, load_results
 from rareswitch.experiments.run import Progress, run
 from rareswitch.experiments.spec import Experiment
+from rareswitch.experiments.verdict import Claim
 
 
 def reproduce(
@@ -18,7 +19,7 @@ def reproduce(
     executor: Executor,
     progress: Progress = lambda done, total, piece: None,
     command: str = "rareswitch reproduce",
-) -> tuple[dict[str, Results], list[claims.Claim]]:
+) -> tuple[dict[str, Results], list[Claim]]:
     """Run experiments, check the paper's claims on them and write report.html."""
     results = run(experiments, out, executor, progress)
     checked = claims.check_claims(results)

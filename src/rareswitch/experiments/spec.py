@@ -12,14 +12,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from rareswitch import named
-from rareswitch.core.exploration import Exploration
+from rareswitch.core.exploration import Exploration, is_plain
 from rareswitch.core.rules import EXPLORATIONS, Row
 from rareswitch.core.task import Task
 from rareswitch.experiments.algorithms import (
     KINDS,
     Algorithm,
     family_of,
-    is_plain,
     make_algorithm,
 )
 from rareswitch.experiments.worlds import Model, World

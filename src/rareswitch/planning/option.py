@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rareswitch.core.exploration import Bonus, Exploration
+from rareswitch.core.exploration import Exploration, is_plain
 from rareswitch.core.theory import RegretBound
 from rareswitch.planning.candidates import Candidate
 from rareswitch.planning.rounds import Estimate, Rounds, optimistic, regrets
@@ -50,9 +50,7 @@ class Option:
     @property
     def bound(self) -> RegretBound | None:
         """What is proved of the regret: the paper's theorems are on its own bonus."""
-        explores = self.exploration
-        proved = isinstance(explores, Bonus) and not explores.estimate and not self.mixture
-        return self.candidate.bound if proved else None
+        return self.candidate.bound if is_plain(self.exploration) else None
 
     def simulated(self, outcomes: tuple[Outcome, ...], rounds: Rounds, episodes: int) -> "Option":
         """Return the option with what its rounds came to."""

@@ -10,7 +10,7 @@ from rareswitch import named
 from rareswitch.core.arguments import flag, positive_ridge, shown
 from rareswitch.core.budget import AdaptiveBudget
 from rareswitch.core.episode import Episode
-from rareswitch.core.exploration import Bonus, Ensemble, Exploration
+from rareswitch.core.exploration import Bonus, Ensemble, Exploration, is_plain
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.rules import EXPLORATIONS, RULES, describe, row_of
 from rareswitch.core.schedule import Schedule
@@ -49,7 +49,7 @@ class Plan:
         """Python that makes the learner."""
         schedule, explores = self.recommended.candidate.schedule, self.exploration
         own = sorted(imports(schedule) | imports(explores))
-        plain = explores == Bonus(explores.beta)
+        plain = is_plain(explores)
         exploration = f"beta={explores.beta!r}" if plain else f"exploration={expression(explores)}"
         arguments = (
             f"dim={self.task.dim}",
@@ -79,7 +79,7 @@ class Plan:
             return None
         how = (
             ["--beta", repr(explores.beta)]
-            if explores == Bonus(explores.beta)
+            if is_plain(explores)
             else ["--exploration", exploration]
         )
         words = ["rareswitch", "learn", "--schedule", schedule, *how]

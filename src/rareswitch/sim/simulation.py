@@ -17,9 +17,10 @@ from rareswitch.core.allocation import member_of
 from rareswitch.core.arguments import Bools, Floats, Ints, shown, whole
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.lsvi import policy_of
-from rareswitch.core.policy import Policy, Stage
+from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.schedule import Schedule, checked_schedule
+from rareswitch.core.stage import Stage
 from rareswitch.core.streams import Seed
 from rareswitch.sim.companions import alike
 from rareswitch.sim.mdp import FiniteMDP, checked_world

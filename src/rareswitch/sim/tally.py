@@ -12,8 +12,9 @@ from rareswitch.core.arguments import Floats, Ints
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.gram import Gram
 from rareswitch.core.lsvi import backward
-from rareswitch.core.policy import TIE_TOLERANCE, Stage, clipped
+from rareswitch.core.policy import TIE_TOLERANCE
 from rareswitch.core.regression import regression_of
+from rareswitch.core.stage import Stage, clipped
 from rareswitch.sim.space import FiniteSpace
 from rareswitch.sim.ties import best_rows
 
