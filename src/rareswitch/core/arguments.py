@@ -6,7 +6,7 @@ Each function returns the value converted, once: callers keep that and not what 
 import math
 from dataclasses import fields
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool]
+Rows = npt.NDArray[Any]  # features (n, d), or of one-hot ones the positions (n,) of the ones
+Numbers = TypeVar("Numbers", Floats, Ints)
 
 LARGEST_COUNT = 2**63 - 1  # what an array can count
 NOT_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy count them among the whole numbers
@@ -105,7 +107,25 @@ def floats(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
     return frozen(array)
 
 
-def frozen(array: Floats) -> Floats:
+def positions(name: str, value: Any, dim: int) -> Ints:
+    """Return value as a read-only array (n,) of positions from 0 to dim−1."""
+    try:
+        given = np.asarray(value)
+    except ValueError as error:
+        raise TypeError(f"{name} must be an array of whole numbers; {error}") from None
+    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
+        raise TypeError(
+            f"{name} must be the positions of ones, whole numbers of shape (n,); got "
+            f"{given.dtype} of shape {given.shape}"
+        )
+    array = given.astype(np.int64, copy=False)
+    if array.size and (array.min() < 0 or array.max() >= dim):
+        wrong = int(array[(array < 0) | (array >= dim)][0])
+        raise ValueError(f"{name} must be positions from 0 to {dim - 1}; got {wrong}")
+    return frozen(array)
+
+
+def frozen(array: Numbers) -> Numbers:
     """Return a read-only array that nobody else can write to: a copy unless it already is one."""
     owner = array if array.base is None else array.base
     shared = not isinstance(owner, np.ndarray) or owner.flags.writeable

@@ -47,7 +47,7 @@ class TotalGrowth:
         return float(clock.growth.sum()) > self.log_eta + GROWTH_TOLERANCE
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
-        growth = task.horizon * theory.information_gain(task, ridge=ridge)
+        growth = theory.total_growth(task, ridge=ridge)
         each = self.log_eta * (1 + 1e-12) + GROWTH_TOLERANCE  # every deployment needs more
         return min(math.ceil(growth / each) - 1, task.episodes - 1)
 
@@ -58,8 +58,7 @@ class TotalGrowth:
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "TotalGrowth":
         """Return the rule that makes at most `switches` switches in K episodes, on every path."""
         budget = whole("switches", switches, least=0)
-        growth = theory.information_gain(task, ridge=ridge) * task.horizon
-        return cls(log_eta=growth / (budget + 1))
+        return cls(log_eta=theory.total_growth(task, ridge=ridge) / (budget + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +66,7 @@ class _Budget:
     """A budget of `switches` in `episodes` episodes, and its share of the growth still possible.
 
     With b switches left the share is 1/(b+1) of Σ_h [d·log((tr Λ_h + n·L²)/d) − log det Λ_h], taken
-    at the deployment, with n the episodes left then.
+    at the deployment, with n the steps that the episodes left then may still add to Λ_h.
     """
 
     persistent: ClassVar[bool] = True
@@ -93,7 +92,8 @@ class _Budget:
 
     def threshold(self, clock: Clock) -> float:
         """Return the growth that the policy in force must exceed to be replaced."""
-        most = clock.trace_deployed + self._episodes_left(clock) * self.feature_norm**2
+        added = self._episodes_left(clock) * clock.steps * self.feature_norm**2
+        most = clock.trace_deployed + added
         possible = np.maximum(self.dim * np.log(most / self.dim) - clock.logdet_deployed, 0.0)
         return float(possible.sum()) / (self._left(clock) + 1)
 

@@ -1,4 +1,4 @@
-"""Λ_h = λI + Σφφᵀ, one for each stage, held through W with WᵀW = Λ⁻¹ (`whitener`).
+"""Λ = λI + Σφφᵀ, one for each pool of steps, held through W with WᵀW = Λ⁻¹ (`whitener`).
 
 A whitener is a square root of the inverse: in the coordinates Wφ every direction is known equally
 well. Every use of Λ in the paper is a use of its inverse or its determinant: ‖φ‖²_{Λ⁻¹} = ‖Wφ‖²,
@@ -14,9 +14,9 @@ from rareswitch.core.arguments import Floats
 
 
 class Gram:
-    """Gram matrices (..., H, d, d) in square-root form, growing by one feature each at a time.
+    """Gram matrices (..., P, d, d) in square-root form.
 
-    `logdet` and `trace` (..., H) are log det Λ_h and tr Λ_h. Every `absorb` makes new, read-only
+    `logdet` and `trace` (..., P) are log det Λ and tr Λ. Every `absorb` makes new, read-only
     arrays, so that what was read before stays what it was.
     """
 
@@ -27,10 +27,10 @@ class Gram:
         self._freeze()
 
     def absorb(self, features: Floats, counts: Floats | None = None) -> Floats:
-        """Add one φφᵀ (or count·φφᵀ) to every matrix; features (..., H, d), counts (..., H).
+        """Add one φφᵀ (or count·φφᵀ) to every matrix; features (..., P, d), counts (..., P).
 
         A zero feature changes nothing, which is how a stage that was not reached is passed over.
-        Returns Λ⁻¹φ/√(1 + φᵀΛ⁻¹φ) of the old Λ (..., H, d), whose outer product is what Λ⁻¹ loses.
+        Returns Λ⁻¹φ/√(1 + φᵀΛ⁻¹φ) of the old Λ (..., P, d), whose outer product is what Λ⁻¹ loses.
         """
         if counts is not None:
             features = features * np.sqrt(counts)[..., None]
@@ -47,11 +47,48 @@ class Gram:
         self._freeze()
         return root[..., None] * direction
 
+    def absorb_block(self, features: Floats, counts: Floats | None = None) -> None:
+        """Add n of them to every matrix at once; features (..., P, n, d), counts (..., P, n).
+
+        W becomes (I + BBᵀ)^{−1/2}·W with B = WFᵀ: of BBᵀ and BᵀB, which have the same eigenvalues
+        above 0, the smaller is decomposed.
+        """
+        if counts is not None:
+            features = features * np.sqrt(counts)[..., None]
+        whitened = features @ self.whitener.mT  # Bᵀ (..., n, d)
+        steps, dim = whitened.shape[-2:]
+        if steps < dim:
+            squares, turn = np.linalg.eigh(whitened @ whitened.mT)
+            squares = np.maximum(squares, 0.0)  # below 0 is rounding
+            root = np.sqrt(1.0 + squares)
+            turned = turn.mT @ whitened
+            change = turned.mT @ ((1.0 / (root * (1.0 + root)))[..., None] * turned)
+            self.whitener = self.whitener - change @ self.whitener
+        else:
+            squares, turn = np.linalg.eigh(whitened.mT @ whitened)
+            squares = np.maximum(squares, 0.0)
+            shrunk = (turn * (1.0 / np.sqrt(1.0 + squares))[..., None, :]) @ turn.mT
+            self.whitener = shrunk @ self.whitener
+        self.logdet = self.logdet + np.log1p(squares).sum(axis=-1)
+        self.trace = self.trace + np.square(features).sum(axis=(-2, -1))
+        self._freeze()
+
+    @property
+    def arrays(self) -> dict[str, Floats]:
+        """All that is known, by name."""
+        return {"whitener": self.whitener, "logdet": self.logdet, "trace": self.trace}
+
+    def take_over(self, arrays: dict[str, Floats]) -> None:
+        """Become what `arrays` was once."""
+        self.whitener, self.logdet, self.trace = arrays.values()
+
     def _freeze(self) -> None:
         for array in (self.whitener, self.logdet, self.trace):
             array.flags.writeable = False
 
 
-def solve(whitener: Floats, target: Floats) -> Floats:
-    """Return Λ⁻¹·target = Wᵀ(W·target) for W (..., d, d) and target (..., d)."""
+def solve(whitener: Floats, target: Floats, *, one_hot: bool = False) -> Floats:
+    """Return Λ⁻¹·target = Wᵀ(W·target) for target (..., d) and W (..., d, d), or its diagonal."""
+    if one_hot:
+        return np.square(whitener) * target
     return np.vecmat(np.matvec(whitener, target), whitener)

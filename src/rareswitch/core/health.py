@@ -43,10 +43,10 @@ class Health:
         return not self.warnings
 
 
-def health_of(history: History, recipe: Recipe, ledger: Ledger) -> Health:
-    """Return how a learner with this history is doing."""
+def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -> Health:
+    """Return how a learner with this history is doing after so many episodes of its own."""
     reach = _reach(history, recipe) if history.episodes else None
-    idle = _idle(history, ledger)
+    idle = _idle(history, ledger, episodes)
     warnings = []
     if reach is not None and reach < LEAST_REACH:
         cure = "raise beta, sigma or scale"
@@ -64,7 +64,7 @@ def health_of(history: History, recipe: Recipe, ledger: Ledger) -> Health:
         )
     if history.episodes and not history.reward_sums[:, -1].any():
         warnings.append(f"no reward was seen in {history.episodes} episodes")
-    if idle > history.episodes // 2:
+    if idle > episodes // 2:
         warnings.append(
             f"nothing was learnt in the last {idle} episodes: what was known before them has grown "
             f"by less than {LEAST_GROWTH:.0%}"
@@ -78,14 +78,15 @@ def _reach(history: History, recipe: Recipe) -> float:
     strength = explores.beta + _strength(explores)
     if explores.estimate:
         return strength  # an untried direction is worth the average, and uncertain by one spread
-    horizon, dim, _ = history.whitener.shape
-    steps = history.step_sums[:, dim]
+    pools = history.pools
+    steps = history.step_sums[:, history.dim]
     plain = Estimated(history, members=False)
     stages = backward(history, plain, beta=0.0, clip=recipe.clip)
     average = np.array([stage.levels for stage in stages])
-    spread = np.array([plain.spreads[h] for h in range(horizon)])
+    spread = np.array([plain.spreads[h] for h in range(pools.horizon)])
     lifted = strength * np.sqrt(_squared_norms(history) / np.maximum(steps, 1.0) / history.ridge)
-    return float(((lifted - average) / spread)[steps > 0].min())
+    pool = [pools.of(h) for h in range(pools.horizon)]
+    return float(((lifted[pool] - average) / spread)[steps[pool] > 0].min())
 
 
 def _strength(exploration: Exploration) -> float:
@@ -98,20 +99,20 @@ def _strength(exploration: Exploration) -> float:
 
 
 def _squared_norms(history: History) -> Floats:
-    """Return Σ‖φ‖² of each stage, from tr Λ_h = d·λ + Σ‖φ‖²."""
+    """Return Σ‖φ‖² of each pool of steps, from tr Λ = d·λ + Σ‖φ‖²."""
     return np.maximum(history.gram.trace - history.dim * history.ridge, 0.0)
 
 
 def _lost_beside_ridge(history: History) -> bool:
-    """Return whether, in some stage, all features together are lost beside λ in rounding."""
+    """Return whether, in some pool, all features together are lost beside λ in rounding."""
     seen = history.step_sums[:, : history.dim].any(axis=1)
     return bool((seen & (_squared_norms(history) < LEAST_NORM * history.ridge)).any())
 
 
-def _idle(history: History, ledger: Ledger) -> int:
+def _idle(history: History, ledger: Ledger, episodes: int) -> int:
     """Return the episodes since the first deployment after which information hardly grew."""
     gained = history.gram.logdet.sum() - ledger[0].logdet.sum()
     for deployment in ledger:
         if history.gram.logdet.sum() - deployment.logdet.sum() <= LEAST_GROWTH * gained:
-            return history.episodes + 1 - deployment.episode
+            return episodes + 1 - deployment.episode
     return 0

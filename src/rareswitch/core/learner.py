@@ -5,6 +5,7 @@ a policy in force; `observe` is all of them, the loop of a single actor.
 """
 
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +42,12 @@ class Learner:
     the schedule's, where that declares one, and else 10⁶. After `planned_episodes`, where given,
     nothing is due any more.
 
+    `stages="shared"` lets all stages learn from the steps of all, for worlds that do not depend on
+    the stage. With `one_hot=True` features are one-hot rows given by the positions of their ones,
+    which may then be very many. An episode that ended early is worth `end_reward` for each stage
+    that it did not play. `warm_start` are episodes of another policy: version 1 is fitted on them,
+    and they are not counted among the learner's own `episodes`.
+
     Calls from several threads take turns. Copies and pickles are new learners in the same state.
 
     >>> import numpy as np
@@ -71,6 +78,10 @@ class Learner:
         seed: Seed = 0,
         feature_norm: float | None = None,
         planned_episodes: int | None = None,
+        stages: str = "own",
+        one_hot: bool = False,
+        end_reward: float = 0.0,
+        warm_start: Iterable[Episode] = (),
     ) -> None:
         self.recipe = Recipe.of(
             beta=beta, exploration=exploration, ridge=ridge, ties=ties, clip=clip, seed=seed
@@ -83,7 +94,13 @@ class Learner:
         if planned_episodes is not None:
             self.planned_episodes = whole("planned_episodes", planned_episodes, least=1)
         self._history = History(
-            dim=dim, horizon=horizon, ridge=self.recipe.ridge, feature_norm=feature_norm
+            dim=dim,
+            horizon=horizon,
+            ridge=self.recipe.ridge,
+            feature_norm=feature_norm,
+            stages=stages,
+            one_hot=one_hot,
+            end_reward=end_reward,
         )
         if declared.get("dim", self.dim) != self.dim:
             raise ValueError(
@@ -91,7 +108,11 @@ class Learner:
             )
         self._lock = threading.RLock()
         self.ledger = Ledger()
-        self.deploy(self.fit())  # before episode 1, on no data (Alg. 1, line 4 with t_1 = 1)
+        self._warm_episodes = 0
+        for episode in warm_start:
+            self._history.absorb(episode)
+            self._warm_episodes += 1
+        self.deploy(self.fit())  # before episode 1 (Alg. 1, line 4 with t_1 = 1)
 
     @property
     def dim(self) -> int:
@@ -103,8 +124,23 @@ class Learner:
 
     @property
     def episodes(self) -> int:
-        """How many episodes have been absorbed."""
-        return self._history.episodes
+        """How many episodes have been absorbed, without those of the warm start."""
+        return self._history.episodes - self._warm_episodes
+
+    @property
+    def stages(self) -> str:
+        """Whether each stage learns from its "own" steps, or all from "shared" ones."""
+        return self._history.pools.stages
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether features are one-hot rows given by the positions of their ones."""
+        return self._history.one_hot
+
+    @property
+    def end_reward(self) -> float:
+        """What each stage that an ended episode did not play is worth."""
+        return self._history.end_reward
 
     @property
     def stored_rows(self) -> int:
@@ -120,7 +156,10 @@ class Learner:
     def clock(self) -> Clock:
         """What the schedule sees before the next episode."""
         with self._lock:
-            return self.ledger.clock(episode=self.episodes + 1, logdet=self._history.gram.logdet)
+            history = self._history
+            return self.ledger.clock(
+                episode=self.episodes + 1, logdet=history.gram.logdet, steps=history.pools.steps
+            )
 
     @property
     def due(self) -> bool:
@@ -144,6 +183,11 @@ class Learner:
         """Put a policy in force from the next episode on, and write it down."""
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy; got {type(policy).__name__}")
+        if policy.one_hot is not self.one_hot:
+            raise ValueError(
+                f"policy must have one_hot = {self.one_hot}, as the learner has; got "
+                f"{policy.one_hot}"
+            )
         if (policy.horizon, policy.dim) != (self.horizon, self.dim):
             raise ValueError(
                 f"policy must have horizon {self.horizon} and dim {self.dim}; got "
@@ -196,7 +240,7 @@ class Learner:
         'exploration is too small for the range of values: it li'
         """
         with self._lock:
-            return health_of(self._history, self.recipe, self.ledger)
+            return health_of(self._history, self.recipe, self.ledger, self.episodes)
 
     def snapshot(self) -> bytes:
         """Return the whole state; a learner restored from it goes on byte for byte."""
@@ -205,6 +249,7 @@ class Learner:
                 recipe=self.recipe,
                 schedule=self.schedule,
                 planned_episodes=self.planned_episodes,
+                warm_episodes=self._warm_episodes,
                 history=self._history,
                 ledger=self.ledger,
                 policy=self._policy,
@@ -227,7 +272,9 @@ class Learner:
         learner = cls.__new__(cls)
         learner._lock = threading.RLock()
         learner.recipe, learner.schedule = saved.recipe, saved.schedule
-        learner.planned_episodes = saved.planned_episodes
+        learner.planned_episodes, learner._warm_episodes = (
+            saved.planned_episodes, saved.warm_episodes,
+        )  # fmt: skip
         learner._history, learner.ledger, learner._policy = (
             saved.history, saved.ledger, saved.policy,
         )  # fmt: skip

@@ -57,8 +57,11 @@ class Ledger(Sequence[Deployment]):
         """Take back what was written after so many deployments: one that was not finished."""
         del self._deployments[count:]
 
-    def clock(self, *, episode: int, logdet: Floats) -> Clock:
-        """Return what a schedule sees before that episode, given log det Λ_h (H,) now."""
+    def clock(self, *, episode: int, logdet: Floats, steps: Floats | float = 1.0) -> Clock:
+        """Return what a schedule sees before that episode, given log det Λ_h (H,) now.
+
+        `steps` is how many an episode adds to each Λ at the most.
+        """
         in_force = self._deployments[-1]
         return Clock(
             episode=episode,
@@ -67,6 +70,7 @@ class Ledger(Sequence[Deployment]):
             deployments=len(self),
             logdet_deployed=in_force.logdet,
             trace_deployed=in_force.trace,
+            steps=steps,
         )
 
     def __len__(self) -> int:

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, positive_ridge, shown, whole
+from rareswitch.core.arguments import Floats, Ints, positive_ridge, real, shown, whole
 from rareswitch.core.episode import Episode
 from rareswitch.core.next_states import BLOCK_ROWS, state_values
+from rareswitch.core.pools import Pools
 from rareswitch.core.stage import Stage
 
 
@@ -50,6 +51,8 @@ class LogPartition:
             raise TypeError(f"episodes must be a list of Episodes; got {shown(episodes)}")
         if longest := [len(e) for e in episodes if len(e) > horizon]:
             raise ValueError(f"episodes must have at most {horizon} steps; got {longest[0]}")
+        if any(episode.one_hot for episode in episodes):
+            raise ValueError("episodes must have rows of features; got positions of one-hot ones")
         dims = sorted({episode.dim for episode in episodes})
         if len(dims) != 1:
             raise ValueError(f"episodes must be some, all of one dimension; got dimensions {dims}")
@@ -119,8 +122,9 @@ class LocalPartitions:
 class LogStatistics:
     """The statistics of a whole log, partition by partition, for `fit`.
 
-    Λ is summed and then factored, so in directions that no feature has visited errors are of the
-    order of 1e-16·‖Λ‖/λ; a `History` loses less where λ is tiny.
+    `stages` and `end_reward` are those of a `Learner`. Λ is summed and then factored, so in
+    directions that no feature has visited errors are of the order of 1e-16·‖Λ‖/λ; a `History` loses
+    less where λ is tiny.
 
     >>> from rareswitch.core.lsvi import fit
     >>> from rareswitch.core.recipe import Recipe
@@ -131,14 +135,27 @@ class LogStatistics:
     array([0.81, 0.  ])
     """
 
-    def __init__(self, partitions: Partitions, *, ridge: float = 1.0) -> None:
+    one_hot = False
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        *,
+        ridge: float = 1.0,
+        stages: str = "own",
+        end_reward: float = 0.0,
+    ) -> None:
         self.ridge = positive_ridge(ridge)
+        self._end_reward = real("end_reward", end_reward, least=0.0, most=1.0)
         if not callable(getattr(partitions, "map", None)):
             raise TypeError(
                 f"partitions must be LocalPartitions or like them; got {shown(partitions)}"
             )
         self._partitions = partitions
-        gram = self._sum(_gram_sums)
+        stage_grams = self._sum(_gram_sums)
+        horizon, dim, _ = stage_grams.shape
+        self.pools = Pools(horizon, stages)
+        gram = self.pools.summed(stage_grams.reshape(horizon, -1)).reshape(-1, dim, dim)
         regular = gram + self.ridge * np.eye(gram.shape[-1])
         try:
             self.whitener: Floats = np.linalg.inv(np.linalg.cholesky(regular))
@@ -149,10 +166,13 @@ class LogStatistics:
             ) from None
         self.step_sums: Floats
         self.reward_sums: Floats
-        self.step_sums, self.reward_sums = self._sum(_step_sums)
+        self.step_sums, self.reward_sums = self.pools.summed(self._sum(_step_sums))
 
     def next_value_sums(self, h: int, following: Stage) -> Floats:
-        return self._sum(_next_value_sums, h, following)
+        ended = self._end_reward * (self.pools.horizon - 1 - h)
+        pool = np.flatnonzero(self.pools.members[self.pools.of(h)]).tolist()
+        parts = [self._sum(_next_value_sums, stage, following, ended) for stage in pool]
+        return sum(parts[1:], start=parts[0])
 
     def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
         """Add up over partitions, in their order, once all are known to be of one shape."""
@@ -193,8 +213,11 @@ def _step_sums(partition: LogPartition) -> Floats:
     return sums
 
 
-def _next_value_sums(partition: LogPartition, h: int, following: Stage) -> Floats:
-    """Return Σ V·(φ, 1, r, V) over the steps of stage h, V the value of the state after."""
+def _next_value_sums(partition: LogPartition, h: int, following: Stage, ended: float) -> Floats:
+    """Return Σ V·(φ, 1, r, V) over the steps of stage h, V the value of the state after.
+
+    The end of an episode is worth `ended`.
+    """
     stage = partition.stages[h]
     lengths = np.asarray(stage.lengths)
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -208,8 +231,7 @@ def _next_value_sums(partition: LogPartition, h: int, following: Stage) -> Float
             next_features=stage.next_features[ends[start] : ends[stop]],
         )
         goes_on = block.lengths > 0
-        # An ended episode is worth nothing more.
-        values = np.zeros((*total.shape[:-1], stop - start))
+        values = np.full((*total.shape[:-1], stop - start), ended)
         values[..., goes_on] = state_values(block.lengths[goes_on], block.next_features, following)
         total[..., :-1] += _weighted(values, block)
         total[..., -1] += np.vecdot(values, values)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.core.arguments import Floats
-from rareswitch.core.policy import POLICY_ARRAYS, Policy
+from rareswitch.core.policy import Policy, policy_arrays
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.regression import Declared, Estimated, regression_of
 from rareswitch.core.stage import Stage
@@ -31,7 +31,8 @@ def backward(
     draw for each of them (J = 1) is added to its weights; of more, the largest counts.
     """
     stages: list[Stage] = []
-    for h in reversed(range(regression.horizon)):
+    horizon = regression.pools.horizon
+    for h in reversed(range(horizon)):
         following = statistics.next_value_sums(h, stages[-1]) if stages else None  # Q_{H+1} = 0
         found = regression.stage(h, following)  # line 8
         weights, offsets = found.weights, None
@@ -48,7 +49,7 @@ def backward(
                 whitener=found.whitener if beta else None,
                 beta=beta,
                 offsets=offsets,
-                cap=float(regression.horizon - h) if clip else None,
+                cap=float(horizon - h) if clip else None,
             )
         )
     return tuple(reversed(stages))
@@ -61,7 +62,7 @@ def fit(statistics: Statistics, recipe: Recipe, version: int) -> Policy:
             f"ridge must be that of the statistics, {statistics.ridge:g}; the recipe has "
             f"{recipe.ridge:g}"
         )
-    horizon, dim, _ = statistics.whitener.shape
+    horizon, dim = statistics.pools.horizon, statistics.whitener.shape[-1]
     explores = recipe.exploration
     stages = backward(
         statistics,
@@ -75,15 +76,21 @@ def fit(statistics: Statistics, recipe: Recipe, version: int) -> Policy:
         recipe,
         directions=recipe.directions(version, horizon, dim),
         allocation=recipe.allocation(version),
+        one_hot=statistics.one_hot,
     )
 
 
 def policy_of(
-    stages: Sequence[Stage], recipe: Recipe, *, directions: Floats | None, allocation: int | None
+    stages: Sequence[Stage],
+    recipe: Recipe,
+    *,
+    directions: Floats | None,
+    allocation: int | None,
+    one_hot: bool = False,
 ) -> Policy:
     """Return the policy with these Q_h, of one member or with a first axis for members."""
     arrays: dict[str, Floats] = {}
-    for name, axes in POLICY_ARRAYS.items():
+    for name, axes in policy_arrays(one_hot).items():
         parts: list[Any] = [getattr(stage, name, None) for stage in stages]
         if parts[0] is None:
             continue
@@ -96,4 +103,5 @@ def policy_of(
         directions=directions,
         allocation=allocation,
         clip=recipe.clip,
+        one_hot=one_hot,
     )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from rareswitch.core import sums
 from rareswitch.core.arguments import Floats, Ints
+from rareswitch.core.growing import Growing
 from rareswitch.core.stage import Stage
 from rareswitch.core.undo import Undo
 
@@ -29,10 +30,11 @@ class NextStates:
 
     def __init__(self, dim: int) -> None:
         self._position: dict[bytes, int] = {}  # by the rows as they came, and as a set
-        self._sums = _Growing(np.zeros((0, dim + 2)))
-        self._lost = _Growing(np.zeros((0, dim + 2)))
-        self._lengths = _Growing(np.zeros(0, np.int64))
-        self._rows = _Growing(np.zeros((0, dim)))
+        self._sums = Growing(np.zeros((0, dim + 2)))
+        self._lost = Growing(np.zeros((0, dim + 2)))
+        self._lengths = Growing(np.zeros(0, np.int64))
+        self._rows = Growing(np.zeros((0, dim)))
+        self._ended = np.zeros((2, dim + 2))  # Σ(φ, 1, r) of the steps that ended an episode
 
     def __len__(self) -> int:
         return len(self._lengths.array)
@@ -43,7 +45,13 @@ class NextStates:
         return len(self._rows.array)
 
     def absorb(self, step: Floats, rows: Floats, undo: Undo) -> None:
-        """Add a step (φ, 1, r) that led to the state with these rows; `undo` can take it back."""
+        """Add a step (φ, 1, r) that led to the state with these rows; `undo` can take it back.
+
+        No rows stand for the end of an episode.
+        """
+        if not len(rows):
+            self._end(step, undo)
+            return
         given = _key(rows.tobytes())
         position = self._position.get(given)
         if position is None:
@@ -62,12 +70,17 @@ class NextStates:
         undo.append(take_back)
         sums.add(self._sums.array, self._lost.array, step, position)
 
-    def value_sums(self, following: Stage) -> Floats:
-        """Return Σ V·(φ, 1, r, V) over the steps, V the value of the state after (..., d+3)."""
+    def value_sums(self, following: Stage, ended: float) -> Floats:
+        """Return Σ V·(φ, 1, r, V) over the steps, V the value of the state after, as (..., d+3).
+
+        The end of an episode is worth `ended`.
+        """
         lengths, rows = self._lengths.array, self._rows.array
         ends = np.concatenate([[0], np.cumsum(lengths)])
         width = self._sums.array.shape[1]
         total = np.zeros((*following.weights.shape[:-1], width + 1))
+        total[..., :width] = ended * self._ended.sum(axis=0)
+        total[..., width] = ended**2 * self._ended[0, -2]
         for start in range(0, len(lengths), BLOCK_STATES):
             stop = min(start + BLOCK_STATES, len(lengths))
             sums, lost = self._sums.array[start:stop], self._lost.array[start:stop]
@@ -83,9 +96,10 @@ class NextStates:
             "lost": self._lost.array,
             "lengths": self._lengths.array,
             "rows": self._rows.array,
+            "ended": self._ended,
         }
 
-    def fill(self, sums: Floats, lost: Floats, lengths: Ints, rows: Floats) -> None:
+    def fill(self, sums: Floats, lost: Floats, lengths: Ints, rows: Floats, ended: Floats) -> None:
         """Take over what `to_arrays` returned, once it is known to fit together."""
         if len(lengths) and (lengths.min() < 1 or lengths.max() > len(rows)):
             raise ValueError("a next state must have at least one row")
@@ -100,6 +114,16 @@ class NextStates:
                 raise ValueError("next states must be distinct sets of distinct rows")
             self._append(total, distinct, {key}, [])
             self._lost.array[-1] = rest
+        self._ended[:] = ended
+
+    def _end(self, step: Floats, undo: Undo) -> None:
+        before = self._ended.copy()
+
+        def take_back() -> None:
+            self._ended = before
+
+        undo.append(take_back)
+        sums.add(self._ended[0], self._ended[1], step)
 
     def _append(self, step: Floats, rows: Floats, keys: set[bytes], undo: Undo) -> None:
         count, end = len(self), len(self._rows.array)
@@ -149,24 +173,3 @@ def _distinct(rows: Floats) -> Floats:
 
 def _key(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
-
-
-class _Growing:
-    """An array that grows along its first axis; room doubles, so growing costs O(1) a row."""
-
-    def __init__(self, empty: npt.NDArray[Any]) -> None:
-        self._room = empty
-        self.count = 0
-
-    @property
-    def array(self) -> npt.NDArray[Any]:
-        return self._room[: self.count]
-
-    def extend(self, rows: npt.NDArray[Any]) -> None:
-        end = self.count + len(rows)
-        if end > len(self._room):
-            room = np.empty((max(2 * len(self._room), end), *self._room.shape[1:]), rows.dtype)
-            room[: self.count] = self.array
-            self._room = room
-        self._room[self.count : end] = rows
-        self.count = end

@@ -18,16 +18,30 @@ import numpy as np
 
 from rareswitch.core import codec
 from rareswitch.core.allocation import ALLOCATIONS, member_of
-from rareswitch.core.arguments import Floats, Ints, flag, floats, real, settle, shown, whole
-from rareswitch.core.stage import Stage
+from rareswitch.core.arguments import (
+    Floats,
+    Ints,
+    Rows,
+    flag,
+    floats,
+    positions,
+    real,
+    settle,
+    shown,
+    whole,
+)
+from rareswitch.core.stage import Stage, along
 
 # Values closer than this are equal; results then do not hang on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
 # Beyond it, squares exceed every float.
 LARGEST = 1e100
 
-# The arrays of a policy, and how many axes each has for one member.
-POLICY_ARRAYS = {"weights": 2, "whitener": 3, "levels": 1, "directions": 2, "offsets": 3}
+
+def policy_arrays(one_hot: bool) -> dict[str, int]:
+    """Return the arrays of a policy, and how many axes each has for one member."""
+    whitener = 2 if one_hot else 3  # diagonal for one-hot features
+    return {"weights": 2, "whitener": whitener, "levels": 1, "directions": 2, "offsets": 3}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +51,8 @@ class Policy:
     `directions` breaks ties; None stands for the lowest index. `offsets` are those of a
     `Perturbation`, `levels` those that a fit estimated. `clip=False` leaves Q unclipped. Of a
     mixture, the arrays (H, …) that differ between members are (M, H, …), and `allocation` is the
-    number that allocates members to episodes.
+    number that allocates members to episodes. Where features are `one_hot`, rows are given by the
+    positions of their ones, integers (A,) in place of (A, d), and `whitener` by its diagonal.
 
     >>> rows = np.eye(2)
     >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
@@ -58,6 +73,7 @@ class Policy:
     offsets: Floats | None = None
     allocation: int | None = None
     clip: bool = True
+    one_hot: bool = False
 
     def __post_init__(self) -> None:
         weights = _stacked("weights", self.weights, ("H", "d"))
@@ -69,9 +85,10 @@ class Policy:
         beta = real("beta", self.beta, least=0.0)
         if beta and self.whitener is None:
             raise ValueError(f"whitener must be given for a bonus with beta = {beta:g}; got None")
-        settle(self, weights=weights, beta=beta, clip=flag("clip", self.clip))
+        clip, one_hot = flag("clip", self.clip), flag("one_hot", self.one_hot)
+        settle(self, weights=weights, beta=beta, clip=clip, one_hot=one_hot)
         shapes: dict[str, tuple[int | str, ...]] = {
-            "whitener": (horizon, dim, dim),
+            "whitener": (horizon, dim) if one_hot else (horizon, dim, dim),
             "levels": (horizon,),
             "directions": (horizon, dim),
             "offsets": (horizon, "J", dim),
@@ -129,38 +146,49 @@ class Policy:
         return Stage(
             weights=self.weights[..., h, :],
             levels=None if self.levels is None else self.levels[..., h],
-            whitener=None if self.whitener is None else self.whitener[..., h, :, :],
+            whitener=self._whitener(h),
             beta=self.beta,
             offsets=None if self.offsets is None else self.offsets[..., h, :, :],
             cap=float(self.horizon - h) if self.clip else None,
         )
 
-    def q_values(self, h: int, features: Floats) -> Floats:
+    def q_values(self, h: int, features: Rows) -> Floats:
         """Return the value of each feasible action, features (A, d) to (A,).
 
         Members of a mixture differ: where their values do, the result is (M, A).
         """
         return self.stage(h).q_values(self._feasible(features))
 
-    def act(self, h: int, features: Floats) -> int:
+    def act(self, h: int, features: Rows) -> int:
         """Return the greedy action as an index into the rows of features (A, d)."""
         if self.members > 1:
             raise ValueError(
                 f"a mixture of {self.members} members acts through the member drawn for the "
                 "episode: policy.draw(key).act(…), with the episode's number or name as key"
             )
-        return int(self._choices(h, features)[0])
+        return int(self.choices(h, features)[0])
 
-    def value(self, h: int, features: Floats) -> float:
+    def choices(self, h: int, features: Rows) -> Ints:
+        """Return every member's greedy action (M,), as an index into the rows of features."""
+        rows = self._feasible(features)
+        values = np.atleast_2d(self.stage(h).q_values(rows))
+        best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
+        if self.directions is not None and best.sum() > len(best):
+            furthest = np.where(best, along(self.directions[..., h, :], rows), -np.inf)
+            best = furthest >= furthest.max(axis=-1, keepdims=True) - TIE_TOLERANCE
+        choices: Ints = best.argmax(axis=-1)
+        return choices if len(choices) == self.members else choices.repeat(self.members)
+
+    def value(self, h: int, features: Rows) -> float:
         """Return the value of the state with these actions, the mean of its members' estimates."""
         return float(self.q_values(h, features).max(axis=-1).mean())
 
-    def propensities(self, h: int, features: Floats) -> Floats:
+    def propensities(self, h: int, features: Rows) -> Floats:
         """Return the share of members that takes each action, features (A, d) to (A,)."""
-        choices = self._choices(h, features)
+        choices = self.choices(h, features)
         return np.bincount(choices, minlength=len(features)) / len(choices)
 
-    def likelihood(self, steps: Iterable[tuple[Floats, int]]) -> float:
+    def likelihood(self, steps: Iterable[tuple[Rows, int]]) -> float:
         """Return the share of members that takes all of an episode's actions.
 
         `steps` are (features (A, d), action) from the first stage on. Of two policies the ratio is
@@ -174,7 +202,7 @@ class Policy:
             if not isinstance(step, tuple | list) or len(step) != 2:
                 raise TypeError(f"steps must be pairs (features, action); got {shown(step)}")
             features, action = step
-            choices = self._choices(h, features)
+            choices = self.choices(h, features)
             agrees &= choices == whole("action", action, least=0, most=len(features) - 1)
         return float(agrees.mean())
 
@@ -186,11 +214,15 @@ class Policy:
     def to_bytes(self) -> bytes:
         """Return the policy in the format of `core/codec.py`."""
         arrays = {
-            name: array for name in POLICY_ARRAYS if (array := getattr(self, name)) is not None
+            name: array
+            for name in policy_arrays(self.one_hot)
+            if (array := getattr(self, name)) is not None
         }
         meta: dict[str, Any] = {"beta": self.beta, "clip": self.clip}
         if self.allocation is not None:
             meta["allocation"] = self.allocation
+        if self.one_hot:
+            meta["one_hot"] = True
         return codec.pack("policy", meta, arrays)
 
     @classmethod
@@ -200,8 +232,8 @@ class Policy:
         parts.only(
             meta=("beta", "clip"),
             arrays=("weights",),
-            optional_meta=("allocation",),
-            optional=tuple(POLICY_ARRAYS),
+            optional_meta=("allocation", "one_hot"),
+            optional=tuple(policy_arrays(one_hot=False)),
         )
         arrays = {
             name: parts.array(name, "<f8", ("n",) * array.ndim)
@@ -223,26 +255,23 @@ class Policy:
         """Return the arrays that have an axis for members."""
         return {
             name: array
-            for name, own in POLICY_ARRAYS.items()
+            for name, own in policy_arrays(self.one_hot).items()
             if (array := getattr(self, name)) is not None and array.ndim > own
         }
 
-    def _choices(self, h: int, features: Floats) -> Ints:
-        """Return the greedy action of every member (M,)."""
-        rows = self._feasible(features)
-        values = np.atleast_2d(self.stage(h).q_values(rows))
-        best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
-        if self.directions is not None and best.sum() > len(best):
-            along = np.where(best, self.directions[..., h, :] @ rows.T, -np.inf)
-            best = along >= along.max(axis=-1, keepdims=True) - TIE_TOLERANCE
-        choices: Ints = best.argmax(axis=-1)
-        return choices if len(choices) == self.members else choices.repeat(self.members)
+    def _whitener(self, h: int) -> Floats | None:
+        if self.whitener is None:
+            return None
+        return self.whitener[..., h, :] if self.one_hot else self.whitener[..., h, :, :]
 
-    def _feasible(self, features: Floats) -> Floats:
-        rows = floats("features", features, ("A", self.dim))
+    def _feasible(self, features: Rows) -> Rows:
+        if self.one_hot:
+            rows: Rows = positions("features", features, self.dim)
+        else:
+            rows = floats("features", features, ("A", self.dim))
         if not len(rows):
             raise ValueError("features must have at least one row; got an empty feasible set")
-        if np.abs(rows).max() > LARGEST:
+        if not self.one_hot and np.abs(rows).max() > LARGEST:
             raise ValueError(f"features must be within ±{LARGEST:g}; got {np.abs(rows).max():g}")
         return rows
 

@@ -33,7 +33,9 @@ class Clock:
     `episode` is the paper's k, counted from 1, and `logdet` log det Λ_h^k (H,). Of the policy in
     force: `deployed` is b_k, the episode before which it was deployed, `deployments` the number of
     deployments with it (the first, on no data, included), `logdet_deployed` and `trace_deployed`
-    are log det Λ_h and tr Λ_h when it was deployed, both (H,).
+    are log det Λ_h and tr Λ_h when it was deployed, both (H,). Where stages share their steps,
+    there is one Λ for each pool of steps instead; `steps` is how many an episode adds to each at
+    the most.
     """
 
     episode: int
@@ -42,6 +44,7 @@ class Clock:
     deployments: int
     logdet_deployed: Floats
     trace_deployed: Floats
+    steps: Floats | float = 1.0
 
     @property
     def growth(self) -> Floats:

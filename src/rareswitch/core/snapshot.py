@@ -16,8 +16,9 @@ from rareswitch.core.rules import describe, rebuild
 from rareswitch.core.schedule import Schedule, checked_schedule
 
 META = (
-    "dim", "horizon", "feature_norm", "episodes", "planned_episodes", "schedule", "exploration",
-    "ridge", "ties", "clip", "seed", "digests",
+    "dim", "horizon", "feature_norm", "stages", "one_hot", "end_reward", "episodes",
+    "warm_episodes", "planned_episodes", "schedule", "exploration", "ridge", "ties", "clip", "seed",
+    "digests",
 )  # fmt: skip
 ARRAYS = ("deployed", "logdet_deployed", "trace_deployed", "policy")
 
@@ -29,6 +30,7 @@ class Snapshot:
     recipe: Recipe
     schedule: Schedule
     planned_episodes: int | None
+    warm_episodes: int
     history: History
     ledger: Ledger
     policy: Policy
@@ -39,6 +41,10 @@ class Snapshot:
             "dim": history.dim,
             "horizon": history.horizon,
             "feature_norm": history.feature_norm,
+            "stages": history.pools.stages,
+            "one_hot": history.one_hot,
+            "end_reward": history.end_reward,
+            "warm_episodes": self.warm_episodes,
             "episodes": history.episodes,
             "planned_episodes": self.planned_episodes,
             "schedule": describe(self.schedule),
@@ -71,7 +77,7 @@ class Snapshot:
             dim, horizon = (whole(name, meta[name], least=1) for name in ("dim", "horizon"))
             if (policy.horizon, policy.dim) != (horizon, dim):  # before memory is taken for them
                 raise ValueError(f"its policy does not have its dim {dim} and horizon {horizon}")
-            if len(parts.arrays) < horizon:
+            if meta["stages"] == "own" and len(parts.arrays) < horizon:
                 raise ValueError(f"its arrays are too few for horizon {horizon}")
             planned = meta["planned_episodes"]
             if planned is not None:
@@ -88,17 +94,23 @@ class Snapshot:
                 horizon=horizon,
                 ridge=recipe.ridge,
                 feature_norm=meta["feature_norm"],
+                stages=meta["stages"],
+                one_hot=meta["one_hot"],
+                end_reward=meta["end_reward"],
             )
             parts.only(meta=META, arrays=(*ARRAYS, *history.to_arrays()))
-            history.fill(parts, episodes=whole("episodes", meta["episodes"], least=0))
+            episodes = whole("episodes", meta["episodes"], least=0)
+            history.fill(parts, episodes=episodes)
+            warm = whole("warm_episodes", meta["warm_episodes"], least=0, most=episodes)
             return cls(
                 recipe=recipe,
                 schedule=checked_schedule(
                     rebuild(meta["schedule"]) if schedule is None else schedule
                 ),
                 planned_episodes=planned,
+                warm_episodes=warm,
                 history=history,
-                ledger=_ledger(parts, history, policy.digest),
+                ledger=_ledger(parts, history, warm, policy.digest),
                 policy=policy,
             )
 
@@ -121,15 +133,15 @@ def _own_kind(stored: Any) -> str | None:
     return None
 
 
-def _ledger(parts: codec.Parts, history: History, digest: str) -> Ledger:
+def _ledger(parts: codec.Parts, history: History, warm: int, digest: str) -> Ledger:
     """Return the stored ledger, whose last entry must be of the policy in force."""
     episodes, digests = parts.array("deployed", "<i8", ("n",)), parts.meta["digests"]
-    logdet = parts.array("logdet_deployed", "<f8", (len(episodes), history.horizon))
-    trace = parts.array("trace_deployed", "<f8", (len(episodes), history.horizon))
+    logdet = parts.array("logdet_deployed", "<f8", (len(episodes), history.pools.count))
+    trace = parts.array("trace_deployed", "<f8", (len(episodes), history.pools.count))
     named = isinstance(digests, list) and all(isinstance(digest, str) for digest in digests)
     if not named or len(digests) != len(episodes) or digests[-1:] != [digest]:
         raise ValueError("its ledger must name a policy for each deployment, the last in force")
-    ends = np.append(episodes, history.episodes + 1)
+    ends = np.append(episodes, history.episodes - warm + 1)
     if ends[0] != 1 or (ends[1:] < ends[:-1]).any():
         raise ValueError("its deployments must begin before episode 1 and never go back")
     ledger = Ledger()

@@ -4,35 +4,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats
+from rareswitch.core.arguments import Floats, Rows
 
 
 class Stage(NamedTuple):
     """Q of one stage, as a function of feature rows; `cap` is H−h, or None for no clip.
 
-    Leading axes are free: runs, members, both or none.
+    Leading axes are free: runs, members, both or none. Rows are (n, d), or, where they are one-hot,
+    the positions (n,) of their ones; W is then diagonal, and given by its diagonal.
     """
 
     weights: Floats  # (..., d)
     levels: Floats | None  # (...)
-    whitener: Floats | None  # (..., d, d)
+    whitener: Floats | None  # (..., d, d) or (..., d)
     beta: float
     offsets: Floats | None  # (..., J, d)
     cap: float | None
 
-    def q_values(self, rows: Floats) -> Floats:
-        """Return min{l + φᵀw + β‖Wφ‖ + max_j φᵀo_j, cap}⁺ of rows (n, d), as (..., n).
+    def q_values(self, rows: Rows) -> Floats:
+        """Return min{l + φᵀw + β‖Wφ‖ + max_j φᵀo_j, cap}⁺ of n rows, as (..., n).
 
         Alg. 1, lines 9–10.
         """
-        values: Floats = self.weights @ rows.T
+        values = along(self.weights, rows)
         if self.levels is not None:
             values = values + self.levels[..., None]
         if self.beta and self.whitener is not None:
-            whitened = rows @ self.whitener.mT
-            values = values + self.beta * np.sqrt(np.vecdot(whitened, whitened))
+            values = values + self.beta * _lengths(self.whitener, rows)
         if self.offsets is not None:
-            values = values + (self.offsets @ rows.T).max(axis=-2)
+            values = values + along(self.offsets, rows).max(axis=-2)
         return values if self.cap is None else clipped(values, self.cap)
 
     def of(self, run: int) -> "Stage":
@@ -42,6 +42,20 @@ class Stage(NamedTuple):
             for array in (self.levels, self.whitener, self.offsets)
         )
         return Stage(self.weights[run], levels, whitener, self.beta, offsets, self.cap)
+
+
+def along(directions: Floats, rows: Rows) -> Floats:
+    """Return the products (..., n) of directions (..., d) with n rows."""
+    found: Floats = directions[..., rows] if rows.ndim == 1 else directions @ rows.T
+    return found
+
+
+def _lengths(whitener: Floats, rows: Rows) -> Floats:
+    """Return ‖Wφ‖ (..., n) of n rows."""
+    if rows.ndim == 1:
+        return whitener[..., rows]
+    whitened = rows @ whitener.mT
+    return np.sqrt(np.vecdot(whitened, whitened))
 
 
 def clipped(values: Floats, cap: float | Floats) -> Floats:

@@ -47,6 +47,19 @@ def information_gain(task: Task, *, ridge: float = 1.0, episodes: int | None = N
     return task.dim * math.log1p(K * squared / (ridge * task.dim))
 
 
+def total_growth(task: Task, *, ridge: float = 1.0, episodes: int | None = None) -> float:
+    """Return the most that all log det Λ together can grow in K episodes, a bound on every path.
+
+    With stages of their own that is dH·log(1 + K·L²/(λd)); where they share, an episode adds up to
+    n steps to a pool, which makes d·log(1 + n·K·L²/(λd)) for each pool.
+    """
+    K = checked_task(task).episodes if episodes is None else whole("episodes", episodes, least=0)
+    if not task.pools.shared:
+        return information_gain(task, ridge=ridge, episodes=K) * task.horizon
+    steps = [int(n) for n in task.pools.steps]
+    return sum(information_gain(task, ridge=ridge, episodes=n * K) for n in steps)
+
+
 def logdet_bound(task: Task, *, episode: int, ridge: float = 1.0) -> float:
     """Return the bound d·log(λ + (k−1)·L²/d) on log det Λ_h^k before episode k."""
     seen = whole("episode", episode, least=1) - 1
@@ -68,9 +81,12 @@ def confidence_radius(
 
 
 def eta_for_budget(task: Task, *, switches: int, ridge: float = 1.0) -> float:
-    """Return η = (1 + K·L²/(λd))^{dH/B}, with which Alg. 2 switches at most B times (Theorem 2)."""
+    """Return η = (1 + K·L²/(λd))^{dH/B}, with which Alg. 2 switches at most B times (Theorem 2).
+
+    It is e^{G/B} with G the `total_growth`, where stages share too.
+    """
     budget = whole("switches", switches, least=1)
-    growth = information_gain(task, ridge=ridge) * task.horizon
+    growth = total_growth(task, ridge=ridge)
     if growth / budget > math.log(1e300):
         least = math.ceil(growth / math.log(1e300))
         raise ValueError(
@@ -85,10 +101,12 @@ def switch_bound(
 ) -> float:
     """Return dH·log(1 + K·L²/(λd))/log η, which N_switch of Alg. 2 never exceeds.
 
+    It is the `total_growth` over log η, where stages share too.
+
     Vacuous when it is not below K−1, the most that any learner can switch.
     """
     log_eta = math.log(real("eta", eta, above=1.0))
-    return information_gain(task, ridge=ridge, episodes=episodes) * task.horizon / log_eta
+    return total_growth(task, ridge=ridge, episodes=episodes) / log_eta
 
 
 def batch_regret_bound(
@@ -104,7 +122,7 @@ def batch_regret_bound(
     Where B does not divide K it holds for the balanced grid; the printed grid's last batch adds up
     to H²·(K mod B).
     """
-    H, K = checked_task(task).horizon, task.episodes
+    H, K = _own_stages(task).horizon, task.episodes
     B = whole("batches", batches, least=1, most=K)
     gain = information_gain(task, ridge=ridge)
     terms = {
@@ -134,6 +152,7 @@ def rare_switch_regret_bound(
         raise TypeError("either eta or log_eta must be given")
     if eta is not None:
         log_eta = math.log(real("eta", eta, above=1.0))
+    _own_stages(task)
     root = math.exp(min(real("log_eta", log_eta, above=0.0), 700.0) / 2)  # vacuous long before
     terms = {
         "martingale": _martingale(task, failure_probability),
@@ -159,6 +178,13 @@ def lower_bound(
     if H == 1:
         return 0.0
     return d * (H - 1) * H * (K // B) / 2 if uniform else d * H * K * H / (4 * B)
+
+
+def _own_stages(task: Task) -> Task:
+    """Return a task of the kind that the theorems are about."""
+    if checked_task(task).pools.shared:
+        raise ValueError('task must have stages="own": no regret bound is proved for shared ones')
+    return task
 
 
 def _log_term(task: Task, failure_probability: float) -> float:

@@ -79,7 +79,8 @@ def own_candidates(
 
 def _judged(name: str, schedule: Schedule, task: Task, ridge: float) -> Candidate:
     promise = getattr(schedule, "deployment_limit", None)
-    bound = getattr(schedule, "regret_bound", None)
+    # The theorems are about stages of their own.
+    bound = None if task.pools.shared else getattr(schedule, "regret_bound", None)
     limit = task.episodes - 1
     if promise is not None:
         limit = math.floor(min(limit, promise(task, ridge)))

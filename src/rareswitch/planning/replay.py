@@ -28,13 +28,19 @@ def replay_all(
     schedules: Sequence[Schedule], log: Iterable[Episode], task: Task, *, ridge: float = 1.0
 ) -> list[list[int]]:
     """Replay several rules in one pass: what is learnt from a log depends on none of them."""
-    gram = Gram((task.horizon,), task.dim, positive_ridge(ridge))
+    pools = task.pools
+    gram = Gram((pools.count,), task.dim, positive_ridge(ridge))
     ledgers = [Ledger() for _ in schedules]
     for k, features in enumerate(_features(log, task), start=1):
         for schedule, ledger in zip(schedules, ledgers, strict=True):
-            if k == 1 or schedule.due(ledger.clock(episode=k, logdet=gram.logdet)):
+            if k == 1 or schedule.due(
+                ledger.clock(episode=k, logdet=gram.logdet, steps=pools.steps)
+            ):
                 ledger.deploy(episode=k, logdet=gram.logdet, trace=gram.trace)
-        gram.absorb(features)
+        if pools.shared:
+            gram.absorb_block(pools.pooled(features[:, None, :]))
+        else:
+            gram.absorb(features)
     return [[deployment.episode for deployment in ledger[1:]] for ledger in ledgers]
 
 

@@ -4,6 +4,8 @@ Noise is indexed by (episode, stage), so episodes rolled out ahead of time and t
 consume no randomness.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,7 +46,7 @@ def rollout(limits: Floats, initial: Ints, noise: Floats, member: Ints | None = 
     return states
 
 
-def logdet_growth(whitened: Floats, visits: Ints) -> Floats:
+def logdet_growth(whitened: Floats, visits: npt.NDArray[Any]) -> Floats:
     """Return by how much log det Λ_h grows when features with Wφ = whitened are visited so often.
 
     `whitened` (..., H, C, d), `visits` (..., H, C): log det(I + Σ_c n_c·Wφ_c(Wφ_c)ᵀ), in whichever

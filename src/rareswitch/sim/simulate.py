@@ -27,12 +27,13 @@ def simulate(
     seed: Seed = 0,
     initial_state: int | str | Ints = 0,
     noise: Floats | None = None,
+    stages: str = "own",
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Play one learner with that schedule for K episodes on a known world.
 
-    `exploration`, `beta`, `ridge`, `ties`, `clip` and `seed` are those of a `Learner`. The member
-    of a mixture that plays an episode is drawn by the episode's number, counted from 1.
+    `exploration`, `beta`, `ridge`, `ties`, `clip`, `seed` and `stages` are those of a `Learner`.
+    The member of a mixture that plays an episode is drawn by the episode's number, counted from 1.
     `initial_state` is a state, one for each episode (K,), or "uniform". `noise` (K, H) are the
     uniforms that decide the next states, by default drawn from the seed. `progress` is called
     with the number of episodes played after each deployment.
@@ -54,6 +55,7 @@ def simulate(
         clip=clip,
         initial_state=initial_state,
         noise=noise,
+        stages=stages,
     )
     while not simulation.done:
         simulation.step()

@@ -51,6 +51,7 @@ class Simulation:
         clip: bool = True,
         initial_state: int | str | Ints = 0,
         noise: Floats | None = None,
+        stages: str = "own",
     ) -> None:
         if not isinstance(worlds, Sequence) or not all(checked_world(mdp) for mdp in worlds):
             raise TypeError(f"worlds must be a list of FiniteMDPs; got {shown(worlds)}")
@@ -97,6 +98,7 @@ class Simulation:
             horizon=horizon,
             ridge=recipe.ridge,
             exploration=recipe.exploration,
+            stages=stages,
         )
         self._record = Record(runs, self.episodes, horizon)
         self._here = np.ogrid[:runs, :horizon]
@@ -278,14 +280,15 @@ class Simulation:
     def _wait(self, cells: Ints, ahead: Ints) -> Ints:
         """Find the least m < ahead (R,) so that a switch is due after m+1 episodes, or ahead."""
         visits = Visits(cells, self._cell_actions.shape[2])
-        whitened = self._cell_features @ self.tally.whitener.mT
+        pools = self.tally.pools
+        whitened = pools.pooled(self._cell_features) @ self.tally.whitener.mT
         low, high = np.zeros_like(ahead), ahead.copy()
         persistent = getattr(self.schedule, "persistent", False)
         while (open_ := np.flatnonzero(low < high)).size:
             # A rule that stays due is bisected; any other is asked before every episode.
             m = (low[open_] + high[open_]) // 2 if persistent else low[open_]
             logdet = self.tally.gram.logdet[open_] + logdet_growth(
-                whitened[open_], visits.until(open_, m)
+                whitened[open_], pools.pooled(visits.until(open_, m)[..., None])[..., 0]
             )
             due = self._due(open_, self.episode[open_] + 1 + m, logdet)
             high[open_[due]] = m[due]
@@ -295,11 +298,11 @@ class Simulation:
     def _due(self, runs: Ints, episodes: Ints, logdet: Floats) -> Bools:
         """Ask the schedule, for each of these runs, before an episode with log det Λ_h (n, H)."""
         logdet.flags.writeable = False
-        ledgers = self._record.ledgers
+        ledgers, steps = self._record.ledgers, self.tally.pools.steps
         asked = zip(runs.tolist(), episodes.tolist(), logdet, strict=True)
         return np.array(
             [
-                bool(self.schedule.due(ledgers[r].clock(episode=k, logdet=now)))
+                bool(self.schedule.due(ledgers[r].clock(episode=k, logdet=now, steps=steps)))
                 for r, k, now in asked
             ]
         )

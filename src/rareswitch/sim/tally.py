@@ -13,6 +13,7 @@ from rareswitch.core.exploration import Exploration
 from rareswitch.core.gram import Gram
 from rareswitch.core.lsvi import backward
 from rareswitch.core.policy import TIE_TOLERANCE
+from rareswitch.core.pools import Pools
 from rareswitch.core.regression import regression_of
 from rareswitch.core.stage import Stage, clipped
 from rareswitch.sim.space import FiniteSpace
@@ -28,8 +29,9 @@ AT_ONCE = 2**20
 class Tally:
     """Λ (R, H, d, d) and sums over steps: Σ(φ, 1, r), Σ r·(φ, 1, r) and, by next state, Σ(φ, 1, r).
 
-    What is beyond φ is kept only for fits that estimate. After a fit, `values` (H, R, M, S) are the
-    values of every state to each of the M members whose values differ.
+    Those by next state are kept for each stage and pooled by a fit. What is beyond φ is kept only
+    for fits that estimate. After a fit, `values` (H, R, M, S) are the values of every state to each
+    of the M members whose values differ.
     """
 
     def __init__(
@@ -40,14 +42,17 @@ class Tally:
         horizon: int,
         ridge: float,
         exploration: Exploration,
+        stages: str = "own",
     ) -> None:
         dim, rows = space.columns.shape
         self.space, self.ridge, self.exploration = space, ridge, exploration
-        self.gram = Gram((runs, horizon), dim, ridge)
+        self.pools = Pools(horizon, stages)
+        self.gram = Gram((runs, self.pools.count), dim, ridge)
         width = dim + 2 if exploration.estimate else dim
-        self.step_sums, self.reward_sums = np.zeros((2, runs, horizon, width))
+        self.step_sums, self.reward_sums = np.zeros((2, runs, self.pools.count, width))
         self._next_sums = np.zeros((runs, horizon, space.states, width))
         self._here = np.ogrid[:runs, :horizon]
+        self._pooled: Floats | None = None  # during a fit
         self._fits = 0
         # glibc keeps freed memory only up to twice the largest block it was ever given back.
         # Without one of 24 MB, every fit would have its scratch arrays mapped in anew.
@@ -65,8 +70,10 @@ class Tally:
         self._beta = exploration.beta
         self._scaled = self._beta * space.columns
         self._squared_bonuses: Floats | None = None
-        if self._beta and not exploration.estimate:
+        if self._beta and not exploration.estimate and not self.pools.shared:
             self._squared_bonuses = self._beta**2 * self._norms_anew()
+
+    one_hot = False
 
     @property
     def whitener(self) -> Floats:
@@ -74,11 +81,14 @@ class Tally:
 
     def absorb(self, features: Floats, rewards: Floats, next_states: Ints) -> None:
         """Add one episode of each run: features (R, H, d), rewards and next states (R, H)."""
-        self._grow(features)
+        if self.pools.shared:
+            self.gram.absorb_block(self.pools.pooled(features[:, :, None, :]))
+        else:
+            self._grow(features)
         steps = self._steps(features, rewards)
         if self.exploration.estimate:
-            self.step_sums += steps
-        self.reward_sums += rewards[..., None] * steps
+            self.step_sums += self.pools.summed(steps)
+        self.reward_sums += self.pools.summed(rewards[..., None] * steps)
         self._next_sums[*self._here, next_states] += steps
 
     def absorb_moves(self, moves: Floats, features: Floats, rewards: Floats) -> None:
@@ -89,17 +99,20 @@ class Tally:
         taken in each cell.
         """
         visits = moves.sum(axis=-1)
-        for cell in np.flatnonzero(visits.any(axis=(0, 1))):
-            self._grow(features[:, :, cell], visits[:, :, cell])
+        if self.pools.shared:
+            self.gram.absorb_block(self.pools.pooled(features * np.sqrt(visits)[..., None]))
+        else:
+            for cell in np.flatnonzero(visits.any(axis=(0, 1))):
+                self._grow(features[:, :, cell], visits[:, :, cell])
         steps = self._steps(features, rewards)
         if self.exploration.estimate:
-            self.step_sums += np.vecmat(visits, steps)
-        self.reward_sums += np.vecmat(visits * rewards, steps)
+            self.step_sums += self.pools.summed(np.vecmat(visits, steps))
+        self.reward_sums += self.pools.summed(np.vecmat(visits * rewards, steps))
         self._next_sums += moves.mT @ steps
 
     def next_value_sums(self, h: int, following: Stage) -> Floats:
         self._evaluate(h + 1, following)
-        values, sums = self.values[h + 1], self._next_sums[:, h]
+        values, sums = self.values[h + 1], self._pool_sums(h)
         found = values @ sums  # (R, M, d) or (R, M, d+2)
         if self.exploration.estimate:
             squares = np.square(values) @ sums[..., -2:-1]
@@ -117,6 +130,7 @@ class Tally:
         doubled = self._fits > 1 and self._fits & (self._fits - 1) == 0
         if self._squared_bonuses is not None and (doubled or self._fits % RECOMPUTE_EVERY == 0):
             self._squared_bonuses[:] = self._beta**2 * self._norms_anew()
+        self._pooled = None
         regression = regression_of(self, self.exploration)
         stages = backward(self, regression, beta=self._beta, perturbations=perturbations, clip=clip)
         self._evaluate(0, stages[0])
@@ -148,6 +162,14 @@ class Tally:
                 None if by_stage is None else by_stage[some].reshape(-1, by_stage.shape[-1]),
             ).reshape(chosen[some].shape)
         return np.ascontiguousarray(chosen.swapaxes(0, 1))
+
+    def _pool_sums(self, h: int) -> Floats:
+        """Return Σ(φ, 1, r) by next state over stage h's pool, (R, S, d+2) or (R, S, d)."""
+        if not self.pools.shared:
+            return self._next_sums[:, h]
+        if self._pooled is None:
+            self._pooled = self._next_sums[:, :-1].sum(axis=1)
+        return self._pooled
 
     def squared_norms(self) -> Floats:
         """Return φᵀΛ⁻¹φ of each row of the catalogue (H, R, N)."""
@@ -190,7 +212,8 @@ class Tally:
 
     def _norms_anew(self) -> Floats:
         norms = np.empty(self._change.shape)
+        pools = [self.pools.of(h) for h in range(self.pools.horizon)]
         for run, whitener in enumerate(self.whitener):  # one at a time, within the cache
-            whitened = whitener @ self.space.columns
+            whitened = whitener[pools] @ self.space.columns
             np.square(whitened, out=whitened).sum(axis=-2, out=norms[:, run])
         return norms
