@@ -1,0 +1,46 @@
+"""A block of coordinates for every action: each is linear in a basis of the state by itself."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, settle, shown, whole
+from rareswitch.features.basis import Basis
+from rareswitch.features.feature_map import Features
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ActionBlocks(Features):
+    """Row a is (0, …, 0, x, 0, …, 0), with x the `basis` of the state in block a: d = A·m.
+
+    >>> from rareswitch.features import Identity
+    >>> ActionBlocks(Identity(inputs=2), actions=2)([3.0, 4.0])
+    array([[3., 4., 0., 0.],
+           [0., 0., 3., 4.]])
+    """
+
+    kind: ClassVar[str] = "action-blocks"
+
+    basis: Basis
+    actions: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.basis, Basis):
+            raise TypeError(f"basis must be a Basis; got {shown(self.basis)}")
+        actions = whole("actions", self.actions, least=1, most=10**6)
+        settle(
+            self,
+            actions=actions,
+            dim=actions * self.basis.size,
+            norm=self.basis.norm,
+            name=f"{actions} actions × [{self.basis.name}]",
+        )
+
+    def __call__(self, state: Any, h: int = 0) -> Floats:
+        actions, size = self.actions, self.basis.size
+        # Block a begins at a·(A + 1)·m: in rows of that length, all blocks are the first columns.
+        numbers = np.zeros(actions * (actions + 1) * size)
+        numbers.reshape(actions, -1)[:, :size] = self.basis(state)
+        numbers.flags.writeable = False
+        return numbers[: actions * actions * size].reshape(actions, -1)

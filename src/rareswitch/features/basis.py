@@ -1,0 +1,139 @@
+"""Bases: from the numbers of a state to its features, and how bases are put together.
+
+Letters: n `inputs`, m `size`; x (n,) is the state as numbers, the result (m,) its features. The
+features of pairs are made of them by `ActionBlocks`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, settle, shown
+from rareswitch.features.observation import numbers
+from rareswitch.features.packed import Packed
+from rareswitch.features.space import Space
+
+
+class Basis(Packed, ABC):
+    """From a state of `inputs` numbers to `size` features.
+
+    Calling it checks the state; `values` takes numbers that are checked, so that of several bases
+    put together only the first does. With `reads`, states are laid flat by that space.
+    """
+
+    inputs: int
+    size: int
+    name: str
+    reads: Space | None = None
+
+    @abstractmethod
+    def values(self, x: Floats) -> Floats:
+        """Return the features of checked numbers (n,), in an array of their own (m,)."""
+
+    @abstractmethod
+    def longest(self, inputs: float) -> float:
+        """Return a bound on the length of the features of numbers no longer than `inputs`."""
+
+    @property
+    def norm(self) -> float:
+        """A bound on the length of the features of any state; `math.inf` where there is none."""
+        return self.longest(math.inf)
+
+    def __call__(self, state: Any) -> Floats:
+        """Return the features (m,) of a state."""
+        if self.reads is None:
+            return self.values(numbers(state, (self.inputs,)))
+        return self.values(self.reads.flat(state))
+
+    def many(self, states: Iterable[Any]) -> Floats:
+        """Return the features (N, m) of several states."""
+        return np.array([self(state) for state in states]).reshape(-1, self.size)
+
+    def then(self, following: "Basis") -> "Chained":
+        """Return the basis that gives what this one makes of a state to another."""
+        return Chained(first=self, second=following)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Chained(Basis):
+    """One basis on top of another: x becomes second(first(x))."""
+
+    kind: ClassVar[str] = "chained"
+
+    first: Basis
+    second: Basis
+
+    def __post_init__(self) -> None:
+        first, second = _basis("first", self.first), _basis("second", self.second)
+        if second.inputs != first.size or second.reads is not None:
+            raise ValueError(
+                f"second must take the {first.size} numbers that {first.name!r} makes; got "
+                f"{second.name!r}, which takes "
+                + (f"{second.inputs}" if second.reads is None else "whole observations")
+            )
+        settle(
+            self,
+            inputs=first.inputs,
+            size=second.size,
+            reads=first.reads,
+            name=f"{first.name} → {second.name}",
+        )
+
+    def values(self, x: Floats) -> Floats:
+        return self.second.values(self.first.values(x))
+
+    def longest(self, inputs: float) -> float:
+        return self.second.longest(self.first.longest(inputs))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Joined(Basis):
+    """Several bases of the same state side by side: x becomes (part(x) for each of the parts)."""
+
+    kind: ClassVar[str] = "joined"
+
+    parts: tuple[Basis, ...]
+
+    def __post_init__(self) -> None:
+        parts = tuple(_basis("parts", part) for part in self.parts)
+        if not parts:
+            raise ValueError("parts must be at least one basis; got none")
+        first = parts[0]
+        for part in parts:
+            if part.inputs != first.inputs or part.reads != first.reads:
+                raise ValueError(
+                    f"parts must all take the same states; {first.name!r} takes {first.inputs} "
+                    f"numbers, and {part.name!r} {part.inputs} or another kind of observation"
+                )
+        settle(
+            self,
+            parts=parts,
+            inputs=first.inputs,
+            size=sum(part.size for part in parts),
+            reads=first.reads,
+            name=f"({', '.join(part.name for part in parts)})",
+        )
+
+    def values(self, x: Floats) -> Floats:
+        return np.concatenate([part.values(x) for part in self.parts])
+
+    def longest(self, inputs: float) -> float:
+        return math.hypot(*(part.longest(inputs) for part in self.parts))
+
+
+def joined(*parts: Basis) -> Joined:
+    """Return several bases of the same state side by side."""
+    return Joined(parts=parts)
+
+
+def _basis(name: str, value: Any) -> Basis:
+    if not isinstance(value, Basis):
+        raise TypeError(f"{name} must be a Basis; got {shown(value)}")
+    return value

@@ -1,0 +1,172 @@
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from rareswitch.features import ActionBlocks, Custom, Features, Identity, OneHot, as_features
+
+PROBE = [0.1, 0.5, 0.9]
+
+
+def dose(state):
+    return [[1.0, 0.0], [1.0, math.sin(state)]]
+
+
+def test_any_function_is_a_feature_map():
+    features = Custom(dose, probe=PROBE)
+    assert (features.actions, features.dim, features.one_hot, features.norm) == (
+        2,
+        2,
+        False,
+        np.inf,
+    )
+    assert features.name == "dose"
+    np.testing.assert_array_equal(features(0.5), dose(0.5))
+    assert features.feasible(0.5) is None
+
+
+def test_sizes_are_given_or_told_by_the_probe():
+    assert Custom(dose, actions=2, dim=2).name == "dose, unverified"
+    assert Custom(dose, name="mg", probe=PROBE).name == "mg"
+    with pytest.raises(ValueError, match="actions must be given where no probe tells it"):
+        Custom(dose, dim=2)
+    with pytest.raises(ValueError, match="dim must be given where no probe tells it"):
+        Custom(lambda state: [1.0, 2.0], probe=PROBE)
+    with pytest.raises(ValueError, match=r"rows must have shape \(3, 2\); got \(2, 2\)"):
+        Custom(dose, actions=3, probe=PROBE)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        (
+            [[1.0, np.nan], [0.0, 0.0]],
+            ValueError,
+            r"rows must be finite; got nan at index \(0, 1\)",
+        ),
+        ([[1.0, 2.0]], ValueError, r"rows must have shape \(2, 2\); got \(1, 2\)"),
+        ([["a", "b"], ["c", "d"]], TypeError, "rows must be an array of real numbers"),
+        (None, TypeError, "rows must be an array of real numbers"),
+        ([[3.0, 4.1], [0.0, 0.0]], ValueError, r"rows must not be longer than 5; got 5\.0"),
+    ],
+)
+def test_what_a_function_returns_is_checked(rows, error, message):
+    features = Custom(lambda state: rows, actions=2, dim=2, norm=5.0, name="mine")
+    with pytest.raises(error, match=rf"{message}.*\(what mine, unverified makes of 7\)"):
+        features(7)
+
+
+def test_a_function_may_use_its_array_again():
+    buffer = np.zeros((1, 2))
+
+    def counting(state):
+        buffer[:] = state
+        return buffer
+
+    features = Custom(counting, actions=1, dim=2)
+    first = features(1.0)
+    features(2.0)
+    np.testing.assert_array_equal(first, [[1.0, 1.0]])
+
+
+def test_positions_are_rows_too():
+    features = Custom(lambda s: [s // 10, 5 + s // 10], actions=2, dim=10, one_hot=True)
+    assert (features.one_hot, features.norm) == (True, 1.0)
+    np.testing.assert_array_equal(features(23), [2, 7])
+    with pytest.raises(ValueError, match="rows must be positions from 0 to 9; got 14"):
+        features(99)
+    with pytest.raises(TypeError, match="rows must be the positions of ones"):
+        features(2.5)
+    with pytest.raises(ValueError, match="rows must be 3 positions; got 2"):
+        Custom(features.function, actions=3, dim=10, one_hot=True)(23)
+    with pytest.raises(ValueError, match="rows must be positions from 0 to 9"):
+        features(-11)
+
+
+def renamed(function, name):
+    function.__name__ = name
+    return function
+
+
+def test_the_digest_says_what_the_function_does_on_its_probe():
+    probed = Custom(dose, probe=PROBE)
+    almost = renamed(lambda s: np.array(dose(s)) * (1 + 1e-15), "dose")
+    other = renamed(lambda s: np.array(dose(s)) * (1 + 1e-6), "dose")
+    assert probed.digest == Custom(dose, probe=PROBE).digest == Custom(almost, probe=PROBE).digest
+    assert probed.digest != Custom(other, probe=PROBE).digest
+    assert probed.digest != Custom(dose, name="another", probe=PROBE).digest
+    assert probed.digest != Custom(dose, probe=PROBE[:2]).digest
+    sizes = {"actions": 2, "dim": 2}
+    assert Custom(dose, **sizes).digest == Custom(other, **sizes).digest != probed.digest
+
+
+def test_code_has_no_bytes_but_can_be_pickled():
+    for features in (Custom(dose, probe=PROBE), Custom(dose, actions=2, dim=2)):
+        with pytest.raises(TypeError, match=r"dose.* is code of your own, which has no bytes"):
+            features.to_bytes()
+        copy = pickle.loads(pickle.dumps(features))
+        assert copy == features
+        assert copy.name == features.name
+        np.testing.assert_array_equal(copy(0.5), features(0.5))
+
+
+def test_maps_are_taken_as_they_are():
+    for features in (OneHot(states=2, actions=2), ActionBlocks(Identity(inputs=1), actions=2)):
+        assert as_features(features) is features
+    assert isinstance(as_features(dose, probe=PROBE), Custom)
+
+
+class Halfway:
+    """A map that forgot something."""
+
+    dim, actions, one_hot, norm, name = 2, 2, False, 1.0, "halfway"
+
+    def __call__(self, state, h=0):
+        return np.eye(2)
+
+
+@pytest.mark.parametrize("thing", [OneHot, 7, None, "features"])
+def test_other_things_are_refused(thing):
+    with pytest.raises((TypeError, ValueError), match="must be"):
+        as_features(thing)
+
+
+def test_a_map_that_forgot_something_is_told_what():
+    with pytest.raises(TypeError, match=r"features must be a feature map, .* without digest"):
+        as_features(Halfway())
+
+
+class Doses(Features):
+    """A map of ten lines."""
+
+    dim, actions, norm, name = 2, 2, 2.0, "doses"
+
+    def __call__(self, state, h=0):
+        return np.array([[1.0, 0.0], [1.0, state / (1 + h)]])
+
+
+def test_a_class_of_ones_own_needs_little():
+    features = as_features(Doses())
+    np.testing.assert_array_equal(features(0.5, 1), [[1.0, 0.0], [1.0, 0.25]])
+    assert features.feasible(0.5) is None
+    assert features.digest == Doses().digest
+    with pytest.raises(TypeError, match="Doses is code of your own"):
+        features.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"function": 7}, TypeError),
+        ({"norm": -1.0}, ValueError),
+        ({"norm": "1"}, TypeError),
+        ({"norm": math.nan}, ValueError),
+        ({"one_hot": 1}, TypeError),
+        ({"actions": -1}, ValueError),
+    ],
+)
+def test_arguments_are_checked(arguments, error):
+    (name,) = arguments
+    with pytest.raises(error, match=f"{name} must be"):
+        Custom(**{"function": dose, "actions": 2, "dim": 2} | arguments)
