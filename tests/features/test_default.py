@@ -4,7 +4,7 @@ import pytest
 from gymnasium import spaces
 
 from rareswitch.features import ActionBlocks, OneHot, default_features, features_from_bytes
-from rareswitch.features.default import CLIP, MOST_NUMBERS
+from rareswitch.features.default import COSINES, MOST_NUMBERS
 
 
 def observations(space, count=50, seed=0):
@@ -50,7 +50,6 @@ def test_all_others_get_a_basis_for_each_action(space):
         assert np.linalg.norm(rows, axis=1).max() <= 1.0 + 1e-9
     assert features_from_bytes(features.to_bytes()) == features
     assert features == default_features(space, 3, sample)
-    assert features != default_features(space, 3, sample, seed=1)
 
 
 def test_units_of_measurement_do_not_matter():
@@ -66,10 +65,39 @@ def test_far_from_the_sample_features_stay_bounded():
     space = spaces.Box(-np.inf, np.inf, (2,))
     sample = np.random.default_rng(0).normal(size=(100, 2))
     features = default_features(space, 2, sample)
-    far, further = features([1e9, -1e9]), features([1e12, -1e12])
-    np.testing.assert_array_equal(far, further)
-    bound = features.basis.second.bound
-    np.testing.assert_allclose(far[0, :3] * bound, [1.0, CLIP, -CLIP])
+    np.testing.assert_array_equal(features([1e9, -1e9]), features([1e12, -1e12]))
+
+
+def test_bounds_of_the_space_count_more_than_what_random_play_saw():
+    space = spaces.Box(np.array([-1.2, -0.07]), np.array([0.6, 0.07]), dtype=np.float64)
+    narrow = [[-0.5 + 0.01 * i, 0.001 * i] for i in range(10)]
+    wide = [[-1.2, -0.07], [0.6, 0.07]]
+    assert default_features(space, 3, narrow) == default_features(space, 3, wide)
+    assert not np.allclose(*(default_features(space, 3, narrow)([x, 0.0]) for x in (0.0, 0.6)))
+
+
+def test_bounds_far_wider_than_the_sample_say_nothing():
+    sample = np.random.default_rng(0).normal(size=(100, 2))
+    far, none = (spaces.Box(-end, end, (2,), np.float64) for end in (1e9, np.inf))
+    assert default_features(far, 2, sample) == default_features(none, 2, sample)
+
+
+def test_a_number_that_never_changed_and_has_no_bounds_is_no_trouble():
+    space = spaces.Box(-np.inf, np.inf, (2,))
+    features = default_features(space, 2, [[5.0, 0.0], [5.0, 1.0]])
+    assert np.isfinite(features([5.5, 0.5])).all()
+
+
+@pytest.mark.parametrize(("numbers", "cosines"), [(1, 80), (4, COSINES), (200, 201)])
+def test_every_number_has_a_cosine_of_its_own(numbers, cosines):
+    space = spaces.Box(-1.0, 1.0, (numbers,))
+    features = default_features(space, 2, observations(space))
+    assert features.dim == 2 * cosines
+    low, high = -np.ones(numbers), np.ones(numbers)
+    for place in range(numbers):
+        moved = low.copy()
+        moved[place] = high[place]
+        assert not np.allclose(features(moved), features(low))
 
 
 def test_a_world_plays_on_its_features():
