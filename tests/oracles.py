@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 import time
 import tracemalloc
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 import rareswitch as rs
 from rareswitch.core.gram import Gram
 from rareswitch.core.ledger import Ledger
+from rareswitch.core.pools import Pools
 from rareswitch.core.schedule import Clock
 from rareswitch.sim import FiniteLinearMDP
 
@@ -127,14 +129,18 @@ def switches_of(tables):
     return [k for k, change in changes.items() if change], sum(changes.values())
 
 
-def replay(rule, features, *, ridge=1.0):
+def replay(rule, features, *, ridge=1.0, stages="own"):
     """Return the episodes before which a rule deploys anew on features (n, H, d)."""
     _, horizon, dim = features.shape
-    gram, ledger = Gram((horizon,), dim, ridge), Ledger()
+    pools = Pools(horizon, stages)
+    gram, ledger = Gram((pools.count,), dim, ridge), Ledger()
     ledger.deploy(episode=1, logdet=gram.logdet, trace=gram.trace)
     for k, seen in enumerate(features[:-1], start=2):
-        gram.absorb(seen)
-        if rule.due(ledger.clock(episode=k, logdet=gram.logdet)):
+        if pools.shared:
+            gram.absorb_block(np.stack([[*seen[:-1], 0.0 * seen[-1]], seen]))
+        else:
+            gram.absorb(seen)
+        if rule.due(ledger.clock(episode=k, logdet=gram.logdet, steps=pools.steps)):
             ledger.deploy(episode=k, logdet=gram.logdet, trace=gram.trace)
     return [deployment.episode for deployment in ledger[1:]]
 
@@ -263,3 +269,58 @@ ESTIMATING = [
     rs.Perturbation(0.7, draws=3, estimate=True),
     rs.Ensemble(5),
 ]
+
+
+def position_episode(rng, *, horizon, states=4, actions=3, cut_off=None, steps=None):
+    """Return a random episode by positions, s·A + a: of any length, some actions barred."""
+    steps = int(rng.integers(1, horizon + 1)) if steps is None else steps
+    cut_off = bool(rng.integers(0, 2)) if cut_off is None else cut_off
+    path = rng.integers(0, states, steps + 1)
+    taken = rng.integers(0, actions, steps)
+    menus = [rng.permutation(actions)[: rng.integers(1, actions + 1)] for _ in path]
+    return rs.Episode(
+        features=path[:-1] * actions + taken,
+        rewards=rng.random(steps).round(1),
+        next_features=[s * actions + menu for s, menu in zip(path[1:], menus[1:], strict=True)][
+            : steps - 1 + cut_off
+        ],
+    )
+
+
+def in_rows(episode, dim):
+    """Return an episode given by positions with the one-hot rows written out."""
+    unit = np.eye(dim)
+    return rs.Episode(
+        features=unit[episode.features],
+        rewards=episode.rewards,
+        next_features=[unit[positions] for positions in episode.next_features],
+    )
+
+
+class Interrupt:
+    """A trace function that raises at the n-th line that the package executes."""
+
+    def __init__(self, lines):
+        self.left = lines
+
+    def __call__(self, frame, event, argument):
+        if "rareswitch" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+        return self
+
+
+def interrupted(call, lines):
+    """Call, but raise at that line of the package; return whether it came so far."""
+    tracing = sys.gettrace()
+    sys.settrace(Interrupt(lines))
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracing)
+    return False

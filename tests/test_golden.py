@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from golden.make import EXPLORATIONS, LEARNERS, episodes, learner
+from golden.make import EXPLORATIONS, LEARNERS, episodes, learner, positions, shared_learner
 from rareswitch.experiments.results import load_results
 from rareswitch.partition_folder import open_partition
 
 GOLDEN = Path(__file__).parent / "golden" / "0.1.0"
+MENUS = [[0, 1, 2], [3, 4, 5]]
 ROWS = np.array([[0.5, 0.25, 1.0], [1.0, 0.0, 0.0], [0.25, 1.0, 0.5]])
 
 
@@ -78,6 +79,39 @@ def test_a_snapshot_is_restored_and_goes_on(name):
     np.testing.assert_allclose(restored.recommend().weights, today.recommend().weights, atol=1e-12)
 
 
+def test_a_policy_of_one_hot_features_is_read_and_does_what_it_did():
+    data = (GOLDEN / "policy-one-hot.bin").read_bytes()
+    policy, today = rs.Policy.from_bytes(data), shared_learner().policy
+    assert policy.to_bytes() == data
+    assert (policy.one_hot, policy.members, policy.dim, policy.horizon) == (True, 4, 6, 3)
+    np.testing.assert_allclose(
+        policy.q_values(1, [0, 3, 5]),
+        [
+            [0.5234, 0.8756, 0.5483],
+            [0.5503, 0.9262, 0.5256],
+            [0.5312, 0.9405, 0.4835],
+            [0.606, 0.8973, 0.6039],
+        ],
+        atol=1e-4,
+    )
+    for name in ("weights", "levels", "directions"):
+        np.testing.assert_allclose(getattr(policy, name), getattr(today, name), atol=1e-12)
+    for h in range(3):
+        assert (policy.choices(h, MENUS) == today.choices(h, MENUS)).all()
+
+
+def test_a_snapshot_with_shared_stages_is_restored_and_goes_on():
+    data = (GOLDEN / "learner-shared.bin").read_bytes()
+    restored, today = rs.Learner.restore(data), shared_learner()
+    assert restored.snapshot() == data
+    assert (restored.stages, restored.one_hot, restored.end_reward) == ("shared", True, 0.25)
+    assert (restored.episodes, repr(restored)) == (15, repr(today))
+    assert [d.episode for d in restored.ledger] == [d.episode for d in today.ledger]
+    for episode in positions(20):
+        assert restored.observe(episode) == today.observe(episode)
+    np.testing.assert_allclose(restored.recommend().weights, today.recommend().weights, atol=1e-12)
+
+
 def test_a_partition_is_opened_and_gives_its_episodes():
     partition = open_partition(GOLDEN / "partition")
     assert (partition.horizon, partition.dim, len(partition)) == (2, 3, 12)
@@ -97,7 +131,15 @@ def test_results_are_loaded():
 
 
 @pytest.mark.parametrize(
-    "name", ["policy-bonus.bin", "policy-ensemble.bin", "learner.bin", "learner-ensemble.bin"]
+    "name",
+    [
+        "policy-bonus.bin",
+        "policy-ensemble.bin",
+        "policy-one-hot.bin",
+        "learner.bin",
+        "learner-ensemble.bin",
+        "learner-shared.bin",
+    ],
 )
 def test_bytes_of_another_format_are_refused_with_a_sentence(name):
     data = with_format((GOLDEN / name).read_bytes(), 2)

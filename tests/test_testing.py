@@ -180,6 +180,43 @@ def test_a_feature_map_that_breaks_the_contract_is_named(features, message):
         check_features(features, range(4))
 
 
+class Positions:
+    dim, actions, one_hot, norm = 4, 2, True, 1.0
+
+    def __init__(self, rows=(2, 3), **said):
+        self.rows = rows
+        vars(self).update(said)
+
+    def __call__(self, state):
+        return np.array(self.rows)
+
+
+def test_positions_of_one_hot_features_pass():
+    assert check_features(Positions(), [0, 1]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (Positions((2.0, 3.0)), "must be positions, whole numbers"),
+        (Positions(((2, 3),)), "must be positions, whole numbers"),
+        (Positions((2, 4)), "from 0 to d−1"),
+        (Positions((-1, 3)), "from 0 to d−1"),
+        (Positions((2, 3), actions=3), "must have 3 rows"),
+        (Positions(np.eye(2), one_hot=False, dim=3), "must have d = 3"),
+        (Positions(np.eye(2), one_hot=False, dim=2, norm=0.5), "longer than 0.5"),
+    ],
+)
+def test_what_a_map_says_of_itself_must_hold(features, said):
+    with pytest.raises(AssertionError, match=said):
+        check_features(features, [0])
+
+
+def test_the_dimension_asked_for_must_be_the_one_that_the_map_says():
+    with pytest.raises(AssertionError, match="they say that it is 4"):
+        check_features(Positions(), [0], dim=5)
+
+
 def test_features_must_have_the_dimension_asked_for():
     with pytest.raises(AssertionError, match="features of 0 must have d = 5; got 4"):
         check_features(one_hot, range(4), dim=5)

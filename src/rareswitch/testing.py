@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, whole
+from rareswitch.core.arguments import Rows, whole
 from rareswitch.core.ledger import Ledger
 from rareswitch.core.schedule import Clock, Schedule, checked_schedule
 
@@ -81,36 +81,68 @@ def _ask(schedule: Schedule, name: str, clock: Clock) -> bool:
 
 
 def check_features(
-    features: Callable[[Any], Floats], states: Iterable[Any], *, dim: int | None = None
+    features: Callable[[Any], Rows], states: Iterable[Any], *, dim: int | None = None
 ) -> float:
     """Check a map from a state to the features (A, d) of its feasible actions; return L = max‖φ‖.
 
     Every state must give at least one finite row, of one dimension, the same when asked again.
-    L above 1 is allowed; pass it to the bounds as `feature_norm`.
+    L above 1 is allowed; pass it to the bounds as `feature_norm`. Of a feature map with `one_hot`
+    rows are positions (A,) from 0 to d−1. What a map says of itself, `dim`, `actions` and `norm`,
+    must hold.
 
     >>> check_features(lambda s: np.eye(2) * s, [0.5, 1.0], dim=2)
     1.0
     """
     largest = -1.0
+    one_hot, said = getattr(features, "one_hot", False), getattr(features, "dim", None)
+    dim = said if dim is None else dim
+    _require(said in (None, dim), f"features must have d = {dim}; they say that it is {said}")
+    actions, norm = getattr(features, "actions", None), getattr(features, "norm", np.inf)
     for state in states:
-        rows = np.array(features(state), dtype=np.float64)
-        _require(rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}")
+        rows = np.array(features(state), dtype=None if one_hot else np.float64)
+        count = len(rows) if rows.ndim else 0
+        if one_hot:
+            _require_positions(rows, state, dim)
+        else:
+            _require(
+                rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}"
+            )
+            dim = rows.shape[1] if dim is None else dim
+            _require(
+                rows.shape[1] == dim,
+                f"features of {state!r} must have d = {dim}; got {rows.shape[1]}",
+            )
+            _require(bool(np.isfinite(rows).all()), f"features of {state!r} must be finite")
         _require(
-            len(rows) > 0,
-            f"features of {state!r} must have a row for some feasible action; got none",
+            count > 0, f"features of {state!r} must have a row for some feasible action; got none"
         )
-        dim = rows.shape[1] if dim is None else dim
         _require(
-            rows.shape[1] == dim, f"features of {state!r} must have d = {dim}; got {rows.shape[1]}"
+            actions in (None, count),
+            f"features of {state!r} must have {actions} rows, as the map says; got {count}",
         )
-        _require(bool(np.isfinite(rows).all()), f"features of {state!r} must be finite")
         _require(
             np.array_equal(rows, features(state)),
             f"features of {state!r} must be the same every time; asked twice, they differ",
         )
-        largest = max(largest, float(np.linalg.norm(rows, axis=1).max()))
+        longest = 1.0 if one_hot else float(np.linalg.norm(rows, axis=1).max())
+        _require(
+            longest <= norm * (1.0 + 1e-9),
+            f"features of {state!r} must not be longer than {norm:g}, as the map says; got "
+            f"{longest:g}",
+        )
+        largest = max(largest, longest)
     _require(largest >= 0.0, "states must hold at least one state")
     return largest
+
+
+def _require_positions(rows: Rows, state: Any, dim: int | None) -> None:
+    _require(
+        rows.ndim == 1 and rows.dtype.kind in "iu",
+        f"features of {state!r} must be positions, whole numbers (A,); got {rows.dtype} of shape "
+        f"{rows.shape}",
+    )
+    inside = not len(rows) or (rows.min() >= 0 and (dim is None or rows.max() < dim))
+    _require(bool(inside), f"features of {state!r} must be positions from 0 to d−1; got {rows}")
 
 
 def _require(condition: bool, message: str) -> None:

@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rareswitch.core.arguments import flag, floats, frozen, one_of, real, whole
+from rareswitch.core.arguments import flag, floats, frozen, one_of, positions, real, whole
 
 
 @pytest.mark.parametrize(
@@ -188,6 +188,40 @@ def test_a_read_only_view_of_what_others_can_write_is_copied(view):
     given[:] = -1.0
     assert (taken == expected).all()
     assert taken.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ([0, 4], ValueError, "p must be positions from 0 to 3; got 4"),
+        ([0, -1], ValueError, "p must be positions from 0 to 3; got -1"),
+        (np.array([200], np.uint8), ValueError, "p must be positions from 0 to 3; got 200"),
+        ([2**64], TypeError, "p must be the positions of ones.*object"),
+        ([0.0, 1.0], TypeError, r"p must be .*whole numbers of shape \(n,\); got float64 of shape"),
+        ([True, False], TypeError, r"p must be .*; got bool of shape \(2,\)"),
+        (["0"], TypeError, r"p must be .*; got <U1 of shape \(1,\)"),
+        ([[0, 1]], TypeError, r"p must be .*; got int64 of shape \(1, 2\)"),
+        (3, TypeError, r"p must be .*; got int64 of shape \(\)"),
+        (None, TypeError, r"p must be .*; got object of shape \(\)"),
+        ([[0], [1, 2]], TypeError, "p must be an array of whole numbers; "),
+        (np.ma.array([0, 1]), TypeError, r"p must be .*; got a masked array of shape \(2,\)"),
+        (np.zeros(2, "m8[s]"), TypeError, "p must be .*; got timedelta64"),
+    ],
+)
+def test_bad_positions_are_named_with_what_came_and_what_is_allowed(value, error, message):
+    with pytest.raises(error, match=message):
+        positions("p", value, 4)
+
+
+def test_positions_become_read_only_whole_numbers_of_one_width():
+    given = np.array([3, 0, 3], np.int16)
+    taken = positions("p", given, 4)
+    given[:] = 1
+    assert (taken.dtype, taken.tolist()) == (np.int64, [3, 0, 3])
+    assert not taken.flags.writeable
+    assert positions("p", taken, 4) is taken
+    assert positions("p", range(4), 4).tolist() == [0, 1, 2, 3]
+    assert positions("p", [], 4).dtype == np.int64
 
 
 def test_one_of_lists_what_is_allowed():

@@ -33,6 +33,15 @@ def test_contents_survive_exactly():
         assert arrays[name].tobytes() == array.tobytes()
 
 
+@pytest.mark.parametrize("length", range(8))
+def test_arrays_lie_in_memory_as_any_other_and_are_read_only(length):
+    packed = codec.pack("thing", {"any": "x" * length}, ARRAYS)
+    for array in codec.unpack("thing", packed).arrays.values():
+        assert array.flags.aligned
+        assert array.flags.c_contiguous
+        assert not array.flags.writeable
+
+
 def test_equal_contents_give_equal_bytes():
     arrays = {name: np.asfortranarray(array) for name, array in ARRAYS.items()}
     assert codec.pack("thing", dict(reversed(META.items())), arrays) == PACKED

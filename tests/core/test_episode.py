@@ -88,3 +88,104 @@ def test_numbers_of_any_width_are_converted_once():
     narrow = rs.Episode(features=np.eye(2, dtype=np.float32), **parts)
     assert narrow == rs.Episode(features=TWO, rewards=[0.0, 1.0], next_features=[TWO])
     assert narrow.features.dtype == narrow.rewards.dtype == np.float64
+
+
+# One-hot features by their positions.
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "error", "message"),
+    [
+        ("features", [0, -1], ValueError, "features must be positions from 0 to .*; got -1"),
+        (
+            "features",
+            np.array([0, 2**63 + 5], np.uint64),
+            ValueError,
+            "features must be positions from 0 to .*; got 9223372036854775813",
+        ),
+        ("features", [0.0, 1.0], ValueError, r"features must have shape \(n, d\); got \(2,\)"),
+        ("features", [True, False], ValueError, r"features must have shape \(n, d\); got \(2,\)"),
+        ("features", [[0, 1], [2]], TypeError, "features must be an array of numbers"),
+        (
+            "features",
+            np.ma.array([0, 1], mask=[0, 1]),
+            TypeError,
+            "features must be the positions of ones.*; got a masked array",
+        ),
+        ("features", np.zeros(0, int), ValueError, "features must have at least one step"),
+        ("features", np.eye(4)[:2], ValueError, r"next_features\[0\] must have shape \(A, 4\)"),
+        (
+            "next_features",
+            [np.eye(3)],
+            TypeError,
+            r"next_features\[0\] must be the positions of ones, whole .*float64 of shape \(3, 3\)",
+        ),
+        (
+            "next_features",
+            [[0, 2], [0.0, 1.0]],
+            TypeError,
+            r"next_features\[1\] must be the positions .*float64 of shape \(2,\)",
+        ),
+        ("next_features", [[True]], TypeError, r"next_features\[0\] must be the positions .*bool"),
+        ("next_features", [[[0, 1]]], TypeError, r"next_features\[0\] .*int64 of shape \(1, 2\)"),
+        ("next_features", [3], TypeError, r"next_features\[0\] .*int64 of shape \(\)"),
+        ("next_features", [[]], ValueError, r"next_features\[0\].*empty feasible set"),
+        (
+            "next_features",
+            [np.arange(2), np.zeros(0, int)],
+            ValueError,
+            r"next_features\[1\].*empty feasible set",
+        ),
+        ("next_features", [[2, -7]], ValueError, "next_features.* from 0 to .*; got -7"),
+        ("next_features", [np.array([2, -7])], ValueError, "next_features.* from 0 to .*; got -7"),
+        (
+            "next_features",
+            [np.ma.array([0, 1], mask=[0, 1])],
+            TypeError,
+            "next_features.* must be the positions of ones.*; got a masked array",
+        ),
+    ],
+)
+def test_bad_positions_are_refused_by_name_and_value(part, value, error, message):
+    parts = {"features": [0, 3], "rewards": [0.0, 1.0], "next_features": [[2, 3]]}
+    with pytest.raises(error, match=message):
+        rs.Episode(**(parts | {part: value}))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.uint64, ">i4"])
+def test_positions_of_any_width_are_converted_once(dtype):
+    narrow = rs.Episode(
+        features=np.array([0, 7], dtype),
+        rewards=[0.0, 1.0],
+        next_features=[np.array([2, 3], dtype), np.array([9], dtype)],
+    )
+    same = rs.Episode(features=[0, 7], rewards=[0.0, 1.0], next_features=[(2, 3), [9]])
+    assert narrow == same
+    assert hash(narrow) == hash(same)
+    for array in (narrow.features, *narrow.next_features):
+        assert array.dtype == np.int64
+    assert (narrow.one_hot, narrow.dim, len(narrow)) == (True, 10, 2)
+    assert repr(narrow) == "Episode(2 steps, one-hot)"
+    assert narrow != rs.Episode(features=[0, 7], rewards=[0.0, 1.0], next_features=[[3, 2], [9]])
+
+
+def test_an_episode_holds_read_only_copies_of_positions():
+    features, menu = np.array([0, 3]), np.array([2, 3])
+    for menus in ([menu], [menu.copy(), [1, 2]]):  # all arrays, or some of them
+        episode = rs.Episode(features=features, rewards=[0.0, 1.0], next_features=menus)
+        kept = [episode.features.copy(), episode.next_features[0].copy()]
+        features[:], menu[:] = 1, 1
+        for array, was in zip((episode.features, episode.next_features[0]), kept, strict=True):
+            assert (array == was).all()
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 0
+            owner = array if array.base is None else array.base
+            assert not owner.flags.writeable
+        features[:], menu[:] = (0, 3), (2, 3)
+
+
+def test_rows_of_whole_numbers_are_rows():
+    rows = rs.Episode(features=[[0, 1]], rewards=[1.0], next_features=[[[1, 0], [0, 1]]])
+    assert (rows.one_hot, rows.dim) == (False, 2)
+    assert rows.features.dtype == np.float64
+    assert rows != rs.Episode(features=[1], rewards=[1.0], next_features=[[0, 1]])

@@ -1,8 +1,11 @@
 import math
+import sys
 
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rareswitch as rs
 from oracles import unit_rows
@@ -183,3 +186,103 @@ def test_what_was_read_before_stays_what_it_was():
             assert (was == copy).all()
             with pytest.raises(ValueError, match="read-only"):
                 was[...] = 0.0
+
+
+# Many features at once.
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 5),
+    st.integers(0, 9),
+    st.sampled_from([0.05, 1.0, 30.0]),
+    st.booleans(),
+)
+def test_a_block_is_its_features_one_by_one(seed, dim, steps, ridge, counted):
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((2, 3, steps, dim)) * rng.integers(0, 2, (2, 3, steps, 1))
+    counts = rng.integers(0, 4, (2, 3, steps)).astype(float) if counted else None
+    at_once, one_by_one = (Gram((2, 3), dim, ridge) for _ in range(2))
+    for gram in (at_once, one_by_one):
+        gram.absorb(features.sum(axis=2) / 3)
+    at_once.absorb_block(features, counts)
+    for i in range(steps):
+        one_by_one.absorb(features[:, :, i], None if counts is None else counts[..., i])
+    inverses = [gram.whitener.mT @ gram.whitener for gram in (at_once, one_by_one)]
+    np.testing.assert_allclose(*inverses, rtol=1e-9, atol=1e-12 / ridge)
+    np.testing.assert_allclose(at_once.logdet, one_by_one.logdet, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(at_once.trace, one_by_one.trace, rtol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [1, 3, DIM - 1, DIM, DIM + 1, 40])
+@pytest.mark.parametrize(("ridge", "tolerance"), [(1.0, 1e-11), (1e-6, 1e-7)])
+def test_norms_stay_accurate_over_many_blocks(ridge, tolerance, steps, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "UPDATES", 600)
+    sets = [family(np.random.default_rng(i)) for i, family in enumerate(FAMILIES)]
+    gram, features = Gram((len(sets),), DIM, ridge), np.stack([features for features, _ in sets])
+    for start in range(0, UPDATES, steps):
+        gram.absorb_block(features[:, start : start + steps])
+    for i, (rows, directions) in enumerate(sets):
+        truth = exact_squared_norms(rows, directions, ridge)
+        error = np.abs(squared_norms(gram, directions.T)[i] - truth) / truth
+        assert error.max() < tolerance, (FAMILIES[i].__name__, error)
+        with mpmath.workdps(60):
+            counts = (rows * GRID).astype(np.int64)
+            matrix = mpmath.matrix((counts.T @ counts).tolist()) / mpmath.mpf(GRID) ** 2
+            logdet = mpmath.log(mpmath.det(matrix + mpmath.mpf(ridge) * mpmath.eye(DIM)))
+        assert gram.logdet[i] == pytest.approx(float(logdet), abs=tolerance)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 11])
+def test_blocks_of_runs_stacked_are_bit_identical_to_each_alone(steps):
+    rng = np.random.default_rng(7)
+    features = rng.standard_normal((20, 5, 2, steps, 4))
+    counts = rng.integers(0, 9, (20, 5, 2, steps)).astype(float)
+    stacked = Gram((5, 2), 4, 0.2)
+    for rows, often in zip(features, counts, strict=True):
+        stacked.absorb_block(rows, often)
+    for run in range(5):
+        alone = Gram((1, 2), 4, 0.2)
+        for rows, often in zip(features[:, run], counts[:, run], strict=True):
+            alone.absorb_block(rows[None], often[None])
+        for name, array in alone.arrays.items():
+            assert (array[0] == stacked.arrays[name][run]).all(), name
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 8])
+def test_a_block_of_zeros_changes_nothing_beyond_rounding(steps):
+    rng = np.random.default_rng(8)
+    gram = Gram((2,), 3, 1.0)
+    gram.absorb(rng.standard_normal((2, 3)))
+    before = gram.arrays
+    gram.absorb_block(np.zeros((2, steps, 3)))
+    gram.absorb_block(rng.standard_normal((2, steps, 3)), np.zeros((2, steps)))
+    for name, array in gram.arrays.items():
+        np.testing.assert_allclose(array, before[name], rtol=1e-14, atol=1e-15)
+    assert (gram.trace == before["trace"]).all()
+    assert (gram.logdet == before["logdet"]).all()
+
+
+def test_what_was_read_before_a_block_stays_what_it_was():
+    rng = np.random.default_rng(9)
+    gram = Gram((2,), 3, 1.0)
+    for steps in (1, 5):
+        read = gram.arrays
+        copies = {name: array.copy() for name, array in read.items()}
+        gram.absorb_block(rng.standard_normal((2, steps, 3)))
+        for name, array in read.items():
+            assert (array == copies[name]).all()
+            with pytest.raises(ValueError, match="read-only"):
+                gram.arrays[name][...] = 0.0
+        gram.take_over(read)
+        assert gram.whitener is read["whitener"]
+        assert (gram.logdet is read["logdet"], gram.trace is read["trace"]) == (True, True)
+        gram.absorb_block(rng.standard_normal((2, steps, 3)))
+
+
+def test_solve_with_a_diagonal_is_solve_with_its_matrix():
+    rng = np.random.default_rng(10)
+    diagonal, target = 0.1 + rng.random((4, 3)), rng.standard_normal((4, 3))
+    full = diagonal[..., None] * np.eye(3)
+    found = solve(diagonal, target, one_hot=True)
+    np.testing.assert_allclose(found, solve(full, target), rtol=1e-14)

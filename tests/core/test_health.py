@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
+from literal import estimates
 from oracles import episode_of, ragged_learning
 from rareswitch.core.health import Health
 
@@ -279,3 +280,73 @@ def test_features_that_are_lost_beside_the_ridge_are_told(length, ridge):
 def test_a_learner_that_estimates_is_not_told_to_estimate():
     (warning,) = seen(learner_of(exploration=rs.Ensemble(scale=0.01)), step(0.5)).warnings
     assert warning.endswith("raise beta, sigma or scale")
+
+
+# Stages that share, ends that are worth something, and a warm start.
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+@pytest.mark.parametrize("end_reward", [0.0, 0.7])
+@pytest.mark.parametrize("beta", [0.05, 0.8])  # the last stage is worst off, or the first
+def test_the_reach_of_shared_stages_is_that_of_the_pools(one_hot, end_reward, beta):
+    ridge, H = 0.5, 3
+    learner = rs.Learner(
+        dim=1,
+        horizon=H,
+        schedule=NEVER,
+        beta=beta,
+        ridge=ridge,
+        stages="shared",
+        one_hot=one_hot,
+        end_reward=end_reward,
+    )
+    lengths = np.ones(H) if one_hot else np.array([1.0, 0.6, 0.3])  # of the feature of each step
+    rewards = [(0.9, 0.1, 0.4), (0.2,), (0.6, 0.3), (0.5, 0.8, 1.0)]
+    rows = [[0]] * H if one_hot else [[[length]] for length in lengths]
+    for given_ in rewards:
+        steps = len(given_)
+        features = [0] * steps if one_hot else lengths[:steps, None]
+        following = rows[1:steps]
+        learner.observe(rs.Episode(features=features, rewards=given_, next_features=following))
+    level, weight, reaches = 0.0, 0.0, []
+    for h in reversed(range(H)):
+        values = np.clip(level + weight * lengths, 0.0, H - h - 1)  # of the states of each step
+        features, targets = [], []
+        for given_ in rewards:
+            for t, reward in enumerate(given_[: H if h == H - 1 else H - 1]):
+                after = 0.0
+                if h < H - 1:
+                    ended = t + 1 == len(given_)
+                    after = end_reward * (H - 1 - h) if ended else values[t + 1]
+                features.append(lengths[t])
+                targets.append(reward + after)
+        features, targets = np.array(features), np.array(targets)
+        level, _, squared, found = estimates(features[:, None], targets, H - h)
+        weight = features @ (targets - level) / (features @ features + found)
+        typical = math.sqrt(features @ features / len(features))
+        reaches.append((beta * typical / math.sqrt(ridge) - level) / math.sqrt(squared))
+    assert learner.health().reach == pytest.approx(min(reaches), rel=1e-9)
+
+
+def test_a_stage_that_no_episode_reached_counts_where_it_learns_from_others():
+    short = rs.Episode(features=[[1.0]], rewards=[0.9], next_features=[])
+    own, shared = (
+        seen(learner_of(1, 3, beta=0.3, stages=stages), *[short] * 5).reach
+        for stages in ("own", "shared")
+    )
+    assert own is not None
+    assert shared is not None
+    # Stage 0 is the only one that learns on its own; of those that share, another is worse off.
+    assert shared < own
+
+
+def test_a_warm_start_is_known_but_none_of_the_learners_own_episodes():
+    warm = [step(0.5)] * 9
+    learner = learner_of(beta=1.0, schedule=rs.EveryEpisode(), warm_start=warm)
+    health = learner.health()
+    assert health.reach is not None
+    assert (health.idle, health.good) == (0, True)
+    after = seen(learner, *[step(0.5)] * 3)
+    assert after.idle <= 3
+    nothing = learner_of(beta=1.0, warm_start=[step(0.0)] * 4).health()
+    assert nothing.warnings == ("no reward was seen in 4 episodes",)

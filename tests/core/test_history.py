@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from oracles import episode_of, ragged_episode, reference_q, unit_rows
+from oracles import (
+    cheap,
+    episode_of,
+    in_rows,
+    interrupted,
+    position_episode,
+    ragged_episode,
+    reference_q,
+    unit_rows,
+)
 from rareswitch.core import codec
 from rareswitch.core.history import History
 from rareswitch.core.lsvi import fit
@@ -162,3 +172,254 @@ def test_a_history_survives_its_arrays():
         history.absorb(episode)
         copy.absorb(episode)
     assert contents(copy) == contents(history)
+
+
+# Stages that share, ends that are worth something, and features by position.
+
+KINDS = [
+    {"stages": stages, "one_hot": one_hot}
+    for stages in ("own", "shared")
+    for one_hot in (True, False)
+]
+BY_KIND = pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda kind: f"{kind['stages']}-{'one_hot' if kind['one_hot'] else 'rows'}"
+)
+
+
+def log_of(seed, count, *, one_hot, states=2, actions=2, **rest):
+    """Return episodes in which states are met again, their actions in another order."""
+    rng = np.random.default_rng(seed)
+    sizes = {"horizon": 3, "states": states, "actions": actions} | rest
+    log = [position_episode(rng, **sizes) for _ in range(count)]
+    return log if one_hot else [in_rows(episode, states * actions) for episode in log]
+
+
+@BY_KIND
+def test_an_episode_of_any_kind_taken_back_leaves_no_trace_then_or_later(kind):
+    for seed in range(15):
+        log = log_of(seed, 6, one_hot=kind["one_hot"])
+        history, untouched = (
+            History.from_log(log[:2], dim=4, horizon=3, end_reward=0.3, **kind) for _ in range(2)
+        )
+        before, undo = contents(history), []
+        for episode in log[2:4]:
+            history.absorb(episode, undo)
+        take_back(undo)
+        assert (contents(history), history.episodes) == (before, 2)
+        for episode in (log[3], *log[4:], log[2]):
+            history.absorb(episode)
+            untouched.absorb(episode)
+            assert contents(history) == contents(untouched)
+
+
+@BY_KIND
+def test_a_state_met_twice_in_an_episode_that_is_taken_back_is_forgotten_in_any_order(kind):
+    menu, turned, other = [0, 1, 2], [1, 2, 0], [3]
+    log = [
+        rs.Episode(features=[0, 1, 2], rewards=[0.1, 0.2, 0.3], next_features=following)
+        for following in ([menu, turned], [other, turned], [turned, other])
+    ]
+    if not kind["one_hot"]:
+        log = [in_rows(episode, 4) for episode in log]
+    first, second, third = log
+    history = History.from_log([], dim=4, horizon=3, **kind)
+    undo = []
+    history.absorb(first, undo)
+    take_back(undo)
+    for episode in (second, third, first):
+        history.absorb(episode)
+    assert contents(history) == contents(
+        History.from_log([second, third, first], dim=4, horizon=3, **kind)
+    )
+
+
+@BY_KIND
+def test_taking_an_episode_back_twice_is_taking_it_back_once(kind):
+    log = log_of(5, 5, one_hot=kind["one_hot"], steps=3)
+    history, undo = History.from_log(log[:2], dim=4, horizon=3, **kind), []
+    before = contents(history)
+    history.absorb(log[2], undo)
+    (step,) = undo
+    step()
+    history.absorb(log[3])
+    after = contents(history)
+    step()
+    assert contents(history) == after != before
+
+
+@BY_KIND
+def test_an_interruption_at_any_line_leaves_the_history_whole(kind):
+    log = log_of(3, 4, one_hot=kind["one_hot"], steps=3)
+    base = partial(History.from_log, dim=4, horizon=3, **kind)
+    before, done = contents(base(log[:2])), contents(base(log[:3]))
+    later, lines, goes_on = contents(base(log)), 0, True
+    while goes_on:
+        lines += 1
+        history, undo = base(log[:2]), []
+        goes_on = interrupted(partial(history.absorb, log[2], undo), lines)
+        if goes_on:  # a caller that was told how to take it back does so once more
+            take_back(undo)
+            assert (contents(history), history.episodes) == (before, 2), lines
+            history.absorb(log[2])
+        assert (contents(history), history.episodes) == (done, 3), lines
+        history.absorb(log[3])
+        assert contents(history) == later, lines
+    assert lines > 40
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_an_early_end_is_worth_so_much_for_each_stage_that_was_not_played(one_hot):
+    recipe = Recipe(exploration=rs.Bonus(0.0))
+    feature = [0] if one_hot else [[1.0]]
+    ended = rs.Episode(features=feature, rewards=[0.5], next_features=[])
+    for stages in ("own", "shared"):
+        history = History.from_log(
+            [ended], dim=1, horizon=4, stages=stages, one_hot=one_hot, end_reward=0.25
+        )
+        weights = fit(history, recipe, version=1).weights[:, 0]
+        # Stage 0 has three stages after it, the last none; all are halved by the ridge.
+        wanted = [1.25, 1.0, 0.75, 0.5] if stages == "shared" else [1.25, 0.0, 0.0, 0.0]
+        assert weights == pytest.approx(np.array(wanted) / 2)
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_an_episode_that_was_cut_off_or_played_all_stages_did_not_end_early(one_hot):
+    for steps, cut_off in ((1, True), (2, True), (3, True), (3, False)):
+        log = log_of(1, 8, one_hot=one_hot, steps=steps, cut_off=cut_off)
+        for stages in ("own", "shared"):
+            weights = [
+                fit(
+                    History.from_log(
+                        log, dim=4, horizon=3, stages=stages, one_hot=one_hot, end_reward=worth
+                    ),
+                    Recipe(),
+                    version=1,
+                ).weights
+                for worth in (0.0, 0.9)
+            ]
+            np.testing.assert_array_equal(*weights)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3]), st.booleans())
+def test_a_single_stage_has_nothing_to_share(seed, end_reward, one_hot):
+    log = log_of(seed, 8, one_hot=one_hot, horizon=1)
+    own, shared = (
+        History.from_log(
+            log, dim=4, horizon=1, stages=stages, one_hot=one_hot, end_reward=end_reward
+        )
+        for stages in ("own", "shared")
+    )
+    assert contents(own) == contents(shared)
+    for exploration in (rs.Bonus(0.4), rs.Ensemble(3)):
+        recipe = Recipe(exploration=exploration)
+        assert fit(own, recipe, 2).to_bytes() == fit(shared, recipe, 2).to_bytes()
+
+
+@given(st.integers(0, 10**6), st.sampled_from(KINDS))
+def test_the_order_of_episodes_does_not_matter_whatever_the_kind(seed, kind):
+    log, rng = log_of(seed, 10, one_hot=kind["one_hot"]), np.random.default_rng(seed)
+    first, second = (
+        History.from_log([log[i] for i in order], dim=4, horizon=3, end_reward=0.2, **kind)
+        for order in (range(10), rng.permutation(10))
+    )
+    recipe = Recipe(exploration=rs.Ensemble(2))
+    weights = [fit(history, recipe, version=3).weights for history in (first, second)]
+    np.testing.assert_allclose(*weights, atol=1e-9)
+
+
+@BY_KIND
+def test_a_history_of_any_kind_survives_its_arrays(kind):
+    log = log_of(4, 12, one_hot=kind["one_hot"])
+    history = History.from_log(log[:8], dim=4, horizon=3, **kind)
+    copy = History(dim=4, horizon=3, ridge=1.0, feature_norm=1e6, **kind)
+    packed = codec.pack("history", {}, history.to_arrays())
+    copy.fill(codec.unpack("history", packed), episodes=8)
+    for episode in log[8:]:
+        assert (contents(copy), copy.stored_rows) == (contents(history), history.stored_rows)
+        history.absorb(episode)
+        copy.absorb(episode)
+    assert contents(copy) == contents(history)
+
+
+ROWS = rs.Episode(features=np.eye(3)[:1], rewards=[1.0], next_features=[np.eye(3)])
+POSITIONS = rs.Episode(features=[2], rewards=[1.0], next_features=[[0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "episode", "message"),
+    [
+        ({}, POSITIONS, "episode must have rows of features; got positions of one-hot features"),
+        (
+            {"one_hot": True},
+            ROWS,
+            "episode must have positions of one-hot features; got rows of features",
+        ),
+        (
+            {"one_hot": True, "dim": 2},
+            POSITIONS,
+            "episode must have positions below dim = 2; got 2",
+        ),
+        (
+            {"one_hot": True},
+            rs.Episode(features=[2], rewards=[1.0], next_features=[[0, 3]]),
+            "episode must have positions below dim = 3; got 3",
+        ),
+        (
+            {"one_hot": True, "horizon": 1},
+            rs.Episode(features=[2, 1], rewards=[1.0, 0.0], next_features=[[0]]),
+            "episode must have at most 1 steps; got 2",
+        ),
+    ],
+)
+@pytest.mark.parametrize("stages", ["own", "shared"])
+def test_an_episode_of_another_kind_is_refused_and_leaves_no_trace(
+    changes, episode, message, stages
+):
+    history = empty(stages=stages, **changes)
+    before = contents(history)
+    with pytest.raises(ValueError, match=message):
+        history.absorb(episode)
+    assert (contents(history), history.episodes) == (before, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"stages": "both"}, ValueError, "stages must be one of 'own', 'shared'; got 'both'"),
+        ({"one_hot": 1}, TypeError, "one_hot must be True or False; got 1"),
+        ({"end_reward": 1.5}, ValueError, "end_reward must be .* at least 0 and at most 1; got"),
+        ({"end_reward": -0.1}, ValueError, "end_reward must be .* at least 0 and at most 1; got"),
+        ({"end_reward": np.nan}, ValueError, "end_reward must be a finite number"),
+        ({"end_reward": None}, TypeError, "end_reward must be a finite number"),
+        (
+            {"one_hot": True, "feature_norm": 0.5},
+            ValueError,
+            "feature_norm must be at least 1, the length of a one-hot feature; got 0.5",
+        ),
+    ],
+)
+def test_a_bad_argument_is_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        empty(**changes)
+
+
+def test_long_horizons_cost_no_more_than_their_length():
+    for stages in ("own", "shared"):
+        with cheap(megabytes=25.0, seconds=30.0):
+            history = History(
+                dim=2,
+                horizon=3000,
+                ridge=1.0,
+                feature_norm=1.0,
+                stages=stages,
+                one_hot=True,
+            )
+            for _ in range(2):
+                history.absorb(
+                    rs.Episode(
+                        features=np.zeros(3000, int),
+                        rewards=np.zeros(3000),
+                        next_features=[np.arange(2)] * 2999,
+                    )
+                )
+            assert history.pools.steps.sum() in (3000, 5999)

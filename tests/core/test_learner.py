@@ -3,12 +3,25 @@ import pickle
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 
 import rareswitch as rs
-from oracles import Starts, clock_at, ragged_episode, ragged_learning, reference_q, unit_rows
+from oracles import (
+    Starts,
+    clock_at,
+    in_rows,
+    interrupted,
+    position_episode,
+    ragged_episode,
+    ragged_learning,
+    reference_q,
+    unit_rows,
+)
+from rareswitch.core.history import History
+from rareswitch.core.lsvi import fit
 
 RULES = {
     "every": rs.EveryEpisode(),
@@ -411,22 +424,6 @@ def test_the_rows_that_a_fit_values_are_counted():
     assert rs.Learner.restore(learner.snapshot()).stored_rows == 8
 
 
-class Interrupt:
-    """A trace function that raises at the n-th line that the package executes."""
-
-    def __init__(self, lines):
-        self.left = lines
-
-    def __call__(self, frame, event, argument):
-        if "rareswitch" not in frame.f_code.co_filename:
-            return None
-        if event == "line":
-            self.left -= 1
-            if not self.left:
-                raise KeyboardInterrupt
-        return self
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_an_interruption_at_any_line_leaves_the_learner_whole(known):
     rows = np.array([[0.6, 0.8], [0.8, 0.6]])
@@ -439,17 +436,11 @@ def test_an_interruption_at_any_line_leaves_the_learner_whole(known):
     before, done = base.snapshot(), copy.deepcopy(base)
     episode = seen if known else new
     done.observe(episode)
-    lines, taken_back, interrupted = 0, 0, True
-    while interrupted:
+    lines, taken_back, goes_on = 0, 0, True
+    while goes_on:
         lines += 1
-        learner, tracing, interrupted = rs.Learner.restore(before), sys.gettrace(), False
-        sys.settrace(Interrupt(lines))
-        try:
-            learner.observe(episode)
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            sys.settrace(tracing)
+        learner = rs.Learner.restore(before)
+        goes_on = interrupted(partial(learner.observe, episode), lines)
         assert learner.snapshot() in (before, done.snapshot()), lines
         taken_back += learner.snapshot() == before
     assert taken_back > 100
@@ -475,3 +466,202 @@ def test_sizes_that_a_schedule_declares_are_the_learners():
         rounded = rs.Episode(features=[[0.5 + 1e-12, 0.0]], rewards=[1.0], next_features=[])
         learner.observe(rounded)
         rs.Learner(dim=2, horizon=1, schedule=schedule, feature_norm=2.0).observe(long)
+
+
+# Stages that share, features by position, ends that are worth something, and a warm start.
+
+KINDS = [
+    {"stages": stages, "one_hot": one_hot}
+    for stages in ("own", "shared")
+    for one_hot in (True, False)
+]
+BY_KIND = pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda kind: f"{kind['stages']}-{'one_hot' if kind['one_hot'] else 'rows'}"
+)
+
+
+def made(kind, **changes):
+    arguments = {"dim": 4, "horizon": 3, "exploration": rs.Ensemble(3), "seed": 7}
+    return rs.Learner(**{"schedule": RULES["growth"]} | arguments | kind | changes)
+
+
+def small_log(seed, count, *, one_hot, **rest):
+    """Return episodes in which few states are met again, their actions in another order."""
+    rng = np.random.default_rng(seed)
+    sizes = {"horizon": 3, "states": 2, "actions": 2} | rest
+    log = [position_episode(rng, **sizes) for _ in range(count)]
+    return log if one_hot else [in_rows(episode, 4) for episode in log]
+
+
+@BY_KIND
+def test_a_warm_start_is_absorbed_before_the_first_policy_and_not_counted(kind):
+    warm, log = small_log(1, 6, one_hot=kind["one_hot"]), small_log(2, 12, one_hot=kind["one_hot"])
+    learner = made(kind, warm_start=iter(warm), end_reward=0.2)
+    assert (learner.episodes, learner.clock.episode, len(learner.ledger)) == (0, 1, 1)
+    assert learner.ledger[0].episode == 1
+    assert learner.policy.weights.any()
+    assert learner.health().reach is not None
+    absorbed = made(kind, schedule=Starts([]), end_reward=0.2)
+    for episode in warm:
+        absorbed.absorb(episode)
+    np.testing.assert_array_equal(learner.clock.logdet, absorbed.clock.logdet)
+    np.testing.assert_array_equal(learner.ledger[0].logdet, absorbed.clock.logdet)
+    assert (learner.clock.growth == 0.0).all()
+    assert learner.recommend().to_bytes() == absorbed.recommend().to_bytes()
+    cold = made(kind, end_reward=0.2)
+    assert (cold.policy.directions == learner.policy.directions).all()  # version 1 of the seed
+    for k, episode in enumerate(log, start=1):
+        learner.observe(episode)
+        absorbed.observe(episode)
+        assert (learner.episodes, absorbed.episodes) == (k, k + 6)
+        assert learner.recommend().to_bytes() == absorbed.recommend().to_bytes()
+    assert len(learner.ledger) > 1
+    assert learner.ledger[-1].episode <= 13
+
+
+@BY_KIND
+def test_the_first_version_is_the_fit_on_the_warm_start(kind):
+    warm = small_log(1, 6, one_hot=kind["one_hot"])
+    learner = made(kind, warm_start=warm)
+    history = History.from_log(warm, dim=4, horizon=3, **kind)
+    assert learner.policy.to_bytes() == fit(history, learner.recipe, version=1).to_bytes()
+
+
+@BY_KIND
+@pytest.mark.parametrize("warm", [0, 5])
+def test_a_learner_of_any_kind_resumes_byte_for_byte(kind, warm):
+    log = small_log(3, 24, one_hot=kind["one_hot"])
+    learner = made(
+        kind, warm_start=log[:warm], end_reward=0.4, planned_episodes=15, seed=10 ** (warm + 3)
+    )
+    for k, episode in enumerate(log[5:], start=1):
+        twin = (rs.Learner.restore(learner.snapshot()), copy.deepcopy(learner))[k % 2]
+        for name in ("stages", "one_hot", "end_reward", "episodes", "ledger", "clock"):
+            assert getattr(twin, name) == getattr(learner, name), name
+        assert twin.snapshot() == learner.snapshot()
+        assert twin.observe(episode) is learner.observe(episode)
+        assert twin.snapshot() == learner.snapshot()
+        learner = twin
+    assert learner.episodes == 19
+    assert max(deployment.episode for deployment in learner.ledger) <= 15
+
+
+def test_a_warm_start_does_not_use_up_planned_episodes():
+    warm, log = log_of(1, 10), log_of(2, 8)
+    learner = make(RULES["every"], planned_episodes=5, warm_start=warm)
+    switched = [learner.observe(episode) for episode in log]
+    assert switched == [True] * 4 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("warm_start", "error", "message"),
+    [
+        (5, TypeError, "warm_start must be episodes; got 5"),
+        (None, TypeError, "warm_start must be episodes; got None"),
+        (["x"], TypeError, "episode must be an Episode; got str"),
+        (
+            [rs.Episode(features=[0], rewards=[1.0], next_features=[])],
+            ValueError,
+            "episode must have rows of features; got positions",
+        ),
+        (
+            [rs.Episode(features=np.eye(2), rewards=[1.0, 0.0], next_features=[np.eye(2)])],
+            ValueError,
+            "episode must have features of dimension 3; got 2",
+        ),
+    ],
+)
+def test_a_bad_warm_start_is_refused(warm_start, error, message):
+    with pytest.raises(error, match=message):
+        make(warm_start=warm_start)
+
+
+class Balks:
+    """A rule that raises before some episodes, once each."""
+
+    def __init__(self, *episodes):
+        self.left = set(episodes)
+
+    def due(self, clock):
+        if clock.episode in self.left:
+            self.left.remove(clock.episode)
+            raise KeyboardInterrupt
+        return clock.episode % 3 == 0
+
+
+@BY_KIND
+def test_an_episode_that_was_interrupted_leaves_no_trace_then_or_later(kind):
+    for seed in range(8):
+        log = small_log(seed, 14, steps=3, one_hot=kind["one_hot"], states=1, actions=4)
+        tried = made(kind, schedule=Balks(2, 3, 4, 6, 9))
+        plain = made(kind, schedule=Balks())
+        for k, episode in enumerate(log, start=1):
+            try:
+                tried.observe(log[-k])  # another episode: it comes to nothing, or it counts
+            except KeyboardInterrupt:
+                tried.observe(episode)
+                plain.observe(episode)
+            else:
+                plain.observe(log[-k])
+            assert tried.clock == plain.clock
+            assert tried.policy.to_bytes() == plain.policy.to_bytes()
+        assert [d.episode for d in tried.ledger] == [d.episode for d in plain.ledger]
+
+
+@BY_KIND
+def test_a_policy_of_the_other_kind_is_not_deployed(kind):
+    learner, other = made(kind), made(kind | {"one_hot": not kind["one_hot"]})
+    before = learner.snapshot()
+    with pytest.raises(
+        ValueError,
+        match=f"policy must have one_hot = {kind['one_hot']}, as the learner has; got "
+        f"{not kind['one_hot']}",
+    ):
+        learner.deploy(other.policy)
+    assert learner.snapshot() == before
+    learner.deploy(made(kind | {"stages": "own"}, seed=3).policy)  # what a policy does is all
+
+
+def test_features_by_position_have_length_one_which_a_budget_must_allow():
+    rule = rs.SpreadBudget(switches=3, episodes=50, dim=4, feature_norm=0.5)
+    with pytest.raises(ValueError, match="feature_norm must be at least 1, the length of a one-"):
+        rs.Learner(dim=4, horizon=2, schedule=rule, one_hot=True)
+    wide = rs.SpreadBudget(switches=3, episodes=50, dim=4, feature_norm=1.0)
+    assert rs.Learner(dim=4, horizon=2, schedule=wide, one_hot=True).one_hot
+
+
+def test_the_clock_says_how_many_steps_an_episode_adds_at_the_most():
+    assert make(horizon=3).clock.steps.tolist() == [1.0, 1.0, 1.0]
+    assert make(horizon=3, stages="shared").clock.steps.tolist() == [2.0, 3.0]
+    assert make(horizon=1, stages="shared").clock.steps.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=repr)
+def test_a_single_stage_has_nothing_to_share(exploration):
+    own, shared = (
+        make(horizon=1, beta=None, exploration=exploration, stages=stages)
+        for stages in ("own", "shared")
+    )
+    rng = np.random.default_rng(4)
+    for _ in range(15):
+        episode = ragged_episode(rng, horizon=1, dim=3)
+        assert own.observe(episode) is shared.observe(episode)
+        assert own.policy.to_bytes() == shared.policy.to_bytes()
+    assert own.ledger == shared.ledger
+    assert own.health() == shared.health()
+    assert (own.stages, shared.stages) == ("own", "shared")
+
+
+@BY_KIND
+def test_ends_that_are_worth_something_make_ending_early_worth_it(kind):
+    """Of two actions, one goes on for nothing and the other ends."""
+    cheap_end, dear_end = (made(kind, end_reward=worth, horizon=4) for worth in (0.0, 0.9))
+    stays, ends = ([0, 0, 0, 0], [1]) if kind["one_hot"] else (np.eye(4)[[0] * 4], np.eye(4)[[1]])
+    menu = [0, 1] if kind["one_hot"] else np.eye(4)[:2]
+    for learner in (cheap_end, dear_end):
+        for _ in range(30):
+            going_on = [menu] * 3
+            learner.absorb(rs.Episode(features=stays, rewards=[0.1] * 4, next_features=going_on))
+            learner.absorb(rs.Episode(features=ends, rewards=[0.1], next_features=[]))
+    assert cheap_end.recommend().act(0, menu) == 0
+    assert dear_end.recommend().act(0, menu) == 1

@@ -190,3 +190,70 @@ def test_blocks_change_nothing_beyond_rounding(monkeypatch, exploration):
         monkeypatch.setattr(f"rareswitch.core.{name}", size)
     monkeypatch.setattr("rareswitch.core.next_states.BLOCK_STATES", 2)
     np.testing.assert_allclose(both(), whole, atol=1e-12)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.integers(1, 19), max_size=3),
+    st.sampled_from(["own", "shared"]),
+    st.sampled_from([0.0, 0.35]),
+    st.sampled_from(
+        [rs.Bonus(0.7), rs.Ensemble(3), rs.Perturbation(0.5, draws=2), rs.Ensemble(2, 0.5, False)]
+    ),
+)
+def test_any_split_gives_the_policy_of_one_learner_whatever_is_shared_or_ends_are_worth(
+    seed, cuts, stages, end_reward, exploration
+):
+    episodes = ragged_episodes(20, seed)
+    recipe = Recipe(exploration=exploration, ridge=0.1, seed=3)
+    settings = {"ridge": 0.1, "stages": stages, "end_reward": end_reward}
+    parts = [episodes[a:b] for a, b in pairwise(sorted({0, *cuts, 20}))]
+    statistics = LogStatistics(local(*parts), **settings)
+    history = History.from_log(episodes, dim=D, horizon=H, **settings)
+    assert statistics.pools == history.pools
+    for name in ("step_sums", "reward_sums"):
+        found = getattr(statistics, name)
+        np.testing.assert_allclose(found, getattr(history, name), atol=1e-11)
+    assert_same(fit(statistics, recipe, version=2), fit(history, recipe, version=2))
+
+
+def test_a_pool_is_visited_once_for_each_stage_that_regresses_on_it():
+    asked = []
+
+    class Counting(LocalPartitions):
+        def map(self, function, *arguments):
+            asked.append(function.__name__)
+            return super().map(function, *arguments)
+
+    partition = LogPartition.from_episodes(ragged_episodes(9), horizon=H)
+    for stages in ("own", "shared"):
+        asked.clear()
+        fit(LogStatistics(Counting([partition]), stages=stages), Recipe(), version=1)
+        assert asked == ["_gram_sums", "_step_sums", *["_next_value_sums"] * (H - 1)]
+
+
+def test_blocks_do_not_change_what_ends_are_worth(monkeypatch):
+    partitions = local(ragged_episodes(30, seed=4))
+    settings = {"stages": "shared", "end_reward": 0.6}
+    whole = fit(LogStatistics(partitions, **settings), Recipe(), version=1)
+    monkeypatch.setattr("rareswitch.core.log.BLOCK_ROWS", 3)
+    monkeypatch.setattr(next_states, "BLOCK_ROWS", 2)
+    assert_same(fit(LogStatistics(partitions, **settings), Recipe(), version=1), whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stages": "all"}, "stages must be one of 'own', 'shared'; got 'all'"),
+        ({"end_reward": 2.0}, "end_reward must be a finite number at least 0 and at most 1"),
+    ],
+)
+def test_bad_settings_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        LogStatistics(local(ONE), **changes)
+
+
+def test_positions_are_not_put_into_partitions():
+    episode = rs.Episode(features=[0], rewards=[1.0], next_features=[])
+    with pytest.raises(ValueError, match="episodes must have rows of features; got positions"):
+        LogPartition.from_episodes([episode], horizon=1)

@@ -9,12 +9,15 @@ from rareswitch.core.gram import Gram
 from rareswitch.core.history import History
 from rareswitch.core.lsvi import backward, fit
 from rareswitch.core.policy import Policy
+from rareswitch.core.pools import Pools
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.regression import regression_of
 
 
 class Scripted:
     """Statistics of three stages with Λ_h = 2, whose next values are ten times the weights."""
+
+    pools, one_hot = Pools(3), False
 
     def __init__(self):
         gram = Gram((3,), 1, 1.0)
@@ -117,3 +120,44 @@ def test_a_recipe_with_another_ridge_than_the_statistics_is_refused():
     assert fit(history, Recipe(ridge=0.5), version=1).horizon == 1
     with pytest.raises(ValueError, match=r"ridge must be that of the statistics, 0\.5; .* has 1"):
         fit(history, Recipe(), version=1)
+
+
+class Shared(Scripted):
+    """The same of two pools, with Λ = 2 and Λ = 4, for stages that share their steps."""
+
+    pools = Pools(3, "shared")
+
+    def __init__(self):
+        gram = Gram((2,), 1, 1.0)
+        gram.absorb(np.array([[1.0], [np.sqrt(3.0)]]))
+        self.whitener = gram.whitener
+        self.reward_sums = np.array([[0.2], [0.4]])
+        self.asked = []
+
+
+def test_stages_that_share_regress_on_their_pool_each_with_the_stage_that_follows():
+    statistics = Shared()
+    stages = backward(statistics, regression_of(statistics, rs.Bonus(0.7)), beta=0.7)
+    last = 0.4 / 4
+    middle = (0.2 + 10 * last) / 2
+    first = (0.2 + 10 * middle) / 2
+    np.testing.assert_allclose([stage.weights[0] for stage in stages], [first, middle, last])
+    assert [h for h, _ in statistics.asked] == [1, 0]
+    assert all(following is stages[h + 1] for h, following in statistics.asked)
+    assert [stage.cap for stage in stages] == [3.0, 2.0, 1.0]
+    for stage, pool in zip(stages, (0, 0, 1), strict=True):
+        assert (stage.whitener == statistics.whitener[pool]).all()
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+@pytest.mark.parametrize("stages", ["own", "shared"])
+@pytest.mark.parametrize("exploration", [rs.Bonus(0.5), rs.Bonus(0.5, estimate=True)], ids=repr)
+def test_the_whitener_of_a_policy_has_a_part_for_each_stage(exploration, stages, one_hot):
+    history = History.from_log([], dim=2, horizon=4, stages=stages, one_hot=one_hot)
+    policy = fit(history, Recipe(exploration=exploration), version=1)
+    assert policy.one_hot is one_hot
+    assert policy.whitener.shape == ((4, 2) if one_hot else (4, 2, 2))
+    assert policy.weights.shape == (4, 2)
+    mixture = fit(history, Recipe(exploration=rs.Ensemble(3)), version=1)
+    assert (mixture.weights.shape, mixture.levels.shape) == ((3, 4, 2), (3, 4))
+    assert mixture.whitener is None

@@ -99,26 +99,77 @@ def test_value_sums_weigh_each_state_by_the_steps_that_led_there(monkeypatch):
     rows, features = menus(rng, 40), unit_rows(rng, 80, 3)
     states = absorbed(zip(features, rows * 2, strict=True))
     values = np.array([each[:, 0].max() for each in rows * 2])
-    found = states.value_sums(FIRST)
+    found = states.value_sums(FIRST, 0.0)
     steps = [step(each, abs(each[0])) for each in features]
     np.testing.assert_allclose(found, [*(values @ steps), values @ values], atol=1e-13)
     two = FIRST._replace(weights=np.array([[[1.0, 0.0, 0.0]], [[0.0, -2.0, 0.0]]]))
-    by_member = states.value_sums(two)
+    by_member = states.value_sums(two, 0.0)
     assert by_member.shape == (2, 1, 6)
     np.testing.assert_allclose(by_member[0, 0], found, atol=1e-13)
     other = np.array([(-2.0 * each[:, 1]).max() for each in rows * 2])
     np.testing.assert_allclose(by_member[1, 0], [*(other @ steps), other @ other], atol=1e-12)
     monkeypatch.setattr(module, "BLOCK_ROWS", 7)
-    np.testing.assert_allclose(states.value_sums(FIRST), found, atol=1e-13)
-    np.testing.assert_allclose(states.value_sums(two), by_member, atol=1e-12)
-    assert NextStates(3).value_sums(FIRST).tolist() == [0.0] * 6
-    assert NextStates(3).value_sums(two).tolist() == np.zeros((2, 1, 6)).tolist()
+    np.testing.assert_allclose(states.value_sums(FIRST, 0.0), found, atol=1e-13)
+    np.testing.assert_allclose(states.value_sums(two, 0.0), by_member, atol=1e-12)
+    assert NextStates(3).value_sums(FIRST, 0.0).tolist() == [0.0] * 6
+    assert NextStates(3).value_sums(two, 0.0).tolist() == np.zeros((2, 1, 6)).tolist()
+
+
+def test_the_end_of_an_episode_is_worth_what_is_said():
+    rng = np.random.default_rng(5)
+    rows, features = menus(rng, 6), unit_rows(rng, 10, 3)
+    none = np.zeros((0, 3))
+    states = absorbed(zip(features, [*rows, *[none] * 4], strict=True))
+    steps = np.array([step(each, abs(each[0])) for each in features])
+    for ended in (0.0, 0.4, 3.0):
+        values = np.array([*(each[:, 0].max() for each in rows), *[ended] * 4])
+        wanted = [*(values @ steps), values @ values]
+        np.testing.assert_allclose(states.value_sums(FIRST, ended), wanted, atol=1e-13)
+        two = FIRST._replace(weights=np.array([[1.0, 0.0, 0.0]] * 2))
+        np.testing.assert_allclose(states.value_sums(two, ended), [wanted] * 2, atol=1e-13)
+    assert len(states) == 6  # the end is no state
+    only = absorbed([(features[0], none), (features[1], none)])
+    assert (len(only), only.rows) == (0, 0)
+    wanted = [*(0.5 * (step(features[0], abs(features[0][0])) + step(features[1]))), 0.5]
+    wanted[4] += 0.5 * abs(features[1][0])
+    np.testing.assert_allclose(only.value_sums(FIRST, 0.5), wanted, atol=1e-13)
+
+
+def test_ends_are_summed_without_loss_and_taken_back():
+    none = np.zeros((0, 3))
+    states = absorbed((feature * np.ones(3), none) for feature in (1e16, 1.0, -1e16))
+    assert states.value_sums(FIRST, 1.0)[:4].tolist() == [1.0, 1.0, 1.0, 3.0]
+    before, undo = contents(states), []
+    states.absorb(step(np.ones(3), 0.5), none, undo)
+    assert contents(states) != before
+    take_back(undo)
+    assert contents(states) == before
+
+
+@given(st.integers(0, 10**6))
+def test_steps_taken_back_together_leave_no_trace_later(seed):
+    rng = np.random.default_rng(seed)
+    rows, new = menus(rng, 4), step(unit_rows(rng, 1, 3)[0], 0.3)
+    states, untouched = NextStates(3), NextStates(3)
+    path = [rng.permutation(rows[i]) for i in rng.integers(0, 4, 12)]
+    for each in (states, untouched):
+        for form in path[:2]:
+            each.absorb(new, form, [])
+    undo = []
+    for form in path[2:]:  # some are new, and met again with their rows in another order
+        states.absorb(new, form, undo)
+    take_back(undo)
+    for form in rng.permutation(len(path)):
+        assert contents(states) == contents(untouched)
+        for each in (states, untouched):
+            each.absorb(new, path[form], [])
+    assert contents(states) == contents(untouched)
 
 
 def test_what_sums_lose_to_rounding_counts():
     rows = np.ones((1, 3))
     states = absorbed((feature * np.ones(3), rows) for feature in (1e16, 1.0, -1e16))
-    assert states.value_sums(FIRST)[:4].tolist() == [1.0, 1.0, 1.0, 3.0]
+    assert states.value_sums(FIRST, 0.0)[:4].tolist() == [1.0, 1.0, 1.0, 3.0]
 
 
 def test_states_survive_their_arrays_and_know_those_they_meet_again():
@@ -154,6 +205,7 @@ def test_arrays_that_do_not_fit_together_are_refused(change, message):
         "lost": np.zeros((2, 5)),
         "lengths": np.array([2, 1]),
         "rows": np.eye(3),
+        "ended": np.zeros((2, 5)),
     } | {name: np.array(value) for name, value in change.items()}
     with pytest.raises(ValueError, match=message):
         NextStates(3).fill(**arrays)

@@ -706,3 +706,133 @@ def test_levels_are_added_before_the_clip():
     back = rs.Policy.from_bytes(policy.to_bytes())
     assert back.levels.tolist() == [0.5, -0.25]
     assert back.digest != rs.Policy(weights=[[1.0], [1.0]]).digest
+
+
+# One-hot features by their positions, and many states at once.
+
+
+def one_hot_parts(members=()):
+    rng = np.random.default_rng(3)
+    return {
+        "weights": rng.standard_normal((*members, 2, 4)),
+        "whitener": rng.random((*members, 2, 4)),
+        "levels": rng.random((*members, 2)),
+        "directions": rng.standard_normal((*members, 2, 4)),
+        "offsets": rng.standard_normal((*members, 2, 3, 4)),
+        "beta": 0.3,
+        "one_hot": True,
+        "allocation": 8 if members else None,
+        "clip": False,
+    }
+
+
+def in_full(parts):
+    return parts | {"one_hot": False, "whitener": parts["whitener"][..., None] * np.eye(4)}
+
+
+@pytest.mark.parametrize("members", [(), (5,)], ids=["one", "mixture"])
+def test_a_policy_of_positions_is_that_of_the_rows_written_out(members):
+    parts = one_hot_parts(members)
+    policy, full = rs.Policy(**parts), rs.Policy(**in_full(parts))
+    assert (policy.dim, policy.horizon, policy.members) == (4, 2, full.members)
+    for h in (0, 1):
+        for menu in ([0, 1, 2, 3], [2], [3, 0], [1, 1]):
+            rows = np.eye(4)[menu]
+            np.testing.assert_allclose(policy.q_values(h, menu), full.q_values(h, rows), atol=1e-12)
+            assert (policy.choices(h, menu) == full.choices(h, rows)).all()
+            assert (policy.propensities(h, menu) == full.propensities(h, rows)).all()
+            member, same = policy.draw("ada"), full.draw("ada")
+            assert member.one_hot
+            assert member.act(h, menu) == same.act(h, rows)
+
+
+@pytest.mark.parametrize("members", [(), (5,)], ids=["one", "mixture"])
+def test_a_policy_of_positions_survives_its_bytes(members):
+    policy = rs.Policy(**one_hot_parts(members))
+    copy = rs.Policy.from_bytes(policy.to_bytes())
+    assert copy.one_hot
+    assert (copy.digest, copy.to_bytes()) == (policy.digest, policy.to_bytes())
+    assert (copy.choices(1, [0, 3]) == policy.choices(1, [0, 3])).all()
+    full = rs.Policy(**in_full(one_hot_parts(members)))
+    assert full.digest != policy.digest
+    assert b"one_hot" not in full.to_bytes()
+
+
+def test_ties_of_positions_are_broken_by_their_directions():
+    directions = np.array([[0.1, 0.9, 0.5]])
+    policy = rs.Policy(weights=np.zeros((1, 3)), directions=directions, one_hot=True)
+    assert [policy.act(0, menu) for menu in ([0, 1, 2], [2, 0], [0, 2])] == [1, 0, 1]
+    lowest = rs.Policy(weights=np.zeros((1, 3)), one_hot=True)
+    assert [lowest.act(0, menu) for menu in ([0, 1, 2], [2, 0], [0, 2])] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("members", [(), (5,)], ids=["one", "mixture"])
+@pytest.mark.parametrize("one_hot", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_many_states_at_once_are_each_by_itself(members, one_hot, tied):
+    parts = one_hot_parts(members)
+    if tied:
+        parts = {
+            name: parts[name] for name in ("weights", "directions", "one_hot", "allocation")
+        } | {"weights": np.zeros((*members, 2, 4))}
+        policy = rs.Policy(**parts | {"one_hot": one_hot})
+    else:
+        policy = rs.Policy(**(parts if one_hot else in_full(parts)))
+    menus = np.array([[0, 1], [3, 2], [2, 2], [1, 3], [0, 3]])
+    states = menus if one_hot else np.eye(4)[menus]
+    found = policy.choices(1, states)
+    assert found.shape == (policy.members, 5)
+    for s, menu in enumerate(states):
+        assert (found[:, s] == policy.choices(1, menu)).all()
+    assert (policy.choices(1, list(states[:1])) == found[:, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "message"),
+    [
+        ([0, 4], ValueError, "features must be positions from 0 to 3; got 4"),
+        ([-1], ValueError, "features must be positions from 0 to 3; got -1"),
+        ([0.0, 1.0], TypeError, "features must be the positions of ones.*got float64"),
+        ([True, False], TypeError, "features must be the positions of ones.*got bool"),
+        (np.eye(4), TypeError, r"features must be the positions of ones.*float64"),
+        ([], ValueError, "features must have at least one row; got an empty feasible set"),
+        ([[0], [1, 2]], TypeError, "features must be an array of whole numbers"),
+        (np.zeros((0, 2), int), TypeError, r"features must be .*int64 of shape \(0, 2\)"),
+        (None, TypeError, "features must be the positions of ones"),
+    ],
+)
+def test_features_that_are_no_positions_are_refused(features, error, message):
+    policy = rs.Policy(**one_hot_parts())
+    for ask in (policy.q_values, policy.act, policy.choices, policy.propensities, policy.value):
+        with pytest.raises(error, match=message):
+            ask(0, features)
+
+
+def test_one_state_is_asked_for_where_one_is_meant():
+    one_hot, full = rs.Policy(**one_hot_parts()), rs.Policy(**in_full(one_hot_parts()))
+    positions, rows = np.array([[0, 1], [2, 3]]), np.eye(4).reshape(2, 2, 4)
+    for name in ("act", "propensities", "q_values", "value"):
+        with pytest.raises(TypeError, match=r"features must be .*int64 of shape \(2, 2\)"):
+            getattr(one_hot, name)(0, positions)
+        with pytest.raises(ValueError, match=r"features must have shape \(A, 4\); got \(2, 2, 4\)"):
+            getattr(full, name)(0, rows)
+    with pytest.raises(ValueError, match=r"features must have shape \(A, 4\); got \(2, 2, 4\)"):
+        full.likelihood([(rows, 0)])
+    with pytest.raises(ValueError, match=r"features must have shape \(A, 4\); got \(2,\)"):
+        full.act(0, [0, 1])
+    for wrong in (np.zeros((0, 2, 4)), np.zeros((3, 2, 5)), [[[0.0] * 4], [[0.0] * 4] * 2]):
+        with pytest.raises((TypeError, ValueError), match="features must "):
+            full.choices(0, wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"one_hot": 1}, TypeError, "one_hot must be True or False; got 1"),
+        ({"whitener": np.zeros((2, 3))}, ValueError, r"whitener must have shape \(2, 4\)"),
+        ({"whitener": np.zeros((2, 4, 4))}, ValueError, r"whitener must have shape \(M, 2, 4\)"),
+    ],
+)
+def test_a_bad_policy_of_positions_is_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        rs.Policy(**one_hot_parts() | changes)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from rareswitch.core.recipe import Recipe
+from rareswitch.core.recipe import COMMON, Recipe
 from rareswitch.core.streams import KeyedStream, Stream
 
 
@@ -149,3 +149,20 @@ def test_what_an_exploration_of_ones_own_says_of_itself_is_checked(part, value):
     setattr(Own, part, value)
     with pytest.raises((TypeError, ValueError), match=f"{part} must be"):
         Recipe(exploration=Own())
+
+
+@pytest.mark.parametrize(
+    "exploration", [rs.Ensemble(400), rs.Perturbation(2.0, draws=400)], ids=repr
+)
+def test_part_of_what_is_drawn_for_stages_that_share_is_common_to_them(exploration):
+    recipe = Recipe(exploration=exploration, seed=4)
+    own, shared = (recipe.perturbations(3, 5, 8, shared=shared) for shared in (False, True))
+    assert own.shape == shared.shape
+    common = (shared - np.sqrt(1.0 - COMMON) * own) / np.sqrt(COMMON)
+    np.testing.assert_allclose(common, np.broadcast_to(common[:, :1], common.shape), atol=1e-12)
+    by_stage = shared.swapaxes(0, 1).reshape(5, -1)  # 3200 draws each
+    np.testing.assert_allclose(by_stage.std(axis=1), own.std(), rtol=0.1)
+    correlations = np.corrcoef(by_stage)[~np.eye(5, dtype=bool)]
+    np.testing.assert_allclose(correlations, COMMON, atol=0.08)
+    np.testing.assert_array_equal(shared, recipe.perturbations(3, 5, 8, shared=True))
+    assert (shared != recipe.perturbations(4, 5, 8, shared=True)).all()

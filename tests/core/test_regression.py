@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from literal import estimated_q, estimates
-from oracles import ESTIMATING, ragged_episode, unit_rows
+from oracles import ESTIMATING, in_rows, position_episode, ragged_episode, unit_rows
 from rareswitch.core.history import History
 from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics, StageLog
 from rareswitch.core.lsvi import fit
@@ -157,3 +157,27 @@ def test_where_no_direction_was_tried_all_are_uncertain_alike_whatever_the_ridge
     solved = Estimated(history, members=False).stage(0, None)
     np.testing.assert_allclose(solved.scales, np.full(D, 1.0 / 2.0))
     assert (solved.levels, solved.weights.any()) == (0.5, False)
+
+
+@pytest.mark.parametrize("stages", ["own", "shared"])
+@pytest.mark.parametrize("members", [True, False])
+@pytest.mark.parametrize("kind", [Declared, Estimated])
+def test_the_regression_of_positions_is_that_of_the_rows_written_out(kind, members, stages):
+    rng = np.random.default_rng(3)
+    log = [position_episode(rng, horizon=H, states=2, actions=2) for _ in range(12)]
+    settings = {"dim": D, "horizon": H, "ridge": 0.7, "stages": stages}
+    by_position = History.from_log(log, one_hot=True, **settings)
+    by_rows = History.from_log([in_rows(episode, D) for episode in log], **settings)
+    found, wanted = (kind(history, members=members) for history in (by_position, by_rows))
+    drawn = rng.standard_normal((2, 3, D)) if members else rng.standard_normal((3, D))
+    for h in reversed(range(H)):
+        following = None if h == H - 1 else rng.random((2, D + 3) if members else D + 3)
+        one, other = found.stage(h, following), wanted.stage(h, following)
+        np.testing.assert_allclose(one.weights, other.weights, atol=1e-12)
+        squares = np.square(one.whitener)[..., None] * np.eye(D)
+        np.testing.assert_allclose(squares, other.whitener.mT @ other.whitener, atol=1e-12)
+        if kind is Estimated:
+            np.testing.assert_allclose(one.levels, other.levels, atol=1e-12)
+            np.testing.assert_allclose(found.spreads[h], wanted.spreads[h], atol=1e-12)
+        if kind is Estimated or members:
+            np.testing.assert_allclose(one.offsets(drawn), other.offsets(drawn), atol=1e-11)

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from oracles import Asked, cheap, opened, ragged_learning, replaced, sealed
+from oracles import (
+    Asked,
+    cheap,
+    in_rows,
+    opened,
+    position_episode,
+    ragged_learning,
+    replaced,
+    sealed,
+)
 
 RULES = {
     "every": rs.EveryEpisode(),
@@ -217,6 +226,10 @@ BAD_META = {
     "feature_norm": (0.0, "1", None, 1e101, float("nan")),
     "episodes": (-1, 6.0, True, None, 2, 2**70, "6"),
     "planned_episodes": (0, False, 2.5, "9", [9]),
+    "stages": ("shared", "each", None, 1),
+    "one_hot": (True, 0, None, "no"),
+    "end_reward": (-0.1, 1.5, "1", None, float("nan")),
+    "warm_episodes": (-1, 7, 1.0, True, None, 1),
     "ridge": (0.0, -1.0, "1", None, True, 1e-320, float("inf")),
     "ties": ("random", None, 3, ["lowest"]),
     "clip": (1, "no", None),
@@ -376,3 +389,117 @@ def test_any_flipped_bit_is_refused(bit):
     altered[bit // 8] ^= 1 << bit % 8
     with pytest.raises(ValueError, match="data must be"):
         rs.Learner.restore(bytes(altered))
+
+
+# Learners of other kinds.
+
+
+def of_kind(**kind):
+    """Return a learner that has seen some episodes, each kind of end among them."""
+    learner = rs.Learner(
+        dim=6,
+        horizon=3,
+        schedule=GROWTH,
+        exploration=rs.Ensemble(3),
+        seed=1,
+        end_reward=0.25,
+        warm_start=log_of_kind(0, 3, kind),
+        **kind,
+    )
+    for episode in log_of_kind(1, 8, kind):
+        learner.observe(episode)
+    return learner
+
+
+def log_of_kind(seed, count, kind):
+    rng = np.random.default_rng(seed)
+    log = [position_episode(rng, horizon=3, states=3, actions=2) for _ in range(count)]
+    return log if kind["one_hot"] else [in_rows(episode, 6) for episode in log]
+
+
+KINDS = {
+    f"{stages}-{'one_hot' if one_hot else 'rows'}": {"stages": stages, "one_hot": one_hot}
+    for stages in ("own", "shared")
+    for one_hot in (True, False)
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_learner_of_any_kind_is_restored_with_everything(kind):
+    learner = of_kind(**kind)
+    copy = rs.Learner.restore(learner.snapshot())
+    for name in ("stages", "one_hot", "end_reward", "episodes", "ledger", "clock", "stored_rows"):
+        assert getattr(copy, name) == getattr(learner, name)
+    assert (copy.stages, copy.one_hot, copy.end_reward) == (kind["stages"], kind["one_hot"], 0.25)
+    assert copy.episodes == 8
+    assert copy.policy.to_bytes() == learner.policy.to_bytes()
+    for episode in log_of_kind(2, 6, kind):
+        assert copy.snapshot() == learner.snapshot()
+        assert copy.observe(episode) is learner.observe(episode)
+    assert copy.snapshot() == learner.snapshot()
+    assert copy.recommend().digest == learner.recommend().digest
+
+
+ONE_HOT = of_kind(stages="shared", one_hot=True).snapshot()
+MOVES = {
+    name.removeprefix("moves/0/"): shape
+    for name, _, shape in opened(ONE_HOT)[0]["arrays"]
+    if name.startswith("moves/0/")
+}
+
+
+def one_hot_with(meta=None, **arrays):
+    header, values = opened(replaced(ONE_HOT, arrays))
+    return sealed(header | {"meta": header["meta"] | (meta or {})}, values)
+
+
+WIDE_ONE_HOT = rs.Policy(
+    weights=np.zeros((3, 3, 20_000)), allocation=3, one_hot=True, directions=np.zeros((3, 20_000))
+)
+HOSTILE_ONE_HOT = {
+    "rows": one_hot_with({"one_hot": False}),
+    "own stages": one_hot_with({"stages": "own"}),
+    "more warm than all": one_hot_with({"warm_episodes": 12}),
+    "fewer episodes": one_hot_with({"episodes": 2}),
+    # A matrix of so many positions would be of 3 GB.
+    "a wide policy of positions for rows": one_hot_with(
+        {"one_hot": False, "dim": 20_000}, policy=np.frombuffer(WIDE_ONE_HOT.to_bytes(), np.uint8)
+    ),
+    "counts": one_hot_with(counts=np.zeros((3, 6))),
+    "nan": one_hot_with(counts=np.full((2, 6), np.nan)),
+    "rewards": one_hot_with(rewards=np.zeros((2, 5))),
+    "moments": one_hot_with(moments=np.zeros((2, 2))),
+    "lengths": one_hot_with(**{"moves/0/lengths": np.zeros(MOVES["lengths"], np.int64)}),
+    "huge lengths": one_hot_with(**{"moves/0/lengths": np.full(MOVES["lengths"], 2**62)}),
+    "positions": one_hot_with(**{"moves/0/positions": np.full(MOVES["positions"], 6)}),
+    "negative": one_hot_with(**{"moves/0/positions": np.full(MOVES["positions"], -1)}),
+    "twice": one_hot_with(**{"moves/0/positions": np.zeros(MOVES["positions"], np.int64)}),
+    "pairs": one_hot_with(**{"moves/0/pairs": np.zeros(MOVES["pairs"], np.int64)}),
+    "no such state": one_hot_with(**{"moves/0/pairs": np.full(MOVES["pairs"], 5)}),
+    "sums": one_hot_with(**{"moves/0/sums": np.zeros((1, 2))}),
+    "infinite sums": one_hot_with(**{"moves/0/sums": np.full(MOVES["sums"], np.inf)}),
+    "floats": one_hot_with(**{"moves/0/pairs": np.zeros(MOVES["pairs"])}),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE_ONE_HOT.values(), ids=HOSTILE_ONE_HOT)
+def test_hostile_bytes_of_one_hot_learners_are_refused_too(data):
+    with cheap(megabytes=1.0 + 6 * len(data) / 1e6), pytest.raises(ValueError, match="must "):
+        rs.Learner.restore(data)
+
+
+@given(st.sampled_from(sorted(opened(ONE_HOT)[0]["meta"])), st.data())
+def test_any_change_of_the_meta_of_a_one_hot_learner_is_refused_or_gives_one(name, data):
+    value = data.draw(
+        st.none() | st.booleans() | st.integers(-3, 30) | st.sampled_from(["own", "shared", 0.5])
+    )
+    told = ""
+    try:
+        learner = rs.Learner.restore(one_hot_with({name: value}))
+    except ValueError as error:
+        told = str(error)
+    if told:
+        assert " must " in told
+    else:
+        learner.fit()
+        assert rs.Learner.restore(learner.snapshot()).snapshot() == learner.snapshot()

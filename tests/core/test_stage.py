@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rareswitch.core.stage import Stage
+from rareswitch.core.stage import Stage, along
 
 ROWS = np.random.default_rng(9).standard_normal((6, 3))
 
@@ -42,3 +42,26 @@ def test_what_a_stage_lacks_its_runs_lack_too():
     bare = Stage(np.ones((2, 3)), None, None, 0.0, None, None).of(1)
     assert (bare.levels, bare.whitener, bare.offsets) == (None, None, None)
     np.testing.assert_allclose(bare.q_values(ROWS), ROWS.sum(axis=1))
+
+
+@pytest.mark.parametrize("leading", [(), (4,), (2, 4)])
+@pytest.mark.parametrize("cap", [1.0, None])
+def test_positions_are_the_rows_written_out(leading, cap):
+    stage = a_stage(*leading, cap=cap)
+    diagonal = np.random.default_rng(1).random((*leading, 3))
+    by_rows = stage._replace(whitener=diagonal[..., None] * np.eye(3))
+    by_position = stage._replace(whitener=diagonal)
+    for positions in (np.arange(3), np.array([2]), np.array([1, 1, 0])):
+        rows = np.eye(3)[positions]
+        found = by_position.q_values(positions)
+        assert found.shape == (*leading, len(positions))
+        np.testing.assert_allclose(found, by_rows.q_values(rows), atol=1e-14)
+        np.testing.assert_allclose(
+            along(stage.weights, positions), along(stage.weights, rows), atol=1e-14
+        )
+
+
+def test_valuing_positions_leaves_the_stage_as_it_was():
+    bare = Stage(np.array([-1.0, 0.5, 9.0]), None, None, 0.0, None, 1.0)
+    assert bare.q_values(np.arange(3)).tolist() == [0.0, 0.5, 1.0]
+    assert bare.weights.tolist() == [-1.0, 0.5, 9.0]

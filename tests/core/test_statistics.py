@@ -93,3 +93,36 @@ def test_a_history_a_partitioned_log_and_a_tally_agree(exploration):
             np.testing.assert_allclose(*found, atol=1e-9)
             best = found[0].max(axis=1)
             np.testing.assert_allclose(tally.values[h, 0, :, s], best, atol=1e-9)
+
+
+@pytest.mark.parametrize("exploration", ESTIMATING, ids=repr)
+def test_where_stages_share_all_three_agree_too(exploration):
+    world, rng, count = masked_world(3, d=D, horizon=H), np.random.default_rng(6), 20
+    states = rng.integers(0, world.states, (count, H + 1))
+    chance = rng.random((count, H, world.features.shape[1]))
+    actions = (chance * world.feasible[states[:, :-1]]).argmax(axis=-1)
+    log = [episode_of(world, *episode) for episode in zip(states, actions, strict=True)]
+    history = History.from_log(log, dim=D, horizon=H, stages="shared")
+    parts = [LogPartition.from_episodes(part, horizon=H) for part in (log[:7], log[7:])]
+    partitioned = LogStatistics(LocalPartitions(parts), stages="shared")
+    sizes = {"runs": 1, "horizon": H, "ridge": 1.0, "exploration": exploration}
+    tally = Tally(world.space, stages="shared", **sizes)
+    for path, taken in zip(states, actions, strict=True):
+        rewards = world.rewards[np.arange(H), path[:-1], taken]
+        features = world.features[path[:-1], taken]
+        tally.absorb(features[None], rewards[None], path[None, 1:])
+    steps = [
+        np.array([[*e.features[h], 1.0, e.rewards[h]] for e in log for h in range(last)])
+        for last in (H - 1, H)
+    ]
+    for statistics in (history, partitioned):
+        for pool in (0, 1):
+            found, wanted = statistics.step_sums[pool], steps[pool].sum(axis=0)
+            np.testing.assert_allclose(found, wanted, atol=1e-11)
+            wanted = steps[pool][:, -1] @ steps[pool]
+            np.testing.assert_allclose(statistics.reward_sums[pool], wanted, atol=1e-11)
+    np.testing.assert_allclose(tally.step_sums[0], history.step_sums, atol=1e-11)
+    np.testing.assert_allclose(tally.reward_sums[0], history.reward_sums, atol=1e-11)
+    policy = fit(history, Recipe(exploration=exploration), version=2)
+    other = fit(partitioned, Recipe(exploration=exploration), version=2)
+    np.testing.assert_allclose(other.weights, policy.weights, atol=1e-9)

@@ -39,6 +39,8 @@ def test_stream_numbers_never_change():
         "PERTURBATION": 6,
         "ALLOCATION": 7,
         "FEATURES": 8,
+        "ENVIRONMENT": 9,
+        "EVALUATION": 10,
     }
 
 

@@ -11,8 +11,8 @@ def test_a_task_is_a_value_of_plain_numbers():
     task = rs.Task(
         dim=np.int32(3), horizon=np.int64(2), episodes=np.uint8(9), feature_norm=np.float32(2)
     )
-    assert repr(task) == "Task(dim=3, horizon=2, episodes=9, feature_norm=2.0)"
-    assert [type(value) for value in vars(task).values()] == [int, int, int, float]
+    assert repr(task) == "Task(dim=3, horizon=2, episodes=9, feature_norm=2.0, stages='own')"
+    assert [type(value) for value in vars(task).values()] == [int, int, int, float, str]
     assert task == rs.Task(dim=3, horizon=2, episodes=9, feature_norm=Fraction(2))
     assert hash(task) == hash(rs.Task(dim=3, horizon=2, episodes=9, feature_norm=2.0))
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -24,6 +24,14 @@ def test_a_world_is_a_task():
     task = world.task(episodes=7)
     assert (task.dim, task.horizon, task.episodes) == (world.dim, world.horizon, 7)
     assert task.feature_norm == world.feature_norm
+
+
+def test_a_task_says_whether_its_stages_share_their_steps():
+    own, shared = (rs.Task(dim=2, horizon=3, episodes=9, stages=s) for s in ("own", "shared"))
+    assert own == rs.Task(dim=2, horizon=3, episodes=9) != shared
+    assert (own.pools.count, shared.pools.count) == (3, 2)
+    assert shared.pools.steps.tolist() == [2.0, 3.0]
+    assert shared == dataclasses.replace(own, stages="shared")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +47,8 @@ def test_a_world_is_a_task():
         ({"feature_norm": -1.0}, ValueError, "feature_norm must be .*above 0 .*got -1.0"),
         ({"feature_norm": 1e101}, ValueError, r"feature_norm must be .*at most 1e\+100; got 1e"),
         ({"feature_norm": "1"}, TypeError, "feature_norm must be a finite number"),
+        ({"stages": "each"}, ValueError, "stages must be one of 'own', 'shared'; got 'each'"),
+        ({"stages": None}, ValueError, "stages must be one of 'own', 'shared'; got None"),
     ],
 )
 def test_a_bad_size_is_refused(changes, error, message):

@@ -209,3 +209,65 @@ def test_no_size_makes_the_gain_infinite():
     gain = rs.theory.information_gain(huge, ridge=1e-100)
     expected = 5 * (math.log(10**9 / 5) + 300 * math.log(10))
     assert gain == pytest.approx(expected, rel=1e-12)
+
+
+# Stages that share their steps.
+
+
+@pytest.mark.parametrize(("L", "ridge"), [(1.0, 1.0), (3.4, 0.1), (0.5, 7.0)])
+@pytest.mark.parametrize("H", [2, 5])
+def test_pools_grow_by_all_steps_of_an_episode(H, L, ridge):
+    d, K = 3, 200
+    task = rs.Task(dim=d, horizon=H, episodes=K, feature_norm=L, stages="shared")
+
+    def most(steps):
+        return d * math.log(1 + steps * L**2 / (ridge * d))
+
+    growth = most((H - 1) * K) + most(H * K)
+    assert theory.total_growth(task, ridge=ridge) == pytest.approx(growth, rel=1e-12)
+    half = most((H - 1) * K // 2) + most(H * K // 2)
+    found = theory.total_growth(task, ridge=ridge, episodes=K // 2)
+    assert found == pytest.approx(half, rel=1e-12)
+    assert theory.information_gain(task, ridge=ridge) == pytest.approx(most(H * K), rel=1e-12)
+    bound = theory.switch_bound(task, eta=1.7, ridge=ridge)
+    assert bound == pytest.approx(growth / math.log(1.7), rel=1e-12)
+    eta = theory.eta_for_budget(task, switches=9, ridge=ridge)
+    assert math.log(eta) == pytest.approx(growth / 9, rel=1e-11)
+    logdet = theory.logdet_bound(task, episode=K, ridge=ridge)
+    assert logdet == pytest.approx(d * math.log(ridge + H * (K - 1) * L**2 / d), rel=1e-12)
+
+
+def test_own_stages_grow_alike_and_a_single_one_has_nothing_to_share():
+    own = rs.Task(dim=4, horizon=5, episodes=30)
+    assert theory.total_growth(own, ridge=0.2) == 5 * theory.information_gain(own, ridge=0.2)
+    one, same = (rs.Task(dim=4, horizon=1, episodes=30, stages=s) for s in ("own", "shared"))
+    assert theory.total_growth(one) == theory.total_growth(same)
+    assert theory.batch_regret_bound(one, batches=3) == theory.batch_regret_bound(same, batches=3)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from([0.05, 1.0]))
+def test_no_pool_exceeds_the_logdet_bound(seed, H, ridge):
+    rng, d, K = np.random.default_rng(seed), 3, 15
+    task = rs.Task(dim=d, horizon=H, episodes=K, stages="shared")
+    features = rng.standard_normal((K, H, d))
+    features /= np.linalg.norm(features, axis=-1, keepdims=True)
+    for last in (H - 1, H):
+        rows = features[:, :last].reshape(-1, d)
+        logdet = np.linalg.slogdet(ridge * np.eye(d) + rows.T @ rows)[1]
+        assert logdet <= theory.logdet_bound(task, episode=K + 1, ridge=ridge) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        lambda task: theory.batch_regret_bound(task, batches=3),
+        lambda task: theory.rare_switch_regret_bound(task, eta=2.0),
+        lambda task: rs.DeterminantGrowth(eta=2.0).regret_bound(task),
+        lambda task: rs.EveryEpisode().regret_bound(task),
+        lambda task: rs.TotalGrowth(eta=2.0).regret_bound(task),
+    ],
+)
+def test_no_regret_bound_is_claimed_for_shared_stages(bound):
+    task = rs.Task(dim=2, horizon=2, episodes=9, stages="shared")
+    with pytest.raises(ValueError, match='task must have stages="own": no regret bound is proved'):
+        bound(task)

@@ -76,8 +76,49 @@ def learner(exploration):
     return made
 
 
+def positions(count):
+    """Return a log of one-hot features by their positions: two states, three actions each."""
+    log = []
+    for k in range(count):
+        steps = 1 + k % 3
+        path = [(k * (t + 1) // 2) % 2 for t in range(steps + 1)]
+        log.append(
+            rs.Episode(
+                features=[3 * s + (k + t) % 3 for t, s in enumerate(path[:-1])],
+                rewards=[0.125 * ((k + t) % 8) for t in range(steps)],
+                next_features=[
+                    [3 * s + a for a in range(1 + (k + s) % 3)]
+                    for s in path[1 : steps + (k % 4 == 0)]
+                ],
+            )
+        )
+    return log
+
+
+def shared_learner():
+    """Return a learner of one-hot features whose stages share, warmly started."""
+    made = rs.Learner(
+        dim=6,
+        horizon=3,
+        schedule=rs.SpreadBudget(switches=4, episodes=30, dim=6),
+        exploration=rs.Ensemble(members=4),
+        ridge=0.5,
+        seed=(3, 4),
+        stages="shared",
+        one_hot=True,
+        end_reward=0.25,
+        warm_start=positions(5),
+    )
+    for episode in positions(15):
+        made.observe(episode)
+    return made
+
+
 def main():
     FOLDER.mkdir()
+    shared = shared_learner()
+    (FOLDER / "policy-one-hot.bin").write_bytes(shared.policy.to_bytes())
+    (FOLDER / "learner-shared.bin").write_bytes(shared.snapshot())
     for name, exploration in EXPLORATIONS.items():
         made = learner(exploration)
         (FOLDER / f"policy-{name}.bin").write_bytes(made.policy.to_bytes())

@@ -113,16 +113,17 @@ def positions(name: str, value: Any, dim: int) -> Ints:
         given = np.asarray(value)
     except ValueError as error:
         raise TypeError(f"{name} must be an array of whole numbers; {error}") from None
-    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
+    masked = isinstance(value, np.ma.MaskedArray)
+    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size) or masked:
+        kind = "a masked array" if masked else given.dtype
         raise TypeError(
             f"{name} must be the positions of ones, whole numbers of shape (n,); got "
-            f"{given.dtype} of shape {given.shape}"
+            f"{kind} of shape {given.shape}"
         )
-    array = given.astype(np.int64, copy=False)
-    if array.size and (array.min() < 0 or array.max() >= dim):
-        wrong = int(array[(array < 0) | (array >= dim)][0])
+    if given.size and (given.min() < 0 or given.max() >= dim):
+        wrong = int(given[(given < 0) | (given >= dim)][0])
         raise ValueError(f"{name} must be positions from 0 to {dim - 1}; got {wrong}")
-    return frozen(array)
+    return frozen(given.astype(np.int64, copy=False))
 
 
 def frozen(array: Numbers) -> Numbers:

@@ -17,7 +17,7 @@ are honest: what the header announces is held against the data before anything i
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,11 +30,12 @@ FORMAT = 1
 DTYPES = ("<f8", "<i8", "|u1")
 
 Arrays = dict[str, npt.NDArray[Any]]
+Buffer = bytes | memoryview
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What was packed: plain values by name, and read-only views of the data as arrays."""
+    """What was packed: plain values and read-only arrays, by name."""
 
     kind: str
     meta: dict[str, Any]
@@ -88,6 +89,26 @@ class Parts:
 
 def pack(kind: str, meta: dict[str, Any], arrays: Arrays) -> bytes:
     """Return the bytes of one object; equal contents give equal bytes."""
+    parts = list(_body(kind, meta, arrays))
+    return b"".join([*parts, _hashed(parts).digest()])
+
+
+def digest(kind: str, meta: dict[str, Any], arrays: Arrays) -> str:
+    """Return the SHA-256 of what `pack` returns, in hexadecimal, without making the bytes."""
+    hashed = _hashed(_body(kind, meta, arrays))
+    hashed.update(hashed.digest())
+    return hashed.hexdigest()
+
+
+def _hashed(parts: Iterable[Buffer]) -> Any:
+    hashed = hashlib.sha256()
+    for part in parts:
+        hashed.update(part)
+    return hashed
+
+
+def _body(kind: str, meta: dict[str, Any], arrays: Arrays) -> Iterator[Buffer]:
+    """Give all but the checksum, piece by piece."""
     listed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
     if unknown := [entry for entry in listed if entry[1] not in DTYPES]:
         raise TypeError(f"arrays must have one of the dtypes {DTYPES}; got {unknown}")
@@ -97,9 +118,11 @@ def pack(kind: str, meta: dict[str, Any], arrays: Arrays) -> bytes:
         allow_nan=False,
         separators=(",", ":"),
     ).encode()
-    values = (np.ascontiguousarray(array).tobytes() for array in arrays.values())
-    body = b"".join([MAGIC, len(header).to_bytes(4, "little"), header, *values])
-    return body + hashlib.sha256(body).digest()
+    yield MAGIC
+    yield len(header).to_bytes(4, "little")
+    yield header
+    for array in arrays.values():
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def unpack(kind: str, data: bytes) -> Parts:
@@ -135,9 +158,11 @@ def unpack(kind: str, data: bytes) -> Parts:
             raise ValueError(
                 f"data must be a {kind}; {name} comes twice or is larger than the data"
             )
-        array = np.frombuffer(body, dtype=dtype, count=size, offset=stop)
-        arrays[name] = array.reshape(shape)
+        array = np.frombuffer(body, dtype=dtype, count=size, offset=stop).reshape(shape)
         stop += array.nbytes
+        # Of numbers that do not lie as in memory of their own, a BLAS rounds products otherwise.
+        arrays[name] = array if array.flags.aligned else array.copy()
+        arrays[name].flags.writeable = False
     if stop != len(body):
         raise ValueError(f"data must be a {kind}; it is longer than its arrays")
     return Parts(kind, meta, arrays)

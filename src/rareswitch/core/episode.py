@@ -1,7 +1,8 @@
 """One finished episode: what a learner is told, and what a log is made of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from rareswitch.core.arguments import (
     LARGEST_COUNT,
     Floats,
+    Ints,
     Rows,
     floats,
     positions,
@@ -37,6 +39,7 @@ class Episode:
     features: Rows
     rewards: Floats
     next_features: Sequence[Rows]
+    _dim: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         features = _rows("features", self.features)
@@ -58,15 +61,8 @@ class Episode:
                 f"next_features must have {steps - 1} entries for an episode of {steps} steps, "
                 f"or {steps} if it was cut off; got {len(given)}"
             )
-        following = []
-        for step, rows in enumerate(given):
-            feasible = _rows(f"next_features[{step}]", rows, like=features)
-            if not len(feasible):
-                raise ValueError(
-                    f"next_features[{step}] must have at least one row; got an empty feasible set"
-                )
-            following.append(feasible)
-        settle(self, features=features, rewards=rewards, next_features=tuple(following))
+        following, dim = _following(given, features)
+        settle(self, features=features, rewards=rewards, next_features=following, _dim=dim)
 
     @property
     def one_hot(self) -> bool:
@@ -76,9 +72,7 @@ class Episode:
     @property
     def dim(self) -> int:
         """The dimension d; of one-hot features, the least that holds them."""
-        if self.one_hot:
-            return 1 + max(int(rows.max()) for rows in (self.features, *self.next_features))
-        return self.features.shape[1]
+        return self._dim
 
     def __len__(self) -> int:
         return len(self.features)
@@ -93,13 +87,53 @@ class Episode:
         return f"Episode({len(self)} steps, {'one-hot' if self.one_hot else f'd={self.dim}'})"
 
 
-def _rows(name: str, value: Any, like: Rows | None = None) -> Rows:
-    """Return rows (n, d), or positions (n,), of the same kind as others where these are given."""
+def _rows(name: str, value: Any) -> Rows:
+    """Return rows (n, d), or positions (n,) where whole numbers are given that way."""
     try:
         given = np.asarray(value)
-        one_hot = given.ndim == 1 and given.dtype.kind in "iu" if like is None else like.ndim == 1
     except ValueError:  # of no shape at all, which `floats` says better
-        one_hot = False
-    if one_hot:
+        return floats(name, value, ("n", "d"))
+    if given.ndim == 1 and given.dtype.kind in "iu":
         return positions(name, value, LARGEST_COUNT)
-    return floats(name, value, ("n", "d") if like is None else ("A", like.shape[1]))
+    return floats(name, value, ("n", "d"))
+
+
+def _following(given: list[Any], features: Rows) -> tuple[tuple[Rows, ...], int]:
+    """Return the rows of every next state, of the same kind as the features, and the dimension."""
+    if features.ndim == 1 and (together := _together(features, given)) is not None:
+        return _apart(together[len(features) :], list(map(len, given))), 1 + int(together.max())
+    following: list[Rows] = []
+    for step, rows in enumerate(given):
+        name = f"next_features[{step}]"
+        if features.ndim == 1:
+            following.append(positions(name, rows, LARGEST_COUNT))
+        else:
+            following.append(floats(name, rows, ("A", features.shape[1])))
+        if not len(following[-1]):
+            raise ValueError(f"{name} must have at least one row; got an empty feasible set")
+    if features.ndim == 1:
+        return tuple(following), 1 + max(int(rows.max()) for rows in (features, *following))
+    return tuple(following), features.shape[1]
+
+
+def _together(features: Ints, given: list[Any]) -> Ints | None:
+    """Return positions end to end, checked at once: states are many, and each has few of them.
+
+    None, if anything is wrong or is to be converted first: then it is looked at one by one.
+    """
+    if not set(map(type, given)) <= {np.ndarray} or 0 in map(len, given):
+        return None
+    try:
+        together = np.concatenate([features, *given], dtype=np.int64, casting="no")
+    except (TypeError, ValueError):
+        return None
+    together.flags.writeable = False
+    return together if together.min() >= 0 and together.max() < LARGEST_COUNT else None
+
+
+def _apart(together: Ints, lengths: list[int]) -> tuple[Ints, ...]:
+    """Return parts of these lengths."""
+    if len(set(lengths)) == 1:  # most worlds have as many actions in every state
+        return tuple(together.reshape(len(lengths), -1))
+    ends = accumulate(lengths)
+    return tuple(together[end - length : end] for end, length in zip(ends, lengths, strict=True))

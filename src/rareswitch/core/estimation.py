@@ -46,24 +46,31 @@ class StageEstimate:
         squares: Floats,
         cap: float,
     ) -> None:
-        known = cap**2 / 4.0
+        known, counted = cap**2 / 4.0, 1.0 + steps
         self.level = (total + cap / 2.0) / (steps + 1.0)
         products = products - self.level[..., None] * features
         centred = squares + self.level * (steps * self.level - 2.0 * total)  # Σ(y−l)²
         norm = eigenvalues.sum(axis=-1)
         norm = np.where(norm > 0.0, norm / np.maximum(steps, 1.0), 1.0)  # m
-        self.ridge = np.broadcast_to(norm, self.level.shape)
+        ridge = norm  # at first the same for all members
         for _ in range(ROUNDS):
-            inverse = 1.0 / (eigenvalues + self.ridge[..., None])
+            inverse = _inverse(eigenvalues, ridge)
             weights = products * inverse
             determined = np.vecdot(eigenvalues, inverse)  # γ
             squared = np.vecdot(weights, weights)
             # Σ(y−l−φᵀw)², since (G + λI)w = Σφ(y−l); below 0 is rounding.
-            residual = centred - np.vecdot(weights, products) - self.ridge * squared
+            residual = centred - np.vecdot(weights, products) - ridge * squared
             spread = (known + norm * squared) / (1.0 + determined)  # V²
-            noise = (spread + np.maximum(residual, 0.0)) / (1.0 + steps - determined)  # σ²
-            self.ridge = norm * noise / spread
-        inverse = 1.0 / (eigenvalues + self.ridge[..., None])
-        self.spread, self.noise = np.sqrt(spread), np.sqrt(noise)
+            noise = (spread + np.maximum(residual, 0.0)) / (counted - determined)  # σ²
+            ridge = norm * noise / spread
+        inverse = _inverse(eigenvalues, ridge)
+        self.ridge, self.spread, self.noise = ridge, np.sqrt(spread), np.sqrt(noise)
         self.weights = products * inverse
-        self.scales = self.noise[..., None] * np.sqrt(inverse)
+        self.scales = np.sqrt(inverse, out=inverse)
+        self.scales *= self.noise[..., None]
+
+
+def _inverse(eigenvalues: Floats, ridge: Floats) -> Floats:
+    """Return 1/(g + λ) in every direction (..., d)."""
+    inverse = eigenvalues + ridge[..., None]
+    return np.reciprocal(inverse, out=inverse)

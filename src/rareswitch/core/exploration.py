@@ -138,4 +138,7 @@ class Ensemble:
         )
 
     def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
-        return self.scale * rng.standard_normal((self.members, horizon, self.draws, dim))
+        drawn = rng.standard_normal((self.members, horizon, self.draws, dim))
+        drawn *= self.scale
+        drawn.flags.writeable = False  # no one else has it: a fit need not copy it
+        return drawn

@@ -51,22 +51,23 @@ class Gram:
         """Add n of them to every matrix at once; features (..., P, n, d), counts (..., P, n).
 
         W becomes (I + BBᵀ)^{−1/2}·W with B = WFᵀ: of BBᵀ and BᵀB, which have the same eigenvalues
-        above 0, the smaller is decomposed.
+        above 0, the smaller is decomposed. Each eigenvalue is then the squared length of B along
+        its vector: so even one far below the largest is more than rounding.
         """
         if counts is not None:
             features = features * np.sqrt(counts)[..., None]
         whitened = features @ self.whitener.mT  # Bᵀ (..., n, d)
         steps, dim = whitened.shape[-2:]
         if steps < dim:
-            squares, turn = np.linalg.eigh(whitened @ whitened.mT)
-            squares = np.maximum(squares, 0.0)  # below 0 is rounding
-            root = np.sqrt(1.0 + squares)
+            turn = np.linalg.eigh(whitened @ whitened.mT).eigenvectors
             turned = turn.mT @ whitened
+            squares = np.square(turned).sum(axis=-1)
+            root = np.sqrt(1.0 + squares)
             change = turned.mT @ ((1.0 / (root * (1.0 + root)))[..., None] * turned)
             self.whitener = self.whitener - change @ self.whitener
         else:
-            squares, turn = np.linalg.eigh(whitened.mT @ whitened)
-            squares = np.maximum(squares, 0.0)
+            turn = np.linalg.eigh(whitened.mT @ whitened).eigenvectors
+            squares = np.square(whitened @ turn).sum(axis=-2)
             shrunk = (turn * (1.0 / np.sqrt(1.0 + squares))[..., None, :]) @ turn.mT
             self.whitener = shrunk @ self.whitener
         self.logdet = self.logdet + np.log1p(squares).sum(axis=-1)

@@ -49,6 +49,11 @@ class History:
         self.episodes = 0
         self.ridge = positive_ridge(ridge)
         self.one_hot = flag("one_hot", one_hot)
+        if self.one_hot and self.feature_norm < 1.0:
+            raise ValueError(
+                f"feature_norm must be at least 1, the length of a one-hot feature; got "
+                f"{self.feature_norm:g}"
+            )
         kind = OneHotSums if self.one_hot else DenseSums
         self._sums: DenseSums | OneHotSums = kind(self.pools, dim, self.ridge)
 

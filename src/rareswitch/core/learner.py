@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rareswitch.core.arguments import whole
+import numpy as np
+
+from rareswitch.core.arguments import shown, whole
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Exploration
 from rareswitch.core.health import Health, health_of
@@ -109,6 +111,8 @@ class Learner:
         self._lock = threading.RLock()
         self.ledger = Ledger()
         self._warm_episodes = 0
+        if not isinstance(warm_start, Iterable) or isinstance(warm_start, np.ndarray):
+            raise TypeError(f"warm_start must be episodes; got {shown(warm_start)}")
         for episode in warm_start:
             self._history.absorb(episode)
             self._warm_episodes += 1

@@ -170,9 +170,8 @@ class LogStatistics:
 
     def next_value_sums(self, h: int, following: Stage) -> Floats:
         ended = self._end_reward * (self.pools.horizon - 1 - h)
-        pool = np.flatnonzero(self.pools.members[self.pools.of(h)]).tolist()
-        parts = [self._sum(_next_value_sums, stage, following, ended) for stage in pool]
-        return sum(parts[1:], start=parts[0])
+        stages = self.pools.stages_of(self.pools.of(h))
+        return self._sum(_next_value_sums, stages, following, ended)
 
     def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
         """Add up over partitions, in their order, once all are known to be of one shape."""
@@ -213,28 +212,32 @@ def _step_sums(partition: LogPartition) -> Floats:
     return sums
 
 
-def _next_value_sums(partition: LogPartition, h: int, following: Stage, ended: float) -> Floats:
-    """Return Σ V·(φ, 1, r, V) over the steps of stage h, V the value of the state after.
+def _next_value_sums(
+    partition: LogPartition, stages: range, following: Stage, ended: float
+) -> Floats:
+    """Return Σ V·(φ, 1, r, V) over the steps of some stages, V the value of the state after.
 
     The end of an episode is worth `ended`.
     """
-    stage = partition.stages[h]
-    lengths = np.asarray(stage.lengths)
-    ends = np.concatenate([[0], np.cumsum(lengths)])
     total = np.zeros((*following.weights.shape[:-1], partition.dim + 3))
-    for start in range(0, len(lengths), BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, len(lengths))
-        block = StageLog(
-            features=stage.features[start:stop],
-            rewards=stage.rewards[start:stop],
-            lengths=lengths[start:stop],
-            next_features=stage.next_features[ends[start] : ends[stop]],
-        )
-        goes_on = block.lengths > 0
-        values = np.full((*total.shape[:-1], stop - start), ended)
-        values[..., goes_on] = state_values(block.lengths[goes_on], block.next_features, following)
-        total[..., :-1] += _weighted(values, block)
-        total[..., -1] += np.vecdot(values, values)
+    for stage in (partition.stages[h] for h in stages):
+        lengths = np.asarray(stage.lengths)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        for start in range(0, len(lengths), BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, len(lengths))
+            block = StageLog(
+                features=stage.features[start:stop],
+                rewards=stage.rewards[start:stop],
+                lengths=lengths[start:stop],
+                next_features=stage.next_features[ends[start] : ends[stop]],
+            )
+            goes_on = block.lengths > 0
+            values = np.full((*total.shape[:-1], stop - start), ended)
+            values[..., goes_on] = state_values(
+                block.lengths[goes_on], block.next_features, following
+            )
+            total[..., :-1] += _weighted(values, block)
+            total[..., -1] += np.vecdot(values, values)
     return total
 
 

@@ -68,7 +68,7 @@ def fit(statistics: Statistics, recipe: Recipe, version: int) -> Policy:
         statistics,
         regression_of(statistics, explores),
         beta=explores.beta,
-        perturbations=recipe.perturbations(version, horizon, dim),
+        perturbations=recipe.perturbations(version, horizon, dim, shared=statistics.pools.shared),
         clip=recipe.clip,
     )
     return policy_of(
@@ -96,6 +96,7 @@ def policy_of(
             continue
         # Of the last stage, whose targets are rewards alone, all members estimate the same.
         array = np.stack(np.broadcast_arrays(*parts), axis=-axes)
+        array.flags.writeable = False  # no one else has it: a policy need not copy it
         arrays[name] = array[0] if array.ndim > axes and len(array) == 1 else array
     return Policy(
         **arrays,

@@ -61,6 +61,7 @@ class NextStates:
             if position is None:
                 self._append(step, distinct, {given, key}, undo)
                 return
+            undo.append(lambda: self._forget(given))
             self._position[given] = position
         before = self._sums.array[position].copy(), self._lost.array[position].copy()
 
@@ -86,7 +87,9 @@ class NextStates:
             sums, lost = self._sums.array[start:stop], self._lost.array[start:stop]
             some = rows[ends[start] : ends[stop]]
             values = state_values(lengths[start:stop], some, following)
-            total[..., :width] += values @ sums + values @ lost
+            total[..., :width] += values @ sums
+            if lost.any():  # of states that came up once, nothing was lost
+                total[..., :width] += values @ lost
             total[..., width:] += np.square(values, out=values) @ sums[:, -2:-1]  # exact counts
         return total
 
@@ -129,8 +132,7 @@ class NextStates:
         count, end = len(self), len(self._rows.array)
 
         def take_back() -> None:
-            for key in keys:
-                self._position.pop(key, None)
+            self._forget(*keys)
             for array in (self._sums, self._lost, self._lengths):
                 array.count = count
             self._rows.count = end
@@ -141,6 +143,10 @@ class NextStates:
         self._lengths.extend(np.array([len(rows)]))
         self._rows.extend(rows)
         self._position.update(dict.fromkeys(keys, count))
+
+    def _forget(self, *keys: bytes) -> None:
+        for key in keys:
+            self._position.pop(key, None)
 
 
 def state_values(lengths: Ints, rows: Floats, following: Stage) -> Floats:

@@ -12,12 +12,10 @@ import numpy as np
 from rareswitch.core.arguments import Floats, Ints
 from rareswitch.core.codec import Arrays, Parts
 from rareswitch.core.episode import Episode
-from rareswitch.core.growing import Growing
+from rareswitch.core.moves import END, Moves
 from rareswitch.core.pools import Pools
 from rareswitch.core.stage import Stage
 from rareswitch.core.undo import Undo
-
-END = np.zeros(0, np.int64)  # the state after the end of an episode: no action is feasible
 
 
 class OneHotSums:
@@ -49,15 +47,23 @@ class OneHotSums:
         """Add one episode; `undo` learns how to take it back."""
         pools, positions, rewards = self._pools, episode.features, episode.rewards
         undo.append(self._return_to())
-        pool, step = np.nonzero(pools.members[:, : len(episode)])
-        self.gram.absorb(pool, positions[step])
-        np.add.at(self._rewards, (pool, positions[step]), rewards[step])
-        known = np.stack([np.ones_like(rewards), rewards, np.square(rewards)], axis=1)
-        self._moments += pools.members[:, : len(episode)] @ known
+        pool, step = pools.places(len(episode))
+        taken, earned = positions[step], rewards[step]
+        self.gram.absorb(pool, taken)
+        np.add.at(self._rewards.reshape(-1), pool * self._rewards.shape[1] + taken, earned)
+        known = np.ones((len(episode), 3))
+        known[:, 1], known[:, 2] = rewards, rewards * rewards
+        if pools.shared:
+            self._moments += pools.members[:, : len(episode)] @ known
+        else:
+            self._moments[: len(episode)] += known
         following = [*episode.next_features, END][: min(len(episode), pools.horizon - 1)]
-        taken = zip(positions.tolist(), rewards.tolist(), following, strict=False)
-        for h, (position, reward, state) in enumerate(taken):
-            self._moves[pools.of(h)].absorb(position, reward, state, undo)
+        steps = zip(positions.tolist(), rewards.tolist(), following, strict=False)
+        if pools.shared:
+            self._moves[0].absorb(steps, undo)
+        else:
+            for moves, move in zip(self._moves, steps, strict=False):
+                moves.absorb([move], undo)
 
     def _return_to(self) -> Callable[[], None]:
         """Return how to come back to all but the moves as they are now."""
@@ -117,13 +123,13 @@ class OneHotGram:
 
     def absorb(self, pools: Ints, positions: Ints) -> None:
         """Add the features e_i at `positions` i (n,), each to one of the pools (n,)."""
-        counts, logdet, trace = self.counts.copy(), self.logdet.copy(), self.trace.copy()
-        np.add.at(counts, (pools, positions), 1.0)
-        places = np.unique(pools * counts.shape[1] + positions)
-        pool, before = places // counts.shape[1], self._ridge + self.counts.reshape(-1)[places]
-        grown = counts.reshape(-1)[places] + self._ridge
-        np.add.at(logdet, pool, np.log(grown / before))
-        np.add.at(trace, pools, 1.0)
+        counts, places = self.counts.copy(), pools * self.counts.shape[1] + positions
+        np.add.at(counts.reshape(-1), places, 1.0)
+        before, after = self.counts.reshape(-1)[places], counts.reshape(-1)[places]
+        # Each of m steps to a place has the m-th part of what the place adds.
+        grown = np.log((after + self._ridge) / (before + self._ridge)) / (after - before)
+        logdet = self.logdet + np.bincount(pools, grown, len(counts))
+        trace = self.trace + np.bincount(pools, minlength=len(counts))
         self.counts, self.logdet, self.trace = counts, logdet, trace
         self._freeze()
 
@@ -139,130 +145,3 @@ class OneHotGram:
     def _freeze(self) -> None:
         for array in (self.counts, self.logdet, self.trace):
             array.flags.writeable = False
-
-
-class Moves:
-    """The moves of one pool from positions to states: how often, and Σr over them.
-
-    A state is the positions of its feasible actions, in any order; a state without any is the end
-    of an episode.
-    """
-
-    def __init__(self, dim: int) -> None:
-        self._dim = dim
-        self._state: dict[bytes, int] = {}  # by its positions, ascending
-        self._move: dict[tuple[int, int], int] = {}
-        self._lengths = Growing(np.zeros(0, np.int64))
-        self._positions = Growing(np.zeros(0, np.int64))
-        self._pairs = Growing(np.zeros((0, 2), np.int64))  # position, state
-        self._sums = Growing(np.zeros((0, 2)))  # count, Σr
-
-    @property
-    def rows(self) -> int:
-        """The number of positions of all states together."""
-        return self._positions.count
-
-    def absorb(self, position: int, reward: float, state: Ints, undo: Undo) -> None:
-        """Add a move to the state with these positions; `undo` can take it back."""
-        pair = (position, self._number(state, undo))
-        place, end = self._move.get(pair), self._pairs.count
-        before = None if place is None else self._sums.array[place].copy()
-
-        def take_back() -> None:
-            if before is not None:
-                self._sums.array[place] = before
-            else:
-                self._move.pop(pair, None)
-                self._pairs.count = self._sums.count = end
-
-        undo.append(take_back)
-        if place is None:
-            self._pairs.extend(np.array([pair]))
-            self._sums.extend(np.array([[1.0, reward]]))
-            self._move[pair] = end
-        else:
-            self._sums.array[place] += (1.0, reward)
-
-    def value_sums(self, following: Stage, ended: float) -> Floats:
-        """Return Σ V·(φ, 1, r, V) over the moves, V the value of the state after, as (..., d+3).
-
-        The end of an episode is worth `ended`.
-        """
-        leading = following.weights.shape[:-1]
-        total = np.zeros((*leading, self._dim + 3))
-        pairs, (counts, rewards) = self._pairs.array, self._sums.array.T
-        if not len(pairs):
-            return total
-        by_position = np.argsort(pairs[:, 0], kind="stable")
-        position, state = pairs[by_position].T
-        counts, rewards = counts[by_position], rewards[by_position]
-        values = self._values(following, ended)[..., state]
-        starts = np.flatnonzero(np.diff(position, prepend=-1))
-        weighted = values * counts
-        total[..., position[starts]] = np.add.reduceat(weighted, starts, axis=-1)
-        total[..., -3] = weighted.sum(axis=-1)
-        total[..., -2] = values @ rewards
-        total[..., -1] = np.vecdot(weighted, values)
-        return total
-
-    def to_arrays(self) -> Arrays:
-        return {
-            "lengths": self._lengths.array,
-            "positions": self._positions.array,
-            "pairs": self._pairs.array,
-            "sums": self._sums.array,
-        }
-
-    def fill(self, lengths: Ints, positions: Ints, pairs: Ints, sums: Floats) -> None:
-        """Take over what `to_arrays` returned, once it is known to fit together."""
-        if len(lengths) and (lengths.min() < 0 or lengths.max() > len(positions)):
-            raise ValueError("a next state must have as many rows as there are, or none")
-        if int(lengths.sum()) != len(positions):
-            raise ValueError("the rows of next states must be as many as their lengths say")
-        for name, array, end in (
-            ("positions", positions, self._dim),
-            ("pairs", pairs[:, 0], self._dim),
-            ("pairs", pairs[:, 1], len(lengths)),
-        ):
-            if len(array) and (array.min() < 0 or array.max() >= end):
-                raise ValueError(f"{name} must be from 0 to {end - 1}")
-        ends = np.cumsum(lengths)
-        for start, end in zip(ends - lengths, ends, strict=True):
-            if self._number(positions[start:end], []) != len(self._state) - 1:
-                raise ValueError("next states must be distinct sets of distinct rows")
-        for place, (pair, known) in enumerate(zip(pairs.tolist(), sums, strict=True)):
-            if self._move.setdefault(tuple(pair), place) != place:
-                raise ValueError("moves must be distinct pairs")
-            self._pairs.extend(np.array([pair]))
-            self._sums.extend(known[None])
-
-    def _values(self, following: Stage, ended: float) -> Floats:
-        """Return the value of every state (..., J)."""
-        lengths = self._lengths.array
-        goes_on = lengths > 0
-        values = np.full((*following.weights.shape[:-1], len(lengths)), ended)
-        if goes_on.any():
-            q_values = following.q_values(self._positions.array)
-            starts = (np.cumsum(lengths) - lengths)[goes_on]
-            values[..., goes_on] = np.maximum.reduceat(q_values, starts, axis=-1)
-        return values
-
-    def _number(self, state: Ints, undo: Undo) -> int:
-        """Return the number of a state, a new one if it was never seen."""
-        number = self._state.get(state.tobytes())
-        if number is not None:
-            return number
-        distinct = np.unique(state)
-        key, count, end = distinct.tobytes(), self._lengths.count, self._positions.count
-        if (number := self._state.get(key)) is not None:
-            return number
-
-        def take_back() -> None:
-            self._state.pop(key, None)
-            self._lengths.count, self._positions.count = count, end
-
-        undo.append(take_back)
-        self._lengths.extend(np.array([len(distinct)]))
-        self._positions.extend(distinct)
-        self._state[key] = count
-        return count

@@ -8,7 +8,6 @@ A policy may be a mixture of M members: arrays then have a first axis for them, 
 all members share. One member, drawn by the episode's key, plays a whole episode.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -166,18 +165,20 @@ class Policy:
                 f"a mixture of {self.members} members acts through the member drawn for the "
                 "episode: policy.draw(key).act(…), with the episode's number or name as key"
             )
-        return int(self.choices(h, features)[0])
+        return int(self._choices_in_one(h, features)[0])
 
     def choices(self, h: int, features: Rows) -> Ints:
-        """Return every member's greedy action (M,), as an index into the rows of features."""
-        rows = self._feasible(features)
-        values = np.atleast_2d(self.stage(h).q_values(rows))
-        best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
-        if self.directions is not None and best.sum() > len(best):
-            furthest = np.where(best, along(self.directions[..., h, :], rows), -np.inf)
-            best = furthest >= furthest.max(axis=-1, keepdims=True) - TIE_TOLERANCE
-        choices: Ints = best.argmax(axis=-1)
-        return choices if len(choices) == self.members else choices.repeat(self.members)
+        """Return every member's greedy action (M,), as an index into the rows of features.
+
+        Of n states with as many actions each, features (n, A, d) or positions (n, A), it is (M, n).
+        """
+        try:
+            many = np.ndim(features) == 2 + (not self.one_hot) and len(features) > 0
+        except ValueError:  # of no shape at all, which is said below
+            many = False
+        if not many:
+            return self._choices_in_one(h, features)
+        return self._greedy(h, self._feasible(np.concatenate(features)), states=len(features))
 
     def value(self, h: int, features: Rows) -> float:
         """Return the value of the state with these actions, the mean of its members' estimates."""
@@ -185,7 +186,7 @@ class Policy:
 
     def propensities(self, h: int, features: Rows) -> Floats:
         """Return the share of members that takes each action, features (A, d) to (A,)."""
-        choices = self.choices(h, features)
+        choices = self._choices_in_one(h, features)
         return np.bincount(choices, minlength=len(features)) / len(choices)
 
     def likelihood(self, steps: Iterable[tuple[Rows, int]]) -> float:
@@ -202,17 +203,20 @@ class Policy:
             if not isinstance(step, tuple | list) or len(step) != 2:
                 raise TypeError(f"steps must be pairs (features, action); got {shown(step)}")
             features, action = step
-            choices = self.choices(h, features)
+            choices = self._choices_in_one(h, features)
             agrees &= choices == whole("action", action, least=0, most=len(features) - 1)
         return float(agrees.mean())
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of `to_bytes()`, in hexadecimal: equal digests, equal behaviour."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+        return codec.digest("policy", *self._contents())
 
     def to_bytes(self) -> bytes:
         """Return the policy in the format of `core/codec.py`."""
+        return codec.pack("policy", *self._contents())
+
+    def _contents(self) -> tuple[dict[str, Any], codec.Arrays]:
         arrays = {
             name: array
             for name in policy_arrays(self.one_hot)
@@ -223,7 +227,7 @@ class Policy:
             meta["allocation"] = self.allocation
         if self.one_hot:
             meta["one_hot"] = True
-        return codec.pack("policy", meta, arrays)
+        return meta, arrays
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Policy":
@@ -250,6 +254,24 @@ class Policy:
     def __repr__(self) -> str:
         mixture = f"members={self.members}, " if self.members > 1 else ""
         return f"Policy(dim={self.dim}, horizon={self.horizon}, {mixture}digest={self.digest[:12]})"
+
+    def _choices_in_one(self, h: int, features: Rows) -> Ints:
+        """Return every member's greedy action (M,) in one state."""
+        return self._greedy(h, self._feasible(features), states=1)[:, 0]
+
+    def _greedy(self, h: int, rows: Rows, *, states: int) -> Ints:
+        """Return every member's greedy action (M, n) in n states whose rows stand end to end."""
+
+        def by_state(values: Floats) -> Floats:
+            return values.reshape(-1, states, len(rows) // states)
+
+        values = by_state(self.stage(h).q_values(rows))
+        best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
+        if self.directions is not None and np.count_nonzero(best) > best.size // best.shape[-1]:
+            furthest = np.where(best, by_state(along(self.directions[..., h, :], rows)), -np.inf)
+            best = furthest >= furthest.max(axis=-1, keepdims=True) - TIE_TOLERANCE
+        choices: Ints = best.argmax(axis=-1)
+        return choices if len(choices) == self.members else choices.repeat(self.members, axis=0)
 
     def _of_members(self) -> dict[str, Floats]:
         """Return the arrays that have an axis for members."""

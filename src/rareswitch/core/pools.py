@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.arguments import Floats, frozen, one_of, settle, whole
+from rareswitch.core.arguments import Floats, Ints, frozen, one_of, settle, whole
 
 STAGES = ("own", "shared")
 
@@ -68,7 +68,30 @@ class Pools:
     @cached_property
     def steps(self) -> Floats:
         """The most steps that an episode adds to each pool (P,)."""
+        if not self.shared:
+            return frozen(np.ones(self.horizon))
         return frozen(self.members.sum(axis=1))
+
+    def stages_of(self, pool: int) -> range:
+        """Return the stages whose steps a pool has.
+
+        >>> [Pools(4, stages).stages_of(1) for stages in ("own", "shared")]
+        [range(1, 2), range(0, 4)]
+        """
+        if not self.shared:
+            return range(pool, pool + 1)
+        return range(self.horizon - 1 + pool)
+
+    def places(self, steps: int) -> tuple[Ints, Ints]:
+        """Return each place that the first steps of an episode take: its pool, and the step.
+
+        >>> [places.tolist() for places in Pools(3, "shared").places(2)]
+        [[0, 0, 1, 1], [0, 1, 0, 1]]
+        """
+        if not self.shared:
+            return np.arange(steps), np.arange(steps)
+        pool, step = np.nonzero(self.members[:, :steps])
+        return pool, step
 
     def summed(self, stages: Floats) -> Floats:
         """Return the sums over each pool, (..., H, n) to (..., P, n)."""

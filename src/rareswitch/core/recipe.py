@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from rareswitch.core.allocation import ALLOCATIONS
 from rareswitch.core.arguments import (
     Floats,
@@ -24,6 +26,8 @@ from rareswitch.core.exploration import MOST_MEMBERS, Bonus, Ensemble, Explorati
 from rareswitch.core.streams import KeyedStream, Seed, Stream, checked_seed
 
 TIES = ("direction", "lowest")
+# The share of the variance of perturbations that is common to stages which share their data.
+COMMON = 0.25
 EXPLORATION_PARTS = ("beta", "members", "draws", "estimate", "perturbations")
 
 
@@ -91,15 +95,34 @@ class Recipe:
             return None
         members = self.exploration.members
         drawn = self._ties.at(version).standard_normal((members, horizon, dim))
+        drawn.flags.writeable = False  # a policy need not copy it
         return drawn[0] if members == 1 else drawn
 
-    def perturbations(self, version: int, horizon: int, dim: int) -> Floats | None:
-        """Return what perturbs a version's estimates, (M, H, J, d), or None."""
+    def perturbations(
+        self, version: int, horizon: int, dim: int, *, shared: bool = False
+    ) -> Floats | None:
+        """Return what perturbs a version's estimates, (M, H, J, d), or None.
+
+        Where stages share their data they share errors too, so that part of what is drawn is common
+        to all of them: what is drawn for each alone would average out along an episode.
+        """
         explores = self.exploration
         if not explores.draws:
             return None
-        drawn = explores.perturbations(self._perturbations.at(version), horizon, dim)
-        return floats("perturbations", drawn, (explores.members, horizon, explores.draws, dim))
+        rng, members = self._perturbations.at(version), explores.members
+        drawn = floats(
+            "perturbations",
+            explores.perturbations(rng, horizon, dim),
+            (members, horizon, explores.draws, dim),
+        )
+        if not shared:
+            return drawn
+        common = floats(
+            "perturbations", explores.perturbations(rng, 1, dim), (members, 1, explores.draws, dim)
+        )
+        mixed: Floats = np.sqrt(1.0 - COMMON) * drawn
+        mixed += np.sqrt(COMMON) * common
+        return mixed
 
     def allocation(self, version: int) -> int | None:
         """Return what allocates episodes to the members of a version; None where there is one."""

@@ -96,22 +96,22 @@ class Estimated:
         grown = scales**-2.0 - statistics.ridge
         self._eigenvalues = np.where(grown > LEAST_SHARE * statistics.ridge, grown, 0.0)
         self._rewards = _shared(statistics.reward_sums, 2, members)
-        self._steps = _shared(statistics.step_sums, 2, members)
+        steps, dim = _shared(statistics.step_sums, 2, members), scales.shape[-1]
+        self._steps, self._features = steps[..., dim], _turned(self._basis, steps[..., :dim])
         self.spreads: dict[int, Floats] = {}
 
     def stage(self, h: int, following: Floats | None) -> Solved:
         """Solve stage h, given Σ V·(φ, 1, r, V) of the values V that follow."""
         pool = self.pools.of(h)
         basis = None if self._basis is None else self._basis[..., pool, :, :]
-        eigenvalues, steps = self._eigenvalues[..., pool, :], self._steps[..., pool, :]
-        dim = eigenvalues.shape[-1]
+        dim = self._eigenvalues.shape[-1]
         if following is None:
             following = np.zeros(dim + 3)
         sums = self._rewards[..., pool, :] + following[..., :-1]  # Σ y·(φ, 1, r)
         found = StageEstimate(
-            eigenvalues=eigenvalues,
-            steps=steps[..., dim],
-            features=_turned(basis, steps[..., :dim]),
+            eigenvalues=self._eigenvalues[..., pool, :],
+            steps=self._steps[..., pool],
+            features=self._features[..., pool, :],
             products=_turned(basis, sums[..., :dim]),
             total=sums[..., dim],
             # Σy² = Σyr + ΣyV, and ΣyV = ΣrV + ΣV²

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.core import codec
-from rareswitch.core.arguments import whole
+from rareswitch.core.arguments import flag, whole
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.history import History
 from rareswitch.core.ledger import Ledger
@@ -77,6 +77,8 @@ class Snapshot:
             dim, horizon = (whole(name, meta[name], least=1) for name in ("dim", "horizon"))
             if (policy.horizon, policy.dim) != (horizon, dim):  # before memory is taken for them
                 raise ValueError(f"its policy does not have its dim {dim} and horizon {horizon}")
+            if policy.one_hot is not flag("one_hot", meta["one_hot"]):
+                raise ValueError("its policy must be of one-hot features if its episodes are")
             if meta["stages"] == "own" and len(parts.arrays) < horizon:
                 raise ValueError(f"its arrays are too few for horizon {horizon}")
             planned = meta["planned_episodes"]

@@ -29,6 +29,8 @@ class Stream(IntEnum):
     PERTURBATION = 6
     ALLOCATION = 7
     FEATURES = 8
+    ENVIRONMENT = 9
+    EVALUATION = 10
 
 
 def checked_seed(seed: Seed) -> Seed:

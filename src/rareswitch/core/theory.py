@@ -36,10 +36,16 @@ class RegretBound:
 def information_gain(task: Task, *, ridge: float = 1.0, episodes: int | None = None) -> float:
     """Return d·log(1 + K·L²/(λd)), the most that one log det Λ_h can grow in K episodes.
 
-    `episodes` takes the place of the task's K.
+    `episodes` takes the place of the task's K. Where stages share, an episode adds up to n = H
+    steps to a Λ, and n·K stands in the place of K.
     """
     task = checked_task(task)
     K = task.episodes if episodes is None else whole("episodes", episodes, least=0)
+    return _growth(task, ridge, K * int(task.pools.steps.max()))
+
+
+def _growth(task: Task, ridge: float, K: int) -> float:
+    """Return d·log(1 + K·L²/(λd)), the most that a log det can grow in K steps."""
     ridge = positive_ridge(ridge)
     squared = task.feature_norm**2
     if squared / ridge > 1e290:  # K times it may exceed every float; 1 beside it does not count
@@ -56,12 +62,14 @@ def total_growth(task: Task, *, ridge: float = 1.0, episodes: int | None = None)
     K = checked_task(task).episodes if episodes is None else whole("episodes", episodes, least=0)
     if not task.pools.shared:
         return information_gain(task, ridge=ridge, episodes=K) * task.horizon
-    steps = [int(n) for n in task.pools.steps]
-    return sum(information_gain(task, ridge=ridge, episodes=n * K) for n in steps)
+    return sum(_growth(task, ridge, int(n) * K) for n in task.pools.steps)
 
 
 def logdet_bound(task: Task, *, episode: int, ridge: float = 1.0) -> float:
-    """Return the bound d·log(λ + (k−1)·L²/d) on log det Λ_h^k before episode k."""
+    """Return the bound d·log(λ + (k−1)·L²/d) on log det Λ_h^k before episode k.
+
+    Where stages share, n·(k−1) stands in the place of k−1, as in `information_gain`.
+    """
     seen = whole("episode", episode, least=1) - 1
     return information_gain(task, ridge=ridge, episodes=seen) + task.dim * math.log(ridge)
 

@@ -22,6 +22,7 @@ def all_or_nothing() -> Iterator[Undo]:
 
 
 def take_back(undo: Undo) -> None:
-    """Undo steps, the last first."""
-    for step in reversed(undo):
-        step()
+    """Undo steps, the last first; each is forgotten then, so that none is undone twice."""
+    while undo:
+        undo[-1]()
+        undo.pop()

@@ -204,7 +204,9 @@ class Simulation:
             if self._directions is not None:
                 self._directions[r] = recipe.directions(version, horizon, dim)
             if self._perturbations is not None:
-                self._perturbations[r] = recipe.perturbations(version, horizon, dim)
+                self._perturbations[r] = recipe.perturbations(
+                    version, horizon, dim, shared=self.tally.pools.shared
+                )
             self._allocations[r] = recipe.allocation(version)
 
     def _write_down(self, live: Ints, actions: Ints) -> None:
