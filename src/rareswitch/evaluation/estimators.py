@@ -1,0 +1,87 @@
+"""What a policy would have earned, estimated from episodes of another.
+
+Each estimator gives columns, one row an episode, and a function of their means: the bootstrap over
+episodes needs nothing else. w_t is the weight of an episode up to step t, r_t its reward; w_{m,t}
+is that of member m alone, 1/P(log) while it agrees and 0 from then on.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from rareswitch.core.arguments import Bools, Floats, Ints
+from rareswitch.evaluation.fitted_q import fitted_values
+from rareswitch.evaluation.logged import LoggedEpisodes
+
+ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
+
+
+class Contributions(NamedTuple):
+    """What each episode contributes (N, C), and the estimate as a function of means (..., C)."""
+
+    columns: Floats
+    estimate: Callable[[Floats], Floats]
+
+    @property
+    def value(self) -> float:
+        return float(self.estimate(self.columns.mean(axis=0)))
+
+
+def whole_trajectories(weights: Floats, rewards: Floats) -> Contributions:
+    """Weigh returns: the mean of w_n·Σ_t r_t."""
+    return _mean_of(weights[:, -1] * rewards.sum(axis=1))
+
+
+def per_decision(weights: Floats, rewards: Floats) -> Contributions:
+    """Weigh each reward by what led to it: the mean of Σ_t w_t·r_t."""
+    return _mean_of((weights * rewards).sum(axis=1))
+
+
+def self_normalised(weights: Floats, rewards: Floats) -> Contributions:
+    """Weigh each stage's rewards by shares: Σ_t (Σ w_t·r_t) / (Σ w_t), sums over episodes.
+
+    It is biased, by less the more episodes there are, and far less noisy. A stage without a weight
+    counts as 0.
+    """
+    horizon = weights.shape[1]
+
+    def estimate(means: Floats) -> Floats:
+        weighted, weight = means[..., :horizon], means[..., horizon:]
+        shares: Floats = np.where(weight > 0.0, weighted / np.where(weight > 0.0, weight, 1.0), 0.0)
+        return shares.sum(axis=-1)
+
+    return Contributions(np.hstack([weights * rewards, weights]), estimate)
+
+
+def doubly_robust(
+    logged: LoggedEpisodes,
+    choices: list[Ints],
+    agrees: Bools,
+    *,
+    dim: int,
+    ridge: float,
+    shared: bool,
+    folds: Ints,
+) -> Contributions:
+    """Add to a model's value what weights tell it is wrong by, the mean over members m of
+
+    V̂_m(s_1) + Σ_t w_{m,t}·(r_t + V̂_m(s_{t+1}) − Q̂_m(s_t, a_t)).
+
+    The model of an episode is fitted on the episodes of the other `folds` (N,): the sum is then
+    unbiased, however wrong the model is.
+    """
+    total = np.zeros(len(logged))
+    for fold in range(folds.max() + 1):
+        here = folds == fold
+        q_values, values = fitted_values(
+            logged, choices, ~here, dim=dim, ridge=ridge, shared=shared
+        )
+        surprise = logged.rewards[here, :, None] + values[here, 1:] - q_values[here]
+        surprise *= agrees[here] / logged.likelihood[here, :, None]
+        total[here] = (values[here, 0] + surprise.sum(axis=1)).mean(axis=-1)
+    return _mean_of(total)
+
+
+def _mean_of(contributions: Floats) -> Contributions:
+    return Contributions(contributions[:, None], lambda means: means[..., 0])

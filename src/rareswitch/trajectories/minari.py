@@ -1,0 +1,63 @@
+"""Datasets of Minari as trajectories. The dataset is the user's: nothing is imported for it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rareswitch.core.arguments import shown
+from rareswitch.trajectories.record import trajectory_of
+from rareswitch.trajectories.trajectory import Trajectory
+
+
+def from_minari(
+    dataset: Any, *, propensity: str | None = None, mask: str | None = None
+) -> Iterator[Trajectory]:
+    """Yield the episodes of a Minari dataset with discrete actions, as they are asked for.
+
+    `propensity` and `mask` name entries of the infos, if they were recorded: the probability of
+    the action in the info that its step returned, and the feasible actions in the info that came
+    with an observation (as Gymnasium's Taxi tells them in "action_mask").
+    """
+    if not hasattr(dataset, "iterate_episodes"):
+        raise TypeError(f"dataset must be a Minari dataset; got {shown(dataset)}")
+    start = getattr(getattr(dataset, "action_space", None), "start", 0)
+    for episode in dataset.iterate_episodes():
+        place = f"episode {episode.id} of the dataset"
+        values = {
+            "observations": _unstacked(episode.observations, len(episode) + 1),
+            "actions": _actions(episode.actions, start),
+            "rewards": episode.rewards,
+            "terminated": bool(episode.terminations[-1]) if len(episode) else None,
+            "key": int(episode.id),
+        }
+        if propensity is not None:
+            told = _info(episode, propensity, place)
+            single = told.ndim == 2 and told.shape[1] == 1  # numbers that were kept as arrays
+            values["propensities"] = (told[:, 0] if single else told)[-len(episode) :]
+        if mask is not None:
+            values["masks"] = _info(episode, mask, place).astype(bool)
+        yield trajectory_of(values, place)
+
+
+def _actions(actions: Any, start: int) -> Any:
+    """Return actions counted from 0; those of several parts are left for the check to refuse."""
+    whole = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu"
+    return actions - start if whole else actions
+
+
+def _unstacked(stacked: Any, count: int) -> Any:
+    """Return observations one after the other, where their parts come stacked along time."""
+    if isinstance(stacked, dict):
+        parts = {key: _unstacked(part, count) for key, part in stacked.items()}
+        return [{key: part[t] for key, part in parts.items()} for t in range(count)]
+    if isinstance(stacked, tuple):
+        return list(zip(*(_unstacked(part, count) for part in stacked), strict=True))
+    return stacked
+
+
+def _info(episode: Any, name: str, place: str) -> Any:
+    if name not in (episode.infos or {}):
+        known = ", ".join(episode.infos or {}) or "none"
+        raise ValueError(f"{place}: infos must hold {name!r}; got {known}")
+    return np.asarray(episode.infos[name])

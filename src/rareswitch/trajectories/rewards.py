@@ -1,0 +1,67 @@
+"""The range of an environment's rewards, and the one place where they are scaled to [0, 1]."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rareswitch.core.arguments import Floats, floats, real, settle, whole
+
+# Rewards may miss their range by rounding, relative to its width.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Rewards from `low` to `high`, a range that is widened to hold 0.
+
+    Zero is what a stage earns that is not played any more because the episode ended early; `end`
+    is that zero, scaled.
+
+    >>> rewards = Rewards(-1.0, 20.0)
+    >>> rewards.scaled(-1.0), rewards.scaled(20.0), round(rewards.end, 4)
+    (0.0, 1.0, 0.0476)
+    >>> rewards.scaled(21.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: reward must be from -1 to 20; got 21.0: give the range as Rewards(low, high)
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        low, high = real("low", self.low), real("high", self.high)
+        if low > high or low == high == 0.0:
+            raise ValueError(f"high must be above low, and the range hold more than 0; got {self}")
+        low, high = min(low, 0.0), max(high, 0.0)
+        real("high - low", high - low, least=1e-300)
+        settle(self, low=low, high=high)
+
+    @property
+    def end(self) -> float:
+        """What a stage that is not played is worth, scaled: the place of 0 in the range."""
+        return -self.low / (self.high - self.low)
+
+    def scaled(self, reward: float) -> float:
+        """Return a reward's place in the range, from 0 to 1; outside of it is an error."""
+        return float(self.scaled_all(np.array([real("reward", reward)]))[0])
+
+    def scaled_all(self, rewards: Floats) -> Floats:
+        """Return the places of many rewards (n,) in the range; one outside of it is an error."""
+        rewards = floats("rewards", rewards, ("n",))
+        places: Floats = (rewards - self.low) / (self.high - self.low)
+        wrong = (places < -ROUNDING) | (places > 1.0 + ROUNDING)
+        if wrong.any():
+            raise ValueError(
+                f"reward must be from {self.low:g} to {self.high:g}; got "
+                f"{float(rewards[wrong][0])}: give the range as Rewards(low, high)"
+            )
+        return places.clip(0.0, 1.0)
+
+    def unscaled_return(self, total: float, steps: int) -> float:
+        """Return the sum of this many rewards whose scaled sum is total.
+
+        A stage that was not played counts as one of them if its `end` is in the total.
+        """
+        steps = whole("steps", steps, least=0)
+        return real("total", total) * (self.high - self.low) + steps * self.low

@@ -1,0 +1,191 @@
+"""One episode as an environment tells it: observations, actions and rewards, step by step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rareswitch.core.arguments import (
+    Bools,
+    Floats,
+    Ints,
+    flag,
+    floats,
+    frozen,
+    settle,
+    shown,
+    whole,
+)  # fmt: skip
+from rareswitch.core.streams import LARGEST_SEED
+from rareswitch.trajectories.observation import same_observations, settled_observations
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trajectory:
+    """One episode of n ≥ 1 steps, in the layout of Minari.
+
+    `observations` are n+1, the one before each action and the last: numbers, texts, arrays, or
+    tuples or dicts of them. `actions` (n,) count the rows of the feature map from 0, and
+    `rewards` (n,) are as the environment gave them. `terminated` says that the episode ended by
+    itself; otherwise it was cut off, and the last observation is of a state that is worth
+    something.
+
+    `propensities` (n,) are the probabilities of the actions, each given all that went before it in
+    the episode: their product is the probability of the whole course of actions. Where not every
+    action is feasible, `masks` (n+1, A) are true for those that are. `version` and `member` tell
+    the policy that played and `key` names the episode.
+
+    >>> Trajectory(observations=[0, 1, 1], actions=[1, 0], rewards=[0.0, 5.0], terminated=True)
+    Trajectory(2 steps, return 5, ended)
+    """
+
+    observations: Sequence[Any]
+    actions: Ints
+    rewards: Floats
+    terminated: bool
+    propensities: Floats | None = None
+    masks: Sequence[Bools] | None = None
+    version: int | None = None
+    member: int | None = None
+    key: str | int | None = None
+
+    def __post_init__(self) -> None:
+        actions = _actions(self.actions)
+        steps = len(actions)
+        observations = settled_observations(self.observations)
+        if len(observations) != steps + 1:
+            raise ValueError(
+                f"observations must be {steps + 1} for {steps} actions, the one before each and "
+                f"the last; got {len(observations)}"
+            )
+        terminated = flag("terminated", self.terminated)
+        settle(
+            self,
+            observations=observations,
+            actions=actions,
+            rewards=floats("rewards", self.rewards, (steps,)),
+            terminated=terminated,
+        )
+        if self.propensities is not None:
+            settle(self, propensities=_propensities(self.propensities, steps))
+        if self.masks is not None:
+            settle(self, masks=_masks(self.masks, actions, terminated))
+        if self.version is not None:
+            settle(self, version=whole("version", self.version, least=1))
+        if self.member is not None:
+            settle(self, member=whole("member", self.member, least=0))
+        if self.key is not None:
+            settle(self, key=_key(self.key))
+
+    @property
+    def total(self) -> float:
+        """The return: the sum of the rewards."""
+        return float(self.rewards.sum())
+
+    def until(self, steps: int) -> "Trajectory":
+        """Return the first steps, cut off there; all of it if it has no more than these."""
+        steps = whole("steps", steps, least=1)
+        if steps >= len(self):
+            return self
+        return replace(
+            self,
+            observations=self.observations[: steps + 1],
+            actions=self.actions[:steps],
+            rewards=self.rewards[:steps],
+            terminated=False,
+            propensities=None if self.propensities is None else self.propensities[:steps],
+            masks=None if self.masks is None else self.masks[: steps + 1],
+        )
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trajectory):
+            return NotImplemented
+        return same_observations(self.observations, other.observations) and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in FIELDS
+            if name != "observations"
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.actions.tobytes(), self.rewards.tobytes(), self.key))
+
+    def __repr__(self) -> str:
+        end = "ended" if self.terminated else "cut off"
+        return f"Trajectory({len(self)} steps, return {self.total:g}, {end})"
+
+
+# The fields of a trajectory in the order in which logs write them.
+FIELDS = tuple(Trajectory.__dataclass_fields__)
+
+
+def _actions(value: Any) -> Ints:
+    given: Any = np.asanyarray(value)
+    if given.dtype.kind not in "iu" or given.ndim != 1 or isinstance(given, np.ma.MaskedArray):
+        raise TypeError(
+            f"actions must be a list of whole numbers; got {given.dtype} of shape {given.shape}"
+        )
+    if not given.size:
+        raise ValueError("actions must have at least one step; got none")
+    if (step := _first(given < 0)) is not None:
+        raise ValueError(f"actions must be 0 or more; got {given[step]} at step {step}")
+    if (step := _first(given > 2**31)) is not None:
+        raise ValueError(f"actions must count rows of features; got {given[step]} at step {step}")
+    actions: Any = frozen(given.astype(np.int64, copy=False))
+    return actions
+
+
+def _propensities(value: Any, steps: int) -> Floats:
+    propensities = floats("propensities", value, (steps,))
+    if (step := _first((propensities <= 0.0) | (propensities > 1.0))) is not None:
+        raise ValueError(
+            f"propensities must be above 0 and at most 1; got {propensities[step]} at step {step}"
+        )
+    return propensities
+
+
+def _masks(value: Any, actions: Ints, terminated: bool) -> Bools:
+    given: Any
+    try:
+        given = np.asanyarray(value)
+    except ValueError:  # of different lengths
+        given = np.empty(0, object)
+    if given.dtype != bool or given.ndim != 2 or isinstance(given, np.ma.MaskedArray):
+        raise TypeError(
+            f"masks must be True or False for every observation and action; got {shown(value)}"
+        )
+    if len(given) != len(actions) + 1:
+        raise ValueError(
+            f"masks must be {len(actions) + 1} for {len(actions)} actions, one for each "
+            f"observation; got {len(given)}"
+        )
+    if (step := _first(actions >= given.shape[1])) is not None:
+        raise ValueError(
+            f"masks must have a place for every action; got {given.shape[1]}, and action "
+            f"{actions[step]} at step {step}"
+        )
+    if (step := _first(~given[np.arange(len(actions)), actions])) is not None:
+        raise ValueError(
+            f"masks must allow the actions that were taken; action {actions[step]} is not "
+            f"feasible at step {step}"
+        )
+    if not terminated and not given[-1].any():
+        raise ValueError("masks must allow an action after the last step unless the episode ended")
+    masks: Any = frozen(given)
+    return masks
+
+
+def _key(value: Any) -> str | int:
+    if isinstance(value, str):
+        if not value:
+            raise ValueError("key must name the episode; got an empty text")
+        return str(value)
+    return whole("key", value, least=0, most=LARGEST_SEED)
+
+
+def _first(wrong: Bools) -> int | None:
+    """Return the first place that is true."""
+    return int(wrong.argmax()) if wrong.any() else None
