@@ -5,6 +5,9 @@ from importlib.util import find_spec
 EXTRAS = {
     "experiments": ("pydantic", "matplotlib", "jinja2"),
     "cluster": ("distributed",),
+    "features": ("sklearn",),
+    "gym": ("gymnasium", "matplotlib"),
+    "logs": ("pyarrow",),
 }
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import click
 
 from rareswitch import __version__
+from rareswitch.cli.compare import compare
+from rareswitch.cli.evaluate import evaluate
 from rareswitch.cli.experiments import plot, reproduce, run
 from rareswitch.cli.learn import learn
 from rareswitch.cli.plan import plan
+from rareswitch.cli.train import train
 
 
 class Program(click.Group):
@@ -52,11 +55,12 @@ def main() -> None:
     \b
     Start here:
       rareswitch learn                one learner on the paper's instance
+      rareswitch train --help         from an environment of Gymnasium to a policy
       rareswitch reproduce --quick    every figure and claim of the paper, small
       rareswitch reproduce            the same at the paper's scale
       rareswitch plan --help          from a budget of switches to a schedule
     """
 
 
-for command in (learn, plan, reproduce, run, plot):
+for command in (learn, train, evaluate, compare, plan, reproduce, run, plot):
     main.add_command(command)

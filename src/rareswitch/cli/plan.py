@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.environments import told
+from rareswitch.cli.experiments import need
+from rareswitch.cli.plan_environment import (
+    check_environment_options,
+    environment_options,
+    environment_simulator,
+    picked,
+    train_code,
+    train_command,
+)
+from rareswitch.cli.training_table import show_picked
 from rareswitch.cli.worlds import FINITE, build_world, world_options
 
 if TYPE_CHECKING:
+    from rareswitch.cli.progress import Report
     from rareswitch.core.exploration import Exploration
     from rareswitch.core.log import LogPartition
     from rareswitch.core.schedule import Schedule
     from rareswitch.core.streams import Seed
     from rareswitch.core.task import Task
+    from rareswitch.gym.setting import Setting
+    from rareswitch.outcome import Outcome, Simulator
     from rareswitch.planning.beta import BetaSweep
     from rareswitch.planning.option import Option
     from rareswitch.planning.plan import Plan
-    from rareswitch.planning.simulator import Outcome, Simulator
 
 
 SETTINGS = ("switches", "target", "price", "ridge", "beta", "randomise")
@@ -33,7 +49,11 @@ class SimulatorError(Exception):
 @click.command()
 @click.option("--episodes", type=click.IntRange(1), required=True, help="Episodes K to come.")
 @click.option("--switches", type=int, help="At most so many deployments after the first.")
-@click.option("--target", type=FINITE, help="Or: average regret an episode to reach.")
+@click.option(
+    "--target",
+    type=FINITE,
+    help="Or: average regret an episode to reach; shortfall, where regret is not known.",
+)
 @click.option(
     "--price", type=FINITE, help="Or: what a deployment after the first costs, in units of reward."
 )
@@ -72,14 +92,18 @@ class SimulatorError(Exception):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
 @world_options(default=None)
+@environment_options
 def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
     """Choose a switching rule for a budget, a regret target or a price of deploying.
 
     Budgets, limits and prices count deployments after the first, whether or not they change an
     action. Lists the rules that keep the budget with what is guaranteed of each, with one policy at
-    a time and with mixtures; with --instance or --simulator also what to expect, the choice of β,
-    and what a wrong β costs. Prints the code to paste and, for an instance, the command that plays
-    the rule.
+    a time and with mixtures; with --instance, --env or --simulator also what to expect, the choice
+    of β, and what a wrong β costs. Prints the code to paste and, for an instance or an environment,
+    the command that plays the rule.
+
+    Of an environment that tells its model regret is exact. Of any other it is not known: in its
+    place stands the shortfall, what is missing to the largest return possible.
 
     \b
     Examples:
@@ -88,11 +112,16 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
       rareswitch plan --episodes 2500 --instance hard --switches 50 --beta 1
       rareswitch plan --episodes 2500 --instance hard --price 20 --out plan
       rareswitch plan --episodes 2000 --instance tabular --states 4 --horizon 2 --target 0.1
+      rareswitch plan --episodes 500 --env FrozenLake-v1 --switches 9 --rounds 4
+      rareswitch plan --episodes 200 --env CartPole-v1 --horizon 100 --price 50 --rounds 4
     """
+    if settings["env"]:
+        need("gym")
     if out is not None:
-        prepare(out, drawing=bool(settings["instance"] or settings["simulator"]))
+        simulated = settings["instance"] or settings["simulator"] or settings["env"]
+        prepare(out, drawing=bool(simulated))
     try:
-        made = make(settings, quiet=as_json)
+        made, setting = make(settings, quiet=as_json)
     except SimulatorError as failure:
         show_error(failure)
         raise click.ClickException("raised by the simulator, or by a rule that it played") from None
@@ -101,12 +130,22 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
     except KeyboardInterrupt:
         click.echo("interrupted: a plan is only made whole", err=True)
         raise SystemExit(130) from None
-    data = made.to_dict() | {"command": learn_command(made, settings)}
+    data = made.to_dict()
+    if setting is None:
+        data["command"] = learn_command(made, settings)
+    else:
+        data |= {
+            "code": train_code(made, settings),
+            "command": train_command(made, settings),
+            "picked": picked(setting),
+        }
     if as_json:
         click.echo(json.dumps(data, indent=2, allow_nan=False))
     else:
-        show(made)
-        if settings["instance"] and data["command"]:
+        if setting is not None:
+            show_picked(data["picked"], {"env_id": settings["env"]})
+        show(made, data["code"])
+        if (settings["instance"] or settings["env"]) and data["command"]:
             click.echo(f"\n{data['command']}")
     if out is not None:
         save(made, data, out)
@@ -114,38 +153,61 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
             click.echo(f"\nwritten to {out}")
 
 
-def make(settings: dict[str, Any], *, quiet: bool) -> Plan:
-    """Return the plan that the options ask for."""
+def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None]:
+    """Return the plan that the options ask for, and how the environment is learnt, if one is."""
     from rareswitch.cli.learn import build_exploration
     from rareswitch.cli.progress import progress
     from rareswitch.planning.plan import plan as make_plan
 
-    task, world_play = build_task(settings)
-    own = load_simulator(settings["simulator"]) if settings["simulator"] else None
-    play = own or world_play
-    rounds = settings["rounds"]
-    with progress("simulations", 1, quiet=quiet) as report:
-
-        def tell(done: int, total: int) -> None:
-            if not done and not quiet:
-                click.echo(f"{total} simulations of {rounds} rounds each", err=True)
-            report(done, total=total)
-
-        return make_plan(
+    check_environment_options(settings)
+    with progress("simulations", 1, quiet=quiet) as report, ExitStack() as stack:
+        shown = Shown(report, settings["rounds"], quiet=quiet)
+        setting, play = None, None
+        if settings["env"]:
+            world = stack.enter_context(environment_simulator(settings, shown.rounds))
+            task, setting, play = world.task, world.setting, guarded(world, environment=True)
+            if settings["feature_norm"] is not None:
+                task = replace(task, feature_norm=settings["feature_norm"])
+        else:
+            task, simulator = build_task(settings)
+            if settings["simulator"]:
+                simulator = load_simulator(settings["simulator"])
+            play = simulator and guarded(simulator)
+        made = make_plan(
             task,
             **{name: settings[name] for name in SETTINGS},
             exploration=build_exploration(settings["exploration"]),
             candidates=[build_candidate(text, task, settings) for text in settings["candidate"]],
-            simulator=guarded(play) if play else None,
+            simulator=play,
             log=open_log(settings["log"]) if settings["log"] else None,
-            rounds=rounds,
+            rounds=settings["rounds"],
             seed=settings["seed"],
-            progress=tell,
+            progress=shown.simulations,
         )
+    return made, setting
+
+
+class Shown:
+    """Progress in simulations and, where they tell it, in the rounds of the one under way."""
+
+    def __init__(self, report: Report, rounds: int, *, quiet: bool) -> None:
+        self._report, self._rounds, self._quiet = report, rounds, quiet
+        self._done, self._total = 0, 1
+
+    def simulations(self, done: int, total: int) -> None:
+        """Take in how many simulations are done, of all."""
+        if not done and not self._quiet:
+            click.echo(f"{total} simulations of {self._rounds} rounds each", err=True)
+        self._done, self._total = done, total
+        self._report(done, total=total)
+
+    def rounds(self, done: int, total: int) -> None:
+        """Take in how many rounds are done of the simulation under way."""
+        self._report(self._done, f"round {done} of {total}", total=self._total)
 
 
 def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
-    """Return the task, of the named world where there is one, and the simulator of that world."""
+    """Return the task, of the named instance where there is one, and the simulator of that."""
     from functools import cache
 
     from rareswitch.core.task import Task
@@ -155,7 +217,7 @@ def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
     if settings["instance"] is None:
         for name in ("dim", "horizon"):
             if settings[name] is None:
-                raise ValueError(f"--{name} must be given where no --instance is named")
+                raise ValueError(f"--{name} must be given where no --instance or --env is named")
         sizes = {"dim": settings["dim"], "horizon": settings["horizon"]}
         return Task(**sizes, episodes=episodes, feature_norm=1.0 if norm is None else norm), None
     make_world = cache(lambda seed: build_world(settings, seed))
@@ -199,7 +261,7 @@ def load_simulator(path: str) -> Simulator:
     return found
 
 
-def guarded(play: Simulator) -> Simulator:
+def guarded(play: Simulator, *, environment: bool = False) -> Simulator:
     """Return the simulator with its errors told apart from those of the options."""
 
     def simulate(
@@ -209,7 +271,11 @@ def guarded(play: Simulator) -> Simulator:
             return play(schedule, exploration, seeds)
         except MemoryError:
             raise  # a size, not a mistake in code
+        except BrokenExecutor as error:
+            raise click.ClickException(" ".join(str(error).split())) from None
         except Exception as error:
+            if environment and isinstance(error, ValueError):  # it names the episode and step
+                raise click.ClickException(told(error)) from None
             raise SimulatorError from error
 
     return simulate
@@ -282,13 +348,15 @@ def save(made: Plan, data: dict[str, Any], out: Path) -> None:
         raise click.ClickException(f"--out {out} cannot be written ({error.strerror})") from None
 
 
-def show(made: Plan) -> None:
+def show(made: Plan, code: str) -> None:
     from rareswitch.core.exploration import is_plain
+    from rareswitch.outcome import MEASURES
 
     header = (
         "rule",
         "regret bound",
-        "avg regret [95%]",
+        f"avg {made.measure} [95%]",
+        "avg return [95%]",
         "deployments [95%]",
         "switches [95%]",
         "on the log",
@@ -301,13 +369,15 @@ def show(made: Plan) -> None:
         padded = (row[c].ljust(width) for c, width in zip(used, widths, strict=True))
         click.echo("  ".join(padded).rstrip())
     click.echo("\nLimits, deployments and prices count deployments after the first.")
+    if made.measure != "regret":
+        click.echo(f"{made.measure.capitalize()} is {MEASURES[made.measure]}.")
     if made.sweep:
-        show_sweep(made.sweep)
+        show_sweep(made.sweep, made.measure)
     explores = made.exploration
     how = f"β = {explores.beta:g}" if is_plain(explores) else repr(explores)
     click.echo(f"\n{how} ({made.exploration_source})")
     click.echo(f"Take {made.recommended.name}: {made.reason}\n")
-    click.echo(made.code)
+    click.echo(code)
 
 
 def cells(option: Option) -> tuple[str, ...]:
@@ -317,6 +387,7 @@ def cells(option: Option) -> tuple[str, ...]:
         option.name,
         "none" if bound is None else "vacuous" if bound.vacuous else f"{bound.total:.4g}",
         str(option.regret or "–"),
+        str(option.mean_return or "–"),
         str(option.deployments or "–"),
         str(option.switches or "–"),
         "–" if option.replayed is None else str(option.replayed),
@@ -324,13 +395,13 @@ def cells(option: Option) -> tuple[str, ...]:
     )
 
 
-def show_sweep(sweep: BetaSweep) -> None:
-    click.echo("\nβ        avg regret [95%]               optimistic fits")
+def show_sweep(sweep: BetaSweep, measure: str) -> None:
+    click.echo(f"\nβ        {f'avg {measure} [95%]':30} optimistic fits")
     for beta, regret, optimistic in zip(sweep.betas, sweep.regret, sweep.optimistic, strict=True):
         share = "–" if optimistic is None else f"{100 * optimistic:.0f}%"
         mark = "  ← chosen" if beta == sweep.chosen else ""
         click.echo(f"{beta:<8.3g} {regret!s:30} {share}{mark}")
     click.echo(
-        f"A third of it multiplies regret by {sweep.loss_low:.2f}, three times it by "
+        f"A third of it multiplies {measure} by {sweep.loss_low:.2f}, three times it by "
         f"{sweep.loss_high:.2f}."
     )

@@ -1,0 +1,82 @@
+"""Environments on the command line: how one is named and made, and how it is told what is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rareswitch.gym.setting import Setting
+
+env_arg_option: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
+    "--env-arg",
+    "env_args",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of the environment, its value in JSON. May be repeated.",
+)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what is wrong with options into a usage error, and with a world into a plain one."""
+    from rareswitch.gym.trouble import WorldError
+
+    try:
+        yield
+    except WorldError as error:
+        raise click.ClickException(told(error)) from None
+    except (TypeError, ValueError, FileNotFoundError) as error:
+        if getattr(error, "__notes__", None):  # of the environment's own code, not of the options
+            raise
+        raise click.UsageError(str(error)) from None
+
+
+def told(error: Exception) -> str:
+    """Return what is wrong with a world, in the words of the command line."""
+    return str(error).replace("give the range as Rewards(low, high)", "give --rewards LOW HIGH")
+
+
+def parsed(arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of an environment; what is no JSON is a text.
+
+    >>> parsed(["is_slippery=false", "map_name=8x8"])
+    {'is_slippery': False, 'map_name': '8x8'}
+    """
+    found: dict[str, Any] = {}
+    for text in arguments:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or name in found:
+            raise ValueError(f"--env-arg must be NAME=VALUE, each name once; got {text!r}")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def made_world(env_id: str, arguments: dict[str, Any]) -> Any:
+    """Return the environment of that name; modules are also looked for in the current folder."""
+    from rareswitch.gym.make import made
+
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        world = made(env_id, **arguments)
+    except (ImportError, TypeError, ValueError) as error:
+        raise ValueError(f"ENV_ID {env_id}: {error}") from None
+    click.get_current_context().call_on_close(getattr(world, "close", lambda: None))
+    return world
+
+
+def setting_asked(world: Any, settings: dict[str, Any]) -> Setting:
+    """Return how a world is learnt with the settings of a training."""
+    from rareswitch.gym.setting import setting_of
+
+    names = ("features", "horizon", "rewards", "stages", "seed")
+    return setting_of(world, **{name: settings[name] for name in names})

@@ -1,0 +1,106 @@
+"""`rareswitch evaluate`: a saved policy acts in an environment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rareswitch.cli.environments import env_arg_option, made_world, parsed, refusals
+from rareswitch.cli.experiments import need
+from rareswitch.cli.fresh import played_fresh
+from rareswitch.cli.interrupt import interruptible
+from rareswitch.cli.saved import opened
+from rareswitch.cli.training_table import line, show_returns
+
+if TYPE_CHECKING:
+    from rareswitch.gym.agent import Agent
+
+
+@click.command()
+@click.argument("saved", type=click.Path(path_type=Path))
+@click.argument("env_id", required=False)
+@click.option("--version", type=click.IntRange(1), help="A deployed policy instead.")
+@click.option("--episodes", type=click.IntRange(2), default=1000, help="Episodes to play.")
+@env_arg_option
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the episodes.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
+def evaluate(
+    saved: Path,
+    env_id: str | None,
+    version: int | None,
+    episodes: int,
+    env_args: tuple[str, ...],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Play a saved policy on fresh episodes, and print what it earns.
+
+    SAVED is the folder of a `rareswitch train`, or an agent.bin alone. Of a folder it is the policy
+    that was recommended, or with --version one that was deployed, whose members are then drawn by
+    the number of the episode. ENV_ID is the environment that the folder was trained in, unless
+    another is named.
+
+    \b
+    Examples:
+      rareswitch evaluate rareswitch-train-FrozenLake-v1-1a2b3c4d
+      rareswitch evaluate lake --version 12 --episodes 5000
+      rareswitch evaluate lake/agent.bin FrozenLake-v1 --env-arg is_slippery=false
+    """
+    need("gym")
+    from rareswitch.gym.known import known_returns
+    from rareswitch.gym.summary import interval_of
+
+    with refusals():
+        agent, name, arguments = found(saved, env_id, version, parsed(env_args))
+        world = made_world(name, arguments)
+        try:
+            with interruptible() as pressed:
+                fresh = played_fresh(agent, world, episodes, seed, pressed, quiet=as_json)
+        except KeyboardInterrupt:
+            click.echo("interrupted: nothing is kept of an evaluation", err=True)
+            raise SystemExit(130) from None
+        known = known_returns(agent.policy, world, agent.features, agent.actions)
+    told: dict[str, Any] = {
+        "env_id": name,
+        "env_args": arguments,
+        "version": version,
+        "members": agent.policy.members,
+        "digest": agent.policy.digest,
+        "seed": seed,
+        "fresh": interval_of(fresh),
+        "exact": known and known.policy,
+        "optimum": known and known.optimum,
+        "random": known and known.random,
+    }
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+        return
+    what = "recommended" if version is None else f"version {version}"
+    members = f", a mixture of {told['members']} members" if agent.policy.members > 1 else ""
+    line("policy", f"{what}{members}, {agent.policy.digest[:12]}")
+    line("environment", name)
+    show_returns(what, told["fresh"], told["exact"], told)
+
+
+def found(
+    saved: Path, env_id: str | None, version: int | None, arguments: dict[str, Any]
+) -> tuple[Agent, str, dict[str, Any]]:
+    """Return the agent that was saved, and the name and arguments of its environment."""
+    from rareswitch.gym.agent import Agent
+
+    if not saved.exists():
+        raise ValueError(f"SAVED must be a folder or a file; there is no {saved}")
+    if not saved.is_dir():
+        if env_id is None:
+            raise ValueError("ENV_ID must be given for a file; a folder knows its own")
+        if version is not None:
+            raise ValueError("--version must be of a folder; a file holds one policy")
+        return Agent.from_bytes(saved.read_bytes()), env_id, arguments
+    training = opened(saved)
+    agent, settings = training.agent(version), training.settings
+    if env_id is None:
+        return agent, settings["env_id"], settings["env_args"] | arguments
+    return agent, env_id, arguments

@@ -1,0 +1,51 @@
+"""What a training has left in its folder, for the commands that come after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rareswitch.cli.environments import made_world, setting_asked
+
+if TYPE_CHECKING:
+    from rareswitch.gym.agent import Agent
+    from rareswitch.gym.run_folder import RunFolder
+
+
+class Saved(NamedTuple):
+    """The folder of a training and the settings it was trained with."""
+
+    folder: RunFolder
+    settings: dict[str, Any]
+
+    def agent(self, version: int | None) -> Agent:
+        """Return the recommended policy, or one deployed, with the features it sees through."""
+        from rareswitch.gym.agent import Agent
+
+        folder, settings = self
+        policy, agent = folder.policy(version), folder.agent()
+        if agent is not None:
+            return replace(agent, policy=policy)
+        setting = setting_asked(made_world(settings["env_id"], settings["env_args"]), settings)
+        if setting.features.digest != folder.picked["features_digest"]:
+            raise ValueError(
+                f"features must do what they did when {folder.path} was trained; they do not any "
+                "more"
+            )
+        return Agent(
+            policy=policy,
+            features=setting.features,
+            rewards=setting.rewards,
+            actions=setting.actions,
+        )
+
+
+def opened(path: Path) -> Saved:
+    """Return the training of a folder, if it is one."""
+    from rareswitch.gym.run_folder import RunFolder
+
+    folder = RunFolder(path)
+    if (settings := folder.settings) is None:
+        raise ValueError(f"{path} must be the folder of a training; it has no settings.json")
+    return Saved(folder, settings)

@@ -1,0 +1,27 @@
+"""What `reset` and `step` must return."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rareswitch.core.arguments import shown
+
+Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
+
+
+def pair(answer: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Return what `reset` returned, if it is an observation and an info."""
+    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping):
+        return answer
+    raise ValueError(f"reset must return (observation, info), as in Gymnasium; got {shown(answer)}")
+
+
+def five(answer: Any) -> Answer:
+    """Return what `step` returned, if it is of five parts with an info at the end."""
+    if isinstance(answer, tuple) and len(answer) == 5:
+        info = answer[4]
+        if type(info) is dict or isinstance(info, Mapping):
+            return answer
+    raise ValueError(
+        "step must return (observation, reward, terminated, truncated, info), as in Gymnasium; got "
+        f"{shown(answer)}"
+    )

@@ -1,0 +1,27 @@
+"""Which actions are feasible: what the features say, and what the environment tells beside."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rareswitch.core.arguments import Bools, shown
+from rareswitch.features import FeatureMap
+from rareswitch.features.masked import truths
+
+MASK = "action_mask"  # where Gymnasium's environments tell which actions are feasible
+
+
+def feasible_actions(
+    features: FeatureMap, observation: Any, stage: int, info: Mapping[str, Any]
+) -> Bools | None:
+    """Return which of all actions are feasible (A,), at least one; None stands for all."""
+    mask = features.feasible(observation, stage)
+    if MASK in info:
+        told = truths(f"info[{MASK!r}]", info[MASK], (features.actions,))
+        mask = told if mask is None else np.logical_and(mask, told)
+    if mask is None or mask.all():
+        return None
+    if not mask.any():
+        raise ValueError(f"an action must be feasible; none is after {shown(observation)}")
+    return mask

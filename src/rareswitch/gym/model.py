@@ -1,0 +1,120 @@
+"""What is known exactly of a world with finitely many states: its optimum, and any policy's value.
+
+Gymnasium's toy worlds tell their model as `P[state][action]`, a list of (probability, next state,
+reward, terminated). Values here are returns in the environment's own rewards, over a horizon.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rareswitch.core.arguments import Bools, Floats, Ints, whole
+from rareswitch.core.policy import Policy
+from rareswitch.features import FeatureMap
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FiniteModel:
+    """Of S states with A actions each, K outcomes: all (S, A, K); and where episodes begin (S,).
+
+    An outcome has a probability, a next state, a reward, and may end the episode. `feasible` (S, A)
+    says which actions there are, all if nothing is said.
+
+    >>> ends, reward = np.array([[[True], [True]]]), np.array([[[0.25], [0.75]]])
+    >>> one = np.ones((1, 2, 1))
+    >>> model = FiniteModel(
+    ...     probabilities=one, next_states=0 * one.astype(int), rewards=reward, ended=ends,
+    ...     initial=np.ones(1),
+    ... )
+    >>> model.optimal_return(5), model.random_return(5)
+    (0.75, 0.5)
+    """
+
+    probabilities: Floats
+    next_states: Ints
+    rewards: Floats
+    ended: Bools
+    initial: Floats
+    feasible: Bools | None = None
+
+    @classmethod
+    def of(cls, world: Any) -> "FiniteModel | None":
+        """Return the model that a world tells of itself, or None."""
+        inner = getattr(world, "unwrapped", world)
+        told, initial = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
+        if not isinstance(told, Mapping) or initial is None:
+            return None
+        states, actions = len(told), len(told[0])
+        most = max(len(told[s][a]) for s in range(states) for a in range(actions))
+        shape = (states, actions, most)
+        probabilities, rewards = np.zeros((2, *shape))
+        next_states, ended = np.zeros(shape, np.int64), np.zeros(shape, bool)
+        for s in range(states):
+            for a in range(actions):
+                for k, (p, following, reward, done) in enumerate(told[s][a]):
+                    probabilities[s, a, k], next_states[s, a, k] = p, following
+                    rewards[s, a, k], ended[s, a, k] = reward, done
+        return cls(
+            probabilities=probabilities,
+            next_states=next_states,
+            rewards=rewards,
+            ended=ended,
+            initial=np.asarray(initial, float),
+            feasible=_feasible(inner, states, actions),
+        )
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The least and the largest reward that is possible."""
+        possible = self.rewards[self.probabilities > 0.0]
+        return float(possible.min()), float(possible.max())
+
+    def optimal_return(self, horizon: int) -> float:
+        """Return what the best policy earns on average."""
+        return self._backward(horizon, lambda h, q: q.max(axis=1))
+
+    def random_return(self, horizon: int) -> float:
+        """Return what the uniformly random policy earns on average."""
+        feasible = np.ones(self.rewards.shape[:2]) if self.feasible is None else self.feasible
+        share = feasible / feasible.sum(axis=1, keepdims=True)
+        return self._backward(horizon, lambda h, q: np.where(share > 0, share * q, 0.0).sum(axis=1))
+
+    def policy_return(self, policy: Policy, features: FeatureMap) -> float:
+        """Return what a policy earns on average: of a mixture, the mean of its members."""
+        states = np.arange(len(self.rewards))
+        actions = np.empty((policy.members, policy.horizon, len(states)), np.int64)
+        for h in range(policy.horizon):
+            for s in states.tolist():
+                rows = features(s, h)
+                if self.feasible is None:
+                    actions[:, h, s] = policy.choices(h, rows)
+                else:
+                    allowed = np.flatnonzero(self.feasible[s])
+                    actions[:, h, s] = allowed[policy.choices(h, rows[allowed])]
+        earned = [
+            self._backward(policy.horizon, lambda h, q, own=own: q[states, own[h]])
+            for own in actions
+        ]
+        return float(np.mean(earned))
+
+    def _backward(self, horizon: int, chosen: Any) -> float:
+        """Return the value of the beginning, given how stage h makes values (S,) of Q (S, A)."""
+        value = np.zeros(len(self.rewards))
+        for h in reversed(range(whole("horizon", horizon, least=1))):
+            later = np.where(self.ended, 0.0, value[self.next_states])
+            q_values = np.vecdot(self.probabilities, self.rewards + later)
+            if self.feasible is not None:
+                q_values = np.where(self.feasible, q_values, -np.inf)
+            value = chosen(h, q_values)
+        return float(self.initial @ value)
+
+
+def _feasible(inner: Any, states: int, actions: int) -> Bools | None:
+    """Return which actions a world's `action_mask(state)` allows, if it has one."""
+    mask = getattr(inner, "action_mask", None)
+    if not callable(mask):
+        return None
+    allowed = np.array([mask(state) for state in range(states)]).astype(bool)
+    return allowed if allowed.shape == (states, actions) else None

@@ -1,0 +1,266 @@
+"""An environment as a simulator: what a rule comes to in it, round by round.
+
+A round is a learner that plays the environment from its first episode to its last. Whatever the
+environment draws in episode k of a round is seeded by the round's seed and k, whichever rule plays.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from rareswitch.core.arguments import flag, positive_ridge, shown, whole
+from rareswitch.core.exploration import Exploration
+from rareswitch.core.schedule import Schedule
+from rareswitch.core.streams import Seed
+from rareswitch.core.task import Task
+from rareswitch.gym.make import made
+from rareswitch.gym.play import play
+from rareswitch.gym.setting import Setting, setting_of
+from rareswitch.gym.witness import Witness
+from rareswitch.outcome import Outcome
+from rareswitch.processes import local_pool, portable
+from rareswitch.trajectories import Rewards
+
+Progress = Callable[[int, int], None]
+
+
+def world_simulator(
+    world: str | Callable[[Seed], Any],
+    *,
+    episodes: int,
+    arguments: Mapping[str, Any] | None = None,
+    setting: Setting | None = None,
+    features: Any = None,
+    horizon: int | None = None,
+    rewards: Rewards | tuple[float, float] | None = None,
+    actions: Sequence[Any] | None = None,
+    stages: str | None = None,
+    ridge: float = 1.0,
+    ties: str = "direction",
+    exact: bool = True,
+    workers: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> "WorldSimulator":
+    """Return the simulator of an environment, for `rareswitch.plan` and for experiments.
+
+    `world` is the name of an environment, made with `arguments`, or a function that makes the
+    environment of a round from its seed. What is needed to learn it is its `setting`, or what
+    `setting_of` picks and is given here. Where the environment tells its model, outcomes have its
+    exact regret, unless `exact` is False, which saves time; else they have the shortfall. `workers`
+    is the number of processes that play rounds; the outcomes are the same with any. `progress` is
+    told the rounds done of those asked for.
+
+    >>> from rareswitch import Bonus, UniformGrid
+    >>> simulator = world_simulator("FrozenLake-v1", episodes=40, horizon=8)
+    >>> simulator.task
+    Task(dim=64, horizon=8, episodes=40, feature_norm=1.0, stages='shared')
+    >>> (outcome,) = simulator(UniformGrid(episodes=40, batches=4), Bonus(1.0), [0])
+    >>> outcome.deployments, outcome.measure
+    (4, 'regret')
+    """
+    if not isinstance(world, str) and (not callable(world) or hasattr(world, "step")):
+        raise TypeError(
+            "world must be the name of an environment, or a function that makes one from a seed; "
+            f"got {shown(world)}"
+        )
+    if arguments and not isinstance(world, str):
+        raise TypeError("arguments are those of an environment that is given by its name")
+    given = {
+        "features": features,
+        "horizon": horizon,
+        "rewards": rewards,
+        "actions": actions,
+        "stages": stages,
+    }
+    make = _Named(world, dict(arguments or {})) if isinstance(world, str) else world
+    if setting is None:
+        with _closing(make((0, 0))) as one:
+            setting = setting_of(one, **given | {"stages": "shared" if stages is None else stages})
+    elif more := [name for name, part in given.items() if part is not None]:
+        raise TypeError(f"setting and {more[0]} exclude each other")
+    return WorldSimulator(
+        round=Round(
+            make=make,
+            setting=setting,
+            episodes=whole("episodes", episodes, least=1),
+            ridge=positive_ridge(ridge),
+            ties=ties,
+            exact=flag("exact", exact),
+        ),
+        workers=whole("workers", workers, least=1),
+        progress=progress,
+    )
+
+
+class WorldSimulator:
+    """Plays rounds of one environment; with `with`, its processes are kept from call to call."""
+
+    def __init__(self, *, round: "Round", workers: int, progress: Progress) -> None:
+        self.round, self.workers, self.progress = round, workers, progress
+        self._kept: ExitStack | None = None
+        self._pool: Executor | None = None
+        if workers > 1:
+            _check_portable(round, "world and features")
+
+    @property
+    def setting(self) -> Setting:
+        """How the environment is learnt."""
+        return self.round.setting
+
+    @property
+    def task(self) -> Task:
+        """The sizes that budgets and limits are stated in: what `rareswitch.plan` is about."""
+        return self.round.setting.task(self.round.episodes)
+
+    def __call__(
+        self, schedule: Schedule, exploration: Exploration, seeds: Sequence[Seed], /
+    ) -> list[Outcome]:
+        """Play a round for each seed."""
+        if self.workers > 1:
+            _check_portable((schedule, exploration), "schedule and exploration")
+            with self._processes() as pool:
+                each = [pool.submit(_played, self.round, schedule, exploration, s) for s in seeds]
+                return self._gathered(each)
+        outcomes = []
+        for seed in seeds:
+            outcomes.append(self.round.play(schedule, exploration, seed))
+            self.progress(len(outcomes), len(seeds))
+        return outcomes
+
+    def __enter__(self) -> Self:
+        if self.workers > 1:
+            self._kept = ExitStack()
+            self._pool = self._kept.enter_context(local_pool(self.workers))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        kept, self._kept, self._pool = self._kept, None, None
+        if kept is not None:
+            kept.__exit__(kind, error, trace)
+
+    @contextmanager
+    def _processes(self) -> Iterator[Executor]:
+        if self._pool is not None:
+            yield self._pool
+        else:
+            with local_pool(self.workers) as pool:
+                yield pool
+
+    def _gathered(self, futures: Sequence[Future[Outcome]]) -> list[Outcome]:
+        """Return the outcomes in the order of their seeds; the first error ends all."""
+        try:
+            for n, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                self.progress(n, len(futures))
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+        return [future.result() for future in futures]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Round:
+    """All that a round is made of but the rule and the seed."""
+
+    make: Callable[[Seed], Any]
+    setting: Setting
+    episodes: int
+    ridge: float
+    ties: str
+    exact: bool
+
+    def play(self, schedule: Schedule, exploration: Exploration, seed: Seed) -> Outcome:
+        """Play one round; the environment is made for it, and closed."""
+        with _closing(self.make(seed)) as world:
+            return self._played_in(world, schedule, exploration, seed)
+
+    def _played_in(
+        self, world: Any, schedule: Schedule, exploration: Exploration, seed: Seed
+    ) -> Outcome:
+        setting = self.setting
+        learner = setting.learner(
+            schedule,
+            seed=seed,
+            exploration=exploration,
+            ridge=self.ridge,
+            ties=self.ties,
+            planned_episodes=self.episodes,
+        )
+        witness, returns = Witness(world, setting, exact=self.exact), list[float]()
+        witness.see(learner.policy)
+        for game in play(
+            learner,
+            world,
+            setting.features,
+            episodes=self.episodes,
+            rewards=setting.rewards,
+            actions=setting.actions,
+            seed=seed,
+        ):
+            returns.append(game.total)
+            if game.switched:
+                witness.see(learner.policy)
+        dates = [deployment.episode for deployment in learner.ledger]
+        measure, regret = witness.regret(dates, returns)
+        switches = [date for date, changed in zip(dates, witness.changed, strict=True) if changed]
+        return Outcome(
+            regret=regret,
+            measure=measure,
+            deployments=len(dates),
+            switches=len(switches),
+            returns=np.array(returns),
+            deployment_episodes=dates,
+            switch_episodes=switches,
+        )
+
+
+@dataclass(frozen=True)
+class _Named:
+    """The environment of a name, the same in every round but for what it draws."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, seed: Seed) -> Any:
+        return made(self.name, **self.arguments)
+
+
+@contextmanager
+def _closing(world: Any) -> Iterator[Any]:
+    """Close an environment at the end, if it can be."""
+    try:
+        yield world
+    finally:
+        if callable(close := getattr(world, "close", None)):
+            close()
+
+
+def _played(round: Round, schedule: Schedule, exploration: Exploration, seed: Seed) -> Outcome:
+    """Play one round in a process of its own."""
+    try:
+        return round.play(schedule, exploration, seed)
+    except Exception as error:
+        raise portable(error) from error
+
+
+def _check_portable(thing: Any, name: str) -> None:
+    """Refuse what other processes could not be handed."""
+    try:
+        pickle.dumps(thing)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{name} must be such that other processes can import them, functions of a module for "
+            f"instance, where workers are more than 1; {error}"
+        ) from None

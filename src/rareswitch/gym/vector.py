@@ -1,0 +1,82 @@
+"""A vector environment of Gymnasium, copy by copy: observations, infos, and how copies begin anew.
+
+A copy whose episode is over begins anew by itself, at the next step (NEXT_STEP) or at once
+(SAME_STEP), or when it is told to (DISABLED). Either way the copies are stepped all together, so
+those that have nothing to play are handed some action.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rareswitch.core.arguments import Bools
+from rareswitch.gym.answers import Answer
+
+
+class VectorWorld:
+    """A vector environment in which copies that are over may always be stepped on."""
+
+    def __init__(self, world: Any) -> None:
+        self._world, self.copies = world, int(world.num_envs)
+        metadata = getattr(world, "metadata", None) or {}
+        mode = metadata.get("autoreset_mode")
+        self._anew_by_hand = getattr(mode, "name", mode) == "DISABLED"
+        self._over: Bools = np.zeros(self.copies, bool)
+
+    def reset(self, seeds: Sequence[int]) -> Any:
+        """Begin an episode in every copy, each with its seed."""
+        self._over = np.zeros(self.copies, bool)
+        return self._world.reset(seed=list(seeds))
+
+    def step(self, actions: Sequence[Any]) -> Any:
+        """Hand every copy its action."""
+        if self._anew_by_hand and self._over.any():
+            self._world.reset(options={"reset_mask": self._over.copy()})
+        answer = self._world.step(stacked(actions))
+        if self._anew_by_hand:
+            self._over = np.logical_or(answer[2], answer[3])
+        return answer
+
+
+def stacked(actions: Sequence[Any]) -> Any:
+    """Return actions of all copies as a vector environment takes them.
+
+    >>> stacked([(0, [0.5]), (1, [0.25])])
+    (array([0, 1]), array([[0.5 ], [0.25]]))
+    """
+    first = actions[0]
+    if isinstance(first, tuple):
+        return tuple(stacked(parts) for parts in zip(*actions, strict=True))
+    if isinstance(first, Mapping):
+        return {key: stacked([action[key] for action in actions]) for key in first}
+    return np.array(actions)
+
+
+def of_copy(observations: Any, i: int) -> Any:
+    """Return what copy i shows."""
+    if isinstance(observations, tuple):
+        return tuple(of_copy(part, i) for part in observations)
+    if isinstance(observations, Mapping):
+        return {key: of_copy(part, i) for key, part in observations.items()}
+    return observations[i]
+
+
+def info_of_copy(infos: Mapping[str, Any], i: int) -> dict[str, Any]:
+    """Return what copy i tells beside its observation: `_name` says which copies told `name`."""
+    names = [name for name in infos if f"_{name}" in infos and infos[f"_{name}"][i]]
+    return {
+        name: info_of_copy(infos[name], i) if isinstance(infos[name], Mapping) else infos[name][i]
+        for name in names
+    }
+
+
+def answer_of_copy(answer: Answer, i: int) -> Answer:
+    """Return what copy i answered; where it has begun anew at once, what it showed last."""
+    observations, rewards, terminated, truncated, infos = answer
+    info = info_of_copy(infos, i)
+    if "final_obs" in info:
+        last = info["final_obs"], info.get("final_info", {})
+    else:
+        last = of_copy(observations, i), info
+    return last[0], rewards[i], terminated[i], truncated[i], last[1]
