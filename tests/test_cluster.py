@@ -124,7 +124,16 @@ def test_a_log_that_lives_on_the_workers_gives_the_policy_of_one_machine(client,
     assert remote.to_bytes() == fit(here, RECIPE, version=1).to_bytes()
 
 
-def test_what_travels_is_small(client):
+def test_stages_may_share_on_the_workers_too(client):
+    futures = [client.submit(random_partition, seed, pure=False) for seed in range(2)]
+    settings = {"stages": "shared", "end_reward": 0.4}
+    remote = fit(LogStatistics(DaskPartitions(client, futures), **settings), RECIPE, version=1)
+    here = LogStatistics(LocalPartitions(map(random_partition, range(2))), **settings)
+    assert remote.to_bytes() == fit(here, RECIPE, version=1).to_bytes()
+
+
+@pytest.mark.parametrize("stages", ["own", "shared"])
+def test_what_travels_is_small(client, stages):
     sizes = []
 
     class Counting(DaskPartitions):
@@ -134,12 +143,13 @@ def test_what_travels_is_small(client):
             return parts
 
     futures = [client.submit(random_partition, seed, pure=False) for seed in range(2)]
-    fit(LogStatistics(Counting(client, futures)), RECIPE, version=1)
+    fit(LogStatistics(Counting(client, futures), stages=stages), RECIPE, version=1)
     # Σφφᵀ and Σ(φ, 1, r)·(1, r) once, then ΣV·(φ, 1, r, V) for each stage but the last.
     once = [2 * HORIZON * DIM**2, 2 * 2 * HORIZON * (DIM + 2)]
     assert sizes == [*once, *[2 * (DIM + 3)] * (HORIZON - 1)]
     sizes.clear()
-    fit(LogStatistics(Counting(client, futures)), Recipe(exploration=Ensemble(7)), version=1)
+    mixture = Recipe(exploration=Ensemble(7))
+    fit(LogStatistics(Counting(client, futures), stages=stages), mixture, version=1)
     assert sizes == [*once, *[2 * 7 * (DIM + 3)] * (HORIZON - 1)]
 
 

@@ -38,6 +38,7 @@ HOSTILE = (
 
 ARMS = np.eye(2)
 EPISODE = rs.Episode(features=ARMS[:1], rewards=[1.0], next_features=[])
+POSITIONS = rs.Episode(features=[1], rewards=[1.0], next_features=[])
 TASK = rs.Task(dim=2, horizon=2, episodes=20)
 WORLD = rs.instances.tabular(states=2, actions=2, horizon=2)
 ARRAYS = {"features": WORLD.features, "transitions": WORLD.transitions, "rewards": WORLD.rewards}
@@ -61,10 +62,14 @@ def duel(**changes):
 
 
 ONE, MIXTURE = learner(beta=1.0).policy, learner().policy
+BY_POSITION = learner(beta=1.0, one_hot=True).policy
 
 # What is called, with arguments that are right.
 CALLS = {
-    "Task": (rs.Task, {"dim": 2, "horizon": 2, "episodes": 20, "feature_norm": 1.0}),
+    "Task": (
+        rs.Task,
+        {"dim": 2, "horizon": 2, "episodes": 20, "feature_norm": 1.0, "stages": "shared"},
+    ),
     "Bonus": (rs.Bonus, {"beta": 1.0, "members": 3, "estimate": True}),
     "Perturbation": (rs.Perturbation, {"sigma": 1.0, "draws": 3, "estimate": True}),
     "Ensemble": (rs.Ensemble, {"members": 3, "scale": 0.5, "estimate": False}),
@@ -92,6 +97,9 @@ CALLS = {
     "Episode": (
         rs.Episode, {"features": ARMS[:1], "rewards": [1.0], "next_features": [ARMS]},
     ),
+    "Episode of positions": (
+        rs.Episode, {"features": [1], "rewards": [1.0], "next_features": [[0, 1]]},
+    ),
     "Policy": (
         rs.Policy,
         {
@@ -107,6 +115,16 @@ CALLS = {
             "offsets": np.zeros((3, 1, 4, 2)), "allocation": 5, "clip": True,
         },
     ),
+    "Policy of positions": (
+        rs.Policy,
+        {
+            "weights": np.zeros((1, 2)), "whitener": np.ones((1, 2)), "beta": 1.0,
+            "directions": np.ones((1, 2)), "one_hot": True,
+        },
+    ),
+    "Policy.act on positions": (BY_POSITION.act, {"h": 0, "features": [0, 1]}),
+    "Policy.choices on positions": (BY_POSITION.choices, {"h": 0, "features": [[0, 1]]}),
+    "Policy.choices": (MIXTURE.choices, {"h": 0, "features": ARMS[None]}),
     "Policy.from_bytes": (rs.Policy.from_bytes, {"data": b"rareswitch"}),
     "Policy.act": (ONE.act, {"h": 0, "features": ARMS}),
     "Policy.q_values": (ONE.q_values, {"h": 0, "features": ARMS}),
@@ -127,11 +145,18 @@ CALLS = {
         {
             "dim": 2, "horizon": 1, "schedule": rs.EveryEpisode(), "ridge": 1.0, "ties": "lowest",
             "clip": True, "seed": 0, "feature_norm": 9.0, "planned_episodes": 3,
+            "stages": "shared", "one_hot": False, "end_reward": 0.5, "warm_start": [EPISODE],
         },
     ),
     "Learner exploration": (learner, {"exploration": rs.Bonus()}),
     "Learner of members": (learner, {"exploration": rs.Bonus(members=3), "ties": "direction"}),
     "Learner beta": (learner, {"beta": 1.0}),
+    "Learner of positions": (
+        learner, {"dim": 2, "one_hot": True, "feature_norm": 1.0, "warm_start": [POSITIONS]},
+    ),
+    "Learner.observe of positions": (
+        lambda **a: learner(one_hot=True).observe(**a), {"episode": POSITIONS},
+    ),
     "Learner.observe": (lambda **a: learner().observe(**a), {"episode": EPISODE}),
     "Learner.absorb": (lambda **a: learner().absorb(**a), {"episode": EPISODE}),
     "Learner.deploy": (lambda **a: learner().deploy(**a), {"policy": learner().policy}),
@@ -147,7 +172,7 @@ CALLS = {
         lambda **a: LogStatistics(
             LocalPartitions([LogPartition.from_episodes([EPISODE], horizon=1)]), **a
         ),
-        {"ridge": 1.0},
+        {"ridge": 1.0, "stages": "shared", "end_reward": 0.5},
     ),
     "FiniteMDP": (FiniteMDP, ARRAYS | {"feasible": np.ones((2, 2), bool)}),
     "FiniteLinearMDP": (
@@ -228,6 +253,8 @@ ALIASES = {
     "seed": ("seed", "round"),
     "seeds": ("seed", "round"),
     "log": ("log", "episode"),
+    "warm_start": ("warm_start", "episode"),
+    "one_hot": ("one_hot", "episode"),  # of a warm start of the other kind
     "features": ("features", "barred", "feasible"),
     "candidates": ("candidate",),
 }

@@ -137,7 +137,7 @@ def handmade(spec, regret, *, switches=(), deployments=()):
 
     return Results(
         experiment=spec,
-        regret=np.stack([np.broadcast_to(np.asarray(arm, float), shape) for arm in regret]),
+        values=np.stack([np.broadcast_to(np.asarray(arm, float), shape) for arm in regret]),
         deployed=first(deployments),
         switched=first(switches),
         local_switches=np.zeros((arms, spec.rounds), int),

@@ -86,9 +86,21 @@ exploration = { kind = "ensemble" }
 world = { kind = "tabular", states = 2, actions = 2, horizon = 2 }
 """
 )
+LAKE = """
+[world]
+kind = "gymnasium"
+env = "FrozenLake-v1"
+horizon = 3
+"""
+LAKE_ARM = """
+[[arms]]
+name = "grid"
+schedule = { kind = "uniform-grid", switches = 2 }
+"""
 SPECS = {
     "regret": {},
     "regret-log": {},
+    "return": {"world": LAKE, "arms": LAKE_ARM, "defaults": ""},
     "final": {},
     "pareto": {},
     "switches": {"arms": EVERY + GRID + GROWTH},

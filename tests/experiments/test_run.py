@@ -19,10 +19,10 @@ from rareswitch import drawing
 from rareswitch.experiments import load
 from rareswitch.experiments.load import paper_specs, parse_spec
 from rareswitch.experiments.pieces import pieces_of, versions
-from rareswitch.experiments.pool import local_pool
 from rareswitch.experiments.results import assemble, load_results, save_results
 from rareswitch.experiments.run import run, run_pieces
 from rareswitch.experiments.store import Store
+from rareswitch.processes import local_pool
 
 
 @pytest.fixture

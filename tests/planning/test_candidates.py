@@ -71,16 +71,17 @@ def test_every_rule_of_the_table_that_can_keep_a_budget_is_a_candidate():
     st.sampled_from([0.1, 1.0, 3.4]),
     st.sampled_from([1e-6, 1.0, 20.0]),
     st.integers(0, 2**32),
+    st.sampled_from(["own", "shared"]),
 )
-def test_every_candidate_keeps_the_budget_and_promises_no_more(K, H, d, norm, ridge, seed):
-    task = rs.Task(episodes=K, horizon=H, dim=d, feature_norm=norm)
+def test_every_candidate_keeps_the_budget_and_promises_no_more(K, H, d, norm, ridge, seed, stages):
+    task = rs.Task(episodes=K, horizon=H, dim=d, feature_norm=norm, stages=stages)
     rng = np.random.default_rng(seed)
     turns = np.eye(d)[np.arange(K) % d]
     logs = [norm * unit_rows(rng, K, H, d), norm * np.repeat(turns[:, None], H, axis=1)]
     for budget in range(K):
         for candidate, features in product(candidates_for(budget, task, ridge=ridge), logs):
             assert candidate.deployment_limit <= budget
-            made = replayed(candidate.schedule, features, ridge=ridge)
+            made = replayed(candidate.schedule, features, ridge=ridge, stages=stages)
             assert len(made) <= candidate.deployment_limit
 
 
@@ -196,3 +197,21 @@ def test_what_cannot_be_written_in_one_word_goes_by_its_kind():
 def test_what_is_no_rule_is_refused(given_, message):
     with pytest.raises(TypeError, match=message):
         own_candidates(given_, SMALL)
+
+
+def test_shared_stages_have_the_same_candidates_and_no_bounds_on_regret():
+    shared = replace(SMALL, stages="shared")
+    assert names(9, shared) == NAMES
+    for candidate in candidates_for(9, shared, ridge=0.5):
+        assert candidate.bound is None
+        assert (candidate.guaranteed, candidate.deployment_limit) == (True, 9)
+    growth = theory.total_growth(shared, ridge=0.5)
+    found = {
+        candidate.name: candidate.schedule for candidate in candidates_for(9, shared, ridge=0.5)
+    }
+    assert found["total-growth"].log_eta == pytest.approx(growth / 10)
+    assert math.log(found["determinant-growth"].eta) == pytest.approx(growth / 9)
+    (own,) = own_candidates([rs.TotalGrowth(eta=2.0)], shared)
+    assert own.bound is None
+    single = rs.Task(episodes=30, horizon=1, dim=3, stages="shared")
+    assert candidates_for(9, single)[0].bound is not None

@@ -920,3 +920,24 @@ def test_a_price_needs_a_simulator_where_nothing_is_proved(explores):
 def test_no_theorem_is_named_that_does_not_hold(explores):
     for switches in (5, 20):
         assert "Theorem" not in plan(switches=switches, exploration=explores).reason
+
+
+def test_the_plan_of_a_task_whose_stages_share_makes_a_learner_whose_stages_do():
+    task = rs.Task(dim=4, horizon=5, episodes=60, stages="shared")
+    simulator = world_simulator(
+        lambda seed: rs.instances.random_linear(states=3, actions=2, d=4, horizon=5, seed=seed),
+        episodes=60,
+        stages="shared",
+    )
+    for arguments in ({}, {"beta": 0.5}, {"simulator": simulator, "rounds": 2, "beta": 0.5}):
+        made, scope = rs.plan(task, switches=6, **arguments), {}
+        exec(made.code, scope)
+        assert scope["learner"].stages == "shared"
+        assert scope["learner"].schedule == made.recommended.candidate.schedule
+        assert made.command is None  # `learn` has stages of their own
+        assert "Theorem" not in made.reason
+        assert all(option.bound is None for option in made.options)
+        assert made.to_dict()["task"]["stages"] == "shared"
+    own = rs.plan(rs.Task(dim=4, horizon=5, episodes=60), switches=6)
+    assert "stages" not in own.code
+    assert own.command is not None

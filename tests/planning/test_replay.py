@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import rareswitch as rs
-from oracles import Starts, ragged_episode, unit_rows
+from oracles import Starts, in_rows, position_episode, ragged_episode, unit_rows
 from rareswitch.core.log import LogPartition
 from rareswitch.core.schedule import Clock
 from rareswitch.planning.replay import replay, replay_all
@@ -122,3 +124,63 @@ def test_a_log_of_another_task_is_refused(log, error, message):
 def test_a_bad_ridge_is_refused():
     with pytest.raises(ValueError, match="ridge must be"):
         replay(rs.EveryEpisode(), [], TASK, ridge=0.0)
+
+
+# Stages that share, and features by position.
+
+
+@pytest.mark.parametrize("stages", ["own", "shared"])
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_a_replay_deploys_when_a_learner_of_that_kind_would(stages, one_hot):
+    rng = np.random.default_rng(4)
+    by_position = [position_episode(rng, horizon=3, states=2, actions=2) for _ in range(40)]
+    log = by_position if one_hot else [in_rows(episode, 4) for episode in by_position]
+    task = replace(TASK, stages=stages)
+    for rule in RULES:
+        learner = rs.Learner(
+            dim=4, horizon=3, schedule=rule, ridge=0.3, stages=stages, one_hot=one_hot, beta=0.5
+        )
+        deployed = [k for k, episode in enumerate(log[:-1], start=2) if learner.observe(episode)]
+        assert deployed
+        assert replay(rule, log, task, ridge=0.3) == deployed
+
+
+def test_a_replay_shows_how_many_steps_an_episode_adds():
+    clocks = []
+
+    class Spy:
+        def due(self, clock):
+            clocks.append(clock)
+            return False
+
+    task = replace(TASK, stages="shared")
+    features = unit_rows(np.random.default_rng(2), 5, 3, 4)
+    replay(Spy(), log_of(features), task, ridge=0.7)
+    for clock in clocks:
+        assert clock.steps.tolist() == [2.0, 3.0]
+        for pool, last in enumerate((2, 3)):
+            rows = features[: clock.episode - 1, :last].reshape(-1, 4)
+            logdet = np.linalg.slogdet(0.7 * np.eye(4) + rows.T @ rows)[1]
+            assert clock.logdet[pool] == pytest.approx(logdet, abs=1e-10)
+
+
+POSITIONS = rs.Episode(features=[1, 3], rewards=[0.0, 1.0], next_features=[[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("log", "changes", "message"),
+    [
+        ([*ragged(2), POSITIONS], {}, "in all episodes; episode 3 has positions"),
+        ([POSITIONS, *ragged(1)], {}, "in all episodes; episode 2 has rows"),
+        ([POSITIONS], {"dim": 3}, "of dim 3 and at most 3 steps, as .*; episode 1 has dim 4"),
+        ([POSITIONS], {"horizon": 1}, "at most 1 steps, as the task has; episode 1 has dim 4 and"),
+        ([POSITIONS], {"feature_norm": 0.9}, r"feature_norm = 0\.9, on which .* has ‖φ‖ = 1"),
+    ],
+)
+def test_a_log_of_positions_of_another_task_is_refused(log, changes, message):
+    with pytest.raises(ValueError, match=message):
+        replay(rs.EveryEpisode(), log, replace(TASK, **changes))
+
+
+def test_fewer_positions_than_the_task_has_are_enough():
+    assert replay(rs.EveryEpisode(), [POSITIONS] * 3, replace(TASK, dim=9)) == [2, 3]

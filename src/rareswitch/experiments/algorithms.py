@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rareswitch import named
-from rareswitch.core.arguments import real, settle
+from rareswitch.core.arguments import real, settle, shown
 from rareswitch.core.exploration import Exploration, is_plain
 from rareswitch.core.learner import Learner
 from rareswitch.core.rules import RULES, Row, row_of
@@ -21,6 +21,7 @@ from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Seed
 from rareswitch.core.task import Task
 from rareswitch.core.theory import RegretBound
+from rareswitch.outcome import Outcome, Simulator
 from rareswitch.sim.adversary import play_adversary
 from rareswitch.sim.anchors import mvp, ucb2_hoeffding
 from rareswitch.sim.concentration import empirical_radius
@@ -82,7 +83,8 @@ class Scheduled:
 
     def regret_bound(self, task: Task) -> RegretBound | None:
         bound = getattr(self.schedule, "regret_bound", None)
-        return bound(task, self.ridge) if bound and is_plain(self.exploration) else None
+        proved = is_plain(self.exploration) and not task.pools.shared
+        return bound(task, self.ridge) if bound and proved else None
 
     def play(
         self,
@@ -121,6 +123,18 @@ class Scheduled:
             }
             for r, (run, world) in enumerate(zip(simulation.runs(), worlds, strict=True))
         ]
+
+    def simulate(
+        self, simulator: Simulator, *, episodes: int, seeds: Sequence[Seed]
+    ) -> list[Arrays]:
+        """Return what was recorded in a run for each seed, in a world that is only simulated."""
+        outcomes = simulator(self.schedule, self.exploration, seeds)
+        if not isinstance(outcomes, Sequence) or len(outcomes) != len(seeds):
+            raise ValueError(
+                f"simulator must return one Outcome for each of {len(seeds)} seeds; got "
+                f"{shown(outcomes)}"
+            )
+        return [_recorded(outcome, episodes) for outcome in outcomes]
 
     def starts(self, episodes: int) -> list[int]:
         """Return the first episode of every batch, if the rule has batches."""
@@ -161,7 +175,7 @@ class Scheduled:
             "deployed": np.isin(k, starts),
             "switched": np.isin(k, np.array(starts[1:])[changes > 0]),
             "local_switches": np.array(int(changes.sum())),
-        } | _unmeasured(horizon)
+        } | unmeasured(horizon)
 
 
 class _RoundByRound:
@@ -181,7 +195,7 @@ class _RoundByRound:
     ) -> list[Arrays]:
         settings = vars(self) | {"episodes": episodes, "initial_state": initial_state}
         return [
-            _measured(self.simulate(world, seed=seed, **settings)) | _unmeasured(world.horizon)
+            _measured(self.simulate(world, seed=seed, **settings)) | unmeasured(world.horizon)
             for world, seed in zip(worlds, seeds, strict=True)
         ]
 
@@ -269,6 +283,25 @@ def _measured(run: Run) -> Arrays:
     }
 
 
-def _unmeasured(horizon: int) -> Arrays:
+def _recorded(outcome: Any, episodes: int) -> Arrays:
+    """Return the arrays of an outcome that tells of every episode."""
+    needed = ("returns", "deployment_episodes", "switch_episodes")
+    if not isinstance(outcome, Outcome):
+        raise TypeError(f"simulator must return Outcomes; got {shown(outcome)}")
+    if missing := [name for name in needed if getattr(outcome, name) is None]:
+        raise ValueError(f"simulator must tell the {missing[0]} of an Outcome in an experiment")
+    returns, k = np.array(outcome.returns), np.arange(1, episodes + 1)
+    if len(returns) != episodes:
+        raise ValueError(f"returns must be those of {episodes} episodes; got {len(returns)}")
+    return {
+        "returns": returns,
+        "deployed": np.isin(k, np.array(outcome.deployment_episodes)),
+        "switched": np.isin(k, np.array(outcome.switch_episodes)),
+        "local_switches": np.array(np.nan),  # nobody counts the states of such a world
+    }
+
+
+def unmeasured(horizon: int) -> Arrays:
+    """Return what is known of the fits where nobody measured them."""
     nothing = np.array(np.nan)
     return {"optimistic": nothing, "radius": nothing, "logdet_growth": np.full(horizon, np.nan)}

@@ -8,12 +8,12 @@ from rareswitch.core.task import Task
 from rareswitch.experiments.algorithms import Algorithm
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.spec import Arm
+from rareswitch.experiments.worlds import Adversary
 
 
 def task_of(results: Results, arm: Arm) -> Task:
     """Return the sizes of the arm's world and the episodes played on it."""
-    world = arm.world.build(results.experiment.seed)
-    return world.task(episodes=results.experiment.episodes)
+    return arm.task(episodes=results.experiment.episodes, seed=results.experiment.seed)
 
 
 def switch_limit(results: Results, arm: Arm) -> float:
@@ -49,8 +49,9 @@ def growth_bound(results: Results, arm: Arm) -> float:
 
 def adversary_bound(results: Results, arm: Arm, *, uniform: bool) -> float:
     """Return the lower bound on the total regret against the adversary."""
+    assert isinstance(arm.world, Adversary)  # checked when the spec was read
     return theory.lower_bound(
-        states=arm.world.sizes.states - 1,
+        states=arm.world.states,
         horizon=arm.world.horizon,
         episodes=results.experiment.episodes,
         batches=batches_of(results, arm),

@@ -47,8 +47,8 @@ def draw(runs: Results) -> Figure:
     return figure
 
 
-def regret(runs: Results, *, log: bool = False) -> Figure:
-    """Running average regret against episodes, one panel for each family, with the 20–80% band."""
+def running(runs: Results, *, log: bool = False) -> Figure:
+    """Running average against episodes, one panel for each family, with the 20–80% band."""
     panels = _panels(runs)
     figure = Figure(figsize=(4.6 * len(panels), 6.0 if log else 4.6), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -72,17 +72,18 @@ def regret(runs: Results, *, log: bool = False) -> Figure:
             axis.yaxis.set_minor_formatter("{x:.1f}")
             _reference_slope(axis, runs)
         _legend_below(axis, columns=1 if log else 2)
-    axes[0].set_ylabel("average regret  Regret(k)/k")
+    regret = runs.measure == "regret"
+    axes[0].set_ylabel("average regret  Regret(k)/k" if regret else "average return up to k")
     return figure
 
 
 def regret_log(runs: Results) -> Figure:
     """The same on logarithmic axes, with the slope over the last four fifths of the episodes."""
-    return regret(runs, log=True)
+    return running(runs, log=True)
 
 
 def final(runs: Results) -> Figure:
-    """Final average regret of every arm, as points with the interval of the mean and the band."""
+    """Final average of every arm, as points with the interval of the mean and the band."""
     arms = runs.experiment.arms
     figure = Figure(figsize=(7.0, 0.9 + 0.27 * len(arms)), layout="constrained")
     axis = figure.subplots()
@@ -95,16 +96,14 @@ def final(runs: Results) -> Figure:
         axis.plot(values.mean(), y, marker=family.marker, color=family.colour, markersize=5)
     axis.set_yticks(range(len(arms)), [arm.label for arm in arms])
     axis.invert_yaxis()
-    axis.set_xlabel(
-        f"average regret after {runs.experiment.episodes} episodes "
-        "(line: 95% interval of the mean; grey: 20–80% of runs)"
-    )
-    axis.set_xlim(left=0)
+    axis.set_xlabel(f"{_final(runs)} (line: 95% interval of the mean; grey: 20–80% of runs)")
+    if runs.measure == "regret":
+        axis.set_xlim(left=0)
     return figure
 
 
 def pareto(runs: Results) -> Figure:
-    """Final average regret against the switches actually made."""
+    """Final average against the switches actually made."""
     figure = Figure(figsize=(7.0, 4.8), layout="constrained")
     axis = figure.subplots()
     for family, rows, arms in _families(runs):
@@ -130,9 +129,10 @@ def pareto(runs: Results) -> Figure:
     axis.set(
         xscale="log",
         xlabel="policy switches made (mean over rounds)",
-        ylabel=f"average regret after {runs.experiment.episodes} episodes",
+        ylabel=_final(runs),
     )
-    axis.set_ylim(bottom=0)
+    if runs.measure == "regret":
+        axis.set_ylim(bottom=0)
     axis.legend()
     return figure
 
@@ -229,7 +229,7 @@ def bounds(runs: Results) -> Figure:
 
 
 def budget(runs: Results) -> Figure:
-    """Final regret and switches made against the guaranteed budget, one line for each rule."""
+    """Final average and switches made against the guaranteed budget, one line for each rule."""
     figure = Figure(figsize=(9.2, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     for n, (family, rows, arms) in enumerate(_families(runs)):
@@ -243,9 +243,10 @@ def budget(runs: Results) -> Figure:
     limits = [min(every), max(every)]
     right.plot(limits, limits, color="0.5", linewidth=0.8, linestyle=":", label="the budget")
     left.set(
-        xscale="log", xlabel="guaranteed budget of switches", ylim=(0, None),
-        ylabel=f"average regret after {runs.experiment.episodes} episodes",
+        xscale="log", xlabel="guaranteed budget of switches", ylabel=_final(runs),
     )  # fmt: skip
+    if runs.measure == "regret":
+        left.set_ylim(bottom=0)
     right.set(
         xscale="log", yscale="log", xlabel="guaranteed budget of switches",
         ylabel="switches made",
@@ -256,8 +257,9 @@ def budget(runs: Results) -> Figure:
 
 
 KINDS: dict[str, Callable[[Results], Figure]] = {
-    "regret": regret,
+    "regret": running,
     "regret-log": regret_log,
+    "return": running,
     "final": final,
     "pareto": pareto,
     "switches": switches,
@@ -267,6 +269,11 @@ KINDS: dict[str, Callable[[Results], Figure]] = {
     "budget": budget,
     "mixtures": mixtures,
 }
+
+
+def _final(runs: Results) -> str:
+    """Return what the final average of a run is called."""
+    return f"average {runs.measure} after {runs.experiment.episodes} episodes"
 
 
 def _families(runs: Results) -> list[tuple[Row, list[int], list[Arm]]]:

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rareswitch.experiments.check import check
+from rareswitch.experiments.simulated import is_simulated
 from rareswitch.experiments.spec import Experiment
 
 PAPER = (
@@ -87,7 +88,8 @@ def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
         for key in ("schedule", "exploration"):
             _table(f"arms.{key}", merged.get(key, {}))
         arms.extend(_named(one) for one in _one_for_each_value(merged))
-    return {**raw, "arms": arms}
+    simulated = arms and all(is_simulated(arm["world"].get("kind")) for arm in arms)
+    return {"figure": "return" if simulated else "regret", **raw, "arms": arms}
 
 
 def _replaceable(defaults: dict[str, Any], arm: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +122,15 @@ def _one_for_each_value(value: Any, key: str = "arms") -> Iterator[Any]:
 
 def _named(arm: dict[str, Any]) -> dict[str, Any]:
     """Fill in the templates of an arm's name and label, by default the name."""
-    parts = (arm["world"], arm.get("exploration", {}), arm.get("schedule", {}), arm)
+    world = arm["world"]
+    given = world.get("arguments", {})  # those of an environment
+    parts = (
+        given if isinstance(given, dict) else {},
+        world,
+        arm.get("exploration", {}),
+        arm.get("schedule", {}),
+        arm,
+    )
     words = {
         key: value
         for part in parts

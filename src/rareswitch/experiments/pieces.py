@@ -1,4 +1,4 @@
-"""The unit of work: up to 25 rounds of one arm, a pure function of its key.
+"""The unit of work: some rounds of one arm, a pure function of its key.
 
 The key is the SHA-256 of all that determines the numbers. Rounds are cut at fixed places and
 streams are keyed by round, so the results do not depend on workers, order or interruptions.
@@ -19,14 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rareswitch import named
-from rareswitch.experiments.algorithms import Arrays, Scheduled
+from rareswitch.experiments.algorithms import Arrays, Scheduled, unmeasured
+from rareswitch.experiments.simulated import Simulated, own_files
 from rareswitch.experiments.spec import Arm, Experiment
-from rareswitch.experiments.worlds import Adversary, World
+from rareswitch.experiments.worlds import Adversary, Known
+from rareswitch.processes import portable
 from rareswitch.sim.companions import companions
 from rareswitch.sim.mdp import FiniteMDP
 
 # Rounds stepped together. Another cut gives other keys, but a round's numbers stay the same.
 ROUNDS_PER_PIECE = 25
+# Rounds of a simulated world, which gain nothing by company and may take long.
+SIMULATED_ROUNDS_PER_PIECE = 1
 # What is in a piece and in a folder of results. Readers refuse any other.
 FORMAT = 2
 
@@ -62,17 +66,18 @@ class Computed(NamedTuple):
 
 def pieces_of(experiment: Experiment) -> list[Piece]:
     """Return the pieces of an experiment, arm by arm."""
-    cuts = range(0, experiment.rounds, ROUNDS_PER_PIECE)
+    simulated = experiment.arms[0].simulated  # as all are then
+    size = SIMULATED_ROUNDS_PER_PIECE if simulated else ROUNDS_PER_PIECE
     return [
         Piece(
             arm=arm,
             episodes=experiment.episodes,
             seed=experiment.seed,
             first=first,
-            last=min(first + ROUNDS_PER_PIECE, experiment.rounds),
+            last=min(first + size, experiment.rounds),
         )
         for arm in experiment.arms
-        for first in cuts
+        for first in range(0, experiment.rounds, size)
     ]
 
 
@@ -81,19 +86,22 @@ def compute(piece: Piece) -> Computed:
     began = time.process_time()
     rows = _rows(piece.arm, piece.episodes, [(piece.seed, r) for r in piece.rounds])
     arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-    return Computed(arrays, time.process_time() - began, versions())
+    return Computed(arrays, time.process_time() - began, versions(piece.arm))
 
 
 def _rows(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arrays]:
     """Return what was measured in each round."""
-    worlds = [_world(arm.world, seed) for seed in seeds]
+    if isinstance(arm.world, Simulated):
+        return _simulated_rows(arm, episodes, seeds)
+    world = arm.world
+    worlds = [_world(world, seed) for seed in seeds]
     rows: list[Arrays] = []
     for group in companions(worlds):
         together, own = [worlds[r] for r in group], [seeds[r] for r in group]
         algorithm = arm.algorithm(together[0].task(episodes=episodes))
-        if isinstance(arm.world, Adversary):
+        if isinstance(world, Adversary):
             assert isinstance(algorithm, Scheduled)  # checked when the spec was read
-            settings = arm.world.model_dump(exclude={"kind"})
+            settings = world.model_dump(exclude={"kind"})
             rows += [algorithm.duel(episodes=episodes, seed=seed, **settings) for seed in own]
         else:
             start = arm.initial_state
@@ -101,14 +109,27 @@ def _rows(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arr
     return rows
 
 
+def _simulated_rows(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arrays]:
+    """Return what was measured in each round of a world that is only simulated."""
+    simulator = arm.simulator(episodes)
+    algorithm = arm.algorithm(simulator.task)
+    assert isinstance(algorithm, Scheduled)  # checked when the spec was read
+    try:
+        rows = algorithm.simulate(simulator, episodes=episodes, seeds=seeds)
+    except Exception as error:  # of code that is not the package's
+        raise portable(error) from error
+    return [row | unmeasured(simulator.task.horizon) for row in rows]
+
+
 @lru_cache(maxsize=2 * ROUNDS_PER_PIECE)
-def _world(spec: World, seed: tuple[int, int]) -> FiniteMDP:
+def _world(spec: Known, seed: tuple[int, int]) -> FiniteMDP:
     """Build a world once for all the arms that this process plays on it."""
     return spec.build(seed)
 
 
-def versions() -> dict[str, str]:
-    """Return what this process computes with."""
+def versions(arm: Arm | None = None) -> dict[str, str]:
+    """Return what this process computes with, and what an arm's world needs beside it."""
+    libraries = arm.world.libraries() if arm and isinstance(arm.world, Simulated) else []
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {
         "rareswitch": metadata.version("rareswitch"),
@@ -116,12 +137,15 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "blas": f"{blas['name']} {blas['version']}",
         "machine": platform.machine(),
+        **{name: metadata.version(name) for name in libraries},
     }
 
 
 def own_code(arm: Arm) -> list[str]:
     """Return digests of the modules of your own that the arm names: changed code, other pieces."""
-    files = {inspect.getfile(cls) for cls in _own_classes(arm.model_dump())}
+    files = {inspect.getfile(cls) for cls in _own_classes(arm.model_dump(exclude={"world"}))}
+    if isinstance(arm.world, Simulated):
+        files |= own_files(arm.world)
     return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)]
 
 

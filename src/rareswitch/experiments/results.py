@@ -1,7 +1,7 @@
 """The results of one experiment: in memory as `Results`, on disk as a folder anyone can read.
 
 manifest.json   format, spec, digest, the versions that computed its pieces, seeds, timings
-runs.npz        regret (arms, rounds, episodes) and what else was measured
+runs.npz        regret or returns (arms, rounds, episodes) and what else was measured
 summary.csv     arm, episode, mean, q20, q80, ci_low, ci_high, deployments, switches
 figure.*        drawn from runs.npz
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import polars
 
 SUMMARY_POINTS = 250
-BY_EPISODE = ("regret", "deployed", "switched")
+BY_EPISODE = ("deployed", "switched")
 MEASURED = (*BY_EPISODE, "local_switches", "optimistic", "radius")
 COLUMNS = (
     "arm", "episode", "mean", "q20", "q80", "ci_low", "ci_high", "deployments", "switches",
@@ -46,20 +46,32 @@ class Results:
     """
 
     experiment: Experiment
-    regret: Floats  # (arms, rounds, episodes), instantaneous
+    values: Floats  # (arms, rounds, episodes), regret or, in simulated worlds, the return
     deployed: Bools  # (arms, rounds, episodes), a policy was deployed before the episode
     switched: Bools  # (arms, rounds, episodes), and it was a switch
-    local_switches: Ints  # (arms, rounds)
+    local_switches: Ints | Floats  # (arms, rounds); NaN where nobody counts them
     optimistic: Floats  # (arms, rounds), fraction of fits with V₁ ≥ V*₁; NaN where no one plans
     radius: Floats  # (arms, rounds), smallest β with which the lemma held; 0 or NaN: not measured
     logdet_growth: dict[str, Floats]  # arm → (rounds, H)
     cpu_seconds: Floats  # (arms,)
     versions: tuple[dict[str, str], ...]  # that computed the pieces: several if they differ
 
+    @property
+    def measure(self) -> str:
+        """What the values are: "regret" or "return"."""
+        return self.experiment.measure
+
+    @property
+    def regret(self) -> Floats:
+        """The regret of every episode, (arms, rounds, episodes); in simulated worlds not known."""
+        if self.measure != "regret":
+            raise ValueError("regret is not known of worlds that are only simulated")
+        return self.values
+
     @cached_property
     def average(self) -> Floats:
-        """Regret(k)/k, (arms, rounds, episodes)."""
-        return samples.running_average(self.regret)
+        """Regret(k)/k, or the average return up to episode k, (arms, rounds, episodes)."""
+        return samples.running_average(self.values)
 
     @cached_property
     def weights(self) -> Floats:
@@ -69,7 +81,7 @@ class Results:
 
     @property
     def final(self) -> Floats:
-        """The average regret at the last episode, (arms, rounds)."""
+        """The average regret or return at the last episode, (arms, rounds)."""
         return self.average[:, :, -1]
 
     @property
@@ -83,7 +95,7 @@ class Results:
         return self.deployed.sum(axis=-1)
 
     def means(self, arms: list[int]) -> tuple[Floats, Floats, Floats]:
-        """Return the mean final regret of these arms (n,), with the ends of its interval."""
+        """Return the mean final value of these arms (n,), with the ends of its interval."""
         low, high = samples.mean_interval(self.final[arms].T, self.weights)
         return self.final[arms].mean(axis=1), low, high
 
@@ -151,6 +163,7 @@ def assemble(experiment: Experiment, store: Store) -> Results:
         versions |= {str(record.versions): record.versions for record in records}
     return Results(
         experiment=experiment,
+        values=np.stack([arm[experiment.arms[0].recorded] for arm in arms]),
         **{name: np.stack([arm[name] for arm in arms]) for name in MEASURED},
         logdet_growth={
             arm.name: arrays["logdet_growth"]
@@ -165,7 +178,8 @@ def save_results(results: Results, folder: Path) -> None:
     """Write runs.npz, summary.csv and manifest.json."""
     folder.mkdir(parents=True, exist_ok=True)
     spec = results.experiment
-    arrays: Arrays = {name: getattr(results, name) for name in MEASURED}
+    arrays: Arrays = {spec.arms[0].recorded: results.values}
+    arrays |= {name: getattr(results, name) for name in MEASURED}
     arrays["digest"] = np.array(spec.digest)
     arrays |= {f"logdet_growth/{name}": growth for name, growth in results.logdet_growth.items()}
     save_archive(folder / "runs.npz", arrays)
@@ -178,6 +192,7 @@ def save_results(results: Results, folder: Path) -> None:
         "format": FORMAT,
         "experiment": spec.name,
         "digest": spec.digest,
+        "measure": spec.measure,
         "spec": spec.model_dump(mode="json"),
         "versions": results.versions,
         "seeds": {"root": spec.seed, "rounds": spec.rounds, "streams": {s.name: s for s in Stream}},
@@ -203,9 +218,10 @@ def load_results(folder: Path) -> Results:
     if str(arrays.pop("digest", "")) != experiment.digest:
         raise ValueError(f"{path}: is of another spec than {folder / 'manifest.json'}")
     arms, rounds, episodes = len(experiment.arms), experiment.rounds, experiment.episodes
+    recorded = experiment.arms[0].recorded
     shapes = {
-        name: (arms, rounds, episodes) if name in BY_EPISODE else (arms, rounds)
-        for name in MEASURED
+        name: (arms, rounds, episodes) if name in (recorded, *BY_EPISODE) else (arms, rounds)
+        for name in (recorded, *MEASURED)
     }
     growth = {
         arm.name: arrays.pop(f"logdet_growth/{arm.name}", np.zeros(0)) for arm in experiment.arms
@@ -218,6 +234,7 @@ def load_results(folder: Path) -> Results:
         )
     return Results(
         experiment=experiment,
+        values=arrays.pop(recorded),
         **arrays,
         logdet_growth=growth,
         cpu_seconds=np.array([manifest.cpu_seconds[arm.name] for arm in experiment.arms]),

@@ -60,7 +60,7 @@ def run_pieces(
 
 
 def _most_deployments(piece: Piece) -> float:
-    task = piece.arm.world.build(piece.seed).task(episodes=piece.episodes)
+    task = piece.arm.task(episodes=piece.episodes, seed=piece.seed)
     return piece.arm.algorithm(task).deployment_limit(task)
 
 

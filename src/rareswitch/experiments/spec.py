@@ -21,11 +21,14 @@ from rareswitch.experiments.algorithms import (
     family_of,
     make_algorithm,
 )
-from rareswitch.experiments.worlds import Model, World
+from rareswitch.experiments.model import Model
+from rareswitch.experiments.simulated import Simulated, TaskSimulator
+from rareswitch.experiments.worlds import World
 
 Figure = Literal[
     "regret",
     "regret-log",
+    "return",
     "final",
     "pareto",
     "switches",
@@ -108,6 +111,16 @@ class Arm(Model):
         return rest | {"exploration": {"kind": "bonus", "beta": data["beta"]}}
 
     @property
+    def simulated(self) -> bool:
+        """Whether its world is only simulated, so that returns are recorded and not regret."""
+        return isinstance(self.world, Simulated)
+
+    @property
+    def recorded(self) -> str:
+        """What is recorded of every episode: regret, or returns."""
+        return "returns" if self.simulated else "regret"
+
+    @property
     def family(self) -> Row:
         """The name, label, colour and marker of what the arm plays."""
         return family_of(self.schedule["kind"])
@@ -140,6 +153,17 @@ class Arm(Model):
         """Return the exploration that the arm names."""
         arguments = {key: value for key, value in self.exploration.items() if key != "kind"}
         return named.make_exploration(self.exploration["kind"], arguments)
+
+    def task(self, *, episodes: int, seed: int) -> Task:
+        """Return the sizes of the arm's world with so many episodes."""
+        if isinstance(self.world, Simulated):
+            return self.simulator(episodes).task
+        return self.world.build(seed).task(episodes=episodes)
+
+    def simulator(self, episodes: int) -> TaskSimulator:
+        """Return what plays rounds of so many episodes in a world that is only simulated."""
+        assert isinstance(self.world, Simulated)
+        return self.world.simulator(episodes=episodes, ridge=self.ridge, ties=self.ties)
 
     def algorithm(self, task: Task) -> Algorithm:
         """Return what the arm plays on a task."""
@@ -174,9 +198,19 @@ class Experiment(Model):
         if self.name == "pieces":
             raise ValueError("name must not be 'pieces', the folder of finished pieces")
         names = [arm.name for arm in self.arms]
+        if len({arm.simulated for arm in self.arms}) > 1:
+            raise ValueError(
+                "arms must be all on known worlds, where regret is measured, or all on simulated "
+                "ones, where returns are"
+            )
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"arms must have different names; {', '.join(twice)} comes twice")
         return self
+
+    @property
+    def measure(self) -> str:
+        """What arms are compared by: "regret", or "return" in worlds that are only simulated."""
+        return "return" if self.arms[0].simulated else "regret"
 
     def canonical(self) -> str:
         """Return the spec as JSON, every default filled in, keys in order."""

@@ -45,12 +45,13 @@ class Store:
         path = self._path(piece)
         arrays = load_archive(path)
         rounds = len(piece.rounds)
-        whole = {"regret", "deployed", "switched"}  # (rounds, episodes); the rest has a row a round
+        recorded = piece.arm.recorded
+        whole = {recorded, "deployed", "switched"}  # (rounds, episodes); the rest has a row a round
         right = whole <= arrays.keys() and all(
             array.shape[: 1 + (name in whole)] == (rounds, piece.episodes)[: 1 + (name in whole)]
             for name, array in arrays.items()
         )
-        if not right or not np.isfinite(arrays["regret"]).all():
+        if not right or not np.isfinite(arrays[recorded]).all():
             raise ValueError(
                 f"{path} is not the piece of {rounds} rounds and {piece.episodes} episodes that it "
                 "should be; move it away to compute the piece anew"

@@ -1,18 +1,18 @@
-"""The worlds of an experiment as data: each builds the instance of a round, and knows its sizes."""
+"""The worlds of an experiment as data.
 
-from typing import Annotated, Literal, NamedTuple
+Those that are known exactly build the instance of a round, and know their sizes; others are
+simulated.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Discriminator, Tag
 
 from rareswitch.core.streams import Seed
+from rareswitch.experiments.model import Model
+from rareswitch.experiments.simulated import Gymnasium, Simulated
 from rareswitch.sim import instances
 from rareswitch.sim.mdp import FiniteMDP
-
-
-class Model(BaseModel):
-    """A part of a spec: frozen, finite, and without unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Sizes(NamedTuple):
@@ -92,4 +92,29 @@ class Adversary(Model):
         return instances.lower_bound(seed=seed, **self.model_dump(exclude={"kind"}))
 
 
-World = Annotated[HardToLearn | RandomLinear | Tabular | Adversary, Field(discriminator="kind")]
+Known = HardToLearn | RandomLinear | Tabular | Adversary
+KINDS = ("hard-to-learn", "random-linear", "tabular", "adversary", "gymnasium")
+OWN = "module:function"
+
+
+def _kind(world: Any) -> str | None:
+    """Return the kind of world that data describe; None where that is none."""
+    kind = world.get("kind") if isinstance(world, dict) else getattr(world, "kind", None)
+    if kind in KINDS:
+        return str(kind)
+    return OWN if isinstance(kind, str) and ":" in kind else None
+
+
+World = Annotated[
+    Annotated[HardToLearn, Tag("hard-to-learn")]
+    | Annotated[RandomLinear, Tag("random-linear")]
+    | Annotated[Tabular, Tag("tabular")]
+    | Annotated[Adversary, Tag("adversary")]
+    | Annotated[Gymnasium, Tag("gymnasium")]
+    | Annotated[Simulated, Tag(OWN)],
+    Discriminator(
+        _kind,
+        custom_error_type="world_kind",
+        custom_error_message=f"kind must be one of {', '.join(KINDS)}, or {OWN}",
+    ),
+]

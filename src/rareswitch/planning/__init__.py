@@ -3,6 +3,7 @@
 Budgets, limits and prices count deployments after the first, whether or not they change an action.
 """
 
-from rareswitch.planning.simulator import Outcome, Simulator, world_simulator
+from rareswitch.outcome import Outcome, Simulator
+from rareswitch.planning.simulator import world_simulator
 
 __all__ = ["Outcome", "Simulator", "world_simulator"]

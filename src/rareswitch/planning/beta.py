@@ -13,7 +13,7 @@ BETA_EXPONENTS = range(-3, 3)
 
 @dataclass(frozen=True, kw_only=True)
 class BetaSweep:
-    """Average regret and optimistic fits against β, and what a wrong β costs.
+    """Average regret (or shortfall) and optimistic fits against β, and what a wrong β costs.
 
     `loss_low` and `loss_high` are the ratios of regret at a third and at three times the chosen β
     to the regret at it.

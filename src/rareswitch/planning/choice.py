@@ -16,7 +16,10 @@ from rareswitch.planning.rounds import Rounds, mean_regret
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Exactly one of a budget of deployments, a target for regret and a price of a deployment."""
+    """Exactly one of a budget of deployments, a target for regret and a price of a deployment.
+
+    Where regret is not known, the target is one for the shortfall.
+    """
 
     switches: int | None
     target: float | None
@@ -70,7 +73,7 @@ def _least_cost(options: Sequence[Option], episodes: int, price: float) -> tuple
     best = options[int(np.argmin(costs))]
     vacuous = best.bound is not None and best.bound.vacuous
     basis = "the regret bound (vacuous here)" if vacuous else "the regret bound"
-    basis = "simulated regret" if best.regret else basis
+    basis = f"simulated {best.measure}" if best.regret else basis
     low, high = best.prices or (price, price)
     return best, (
         f"{basis} plus {price:g} for each deployment after the first is least, and stays least for "
@@ -105,7 +108,7 @@ def _least_regret(options: Sequence[Option], rounds: Rounds) -> tuple[Option, st
         other = min(others, key=lambda o: mean_regret(o.outcomes))
         kind = "mixture" if other.mixture else "single policy"
         rest += f". With the same budget the best {kind} ({other.title}) has {other.regret}"
-    return best, f"it has the least simulated regret, {best.regret} an episode{rest}."
+    return best, f"it has the least simulated {best.measure}, {best.regret} an episode{rest}."
 
 
 def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[Option, str]:

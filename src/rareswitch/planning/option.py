@@ -7,17 +7,19 @@ import numpy as np
 
 from rareswitch.core.exploration import Exploration, is_plain
 from rareswitch.core.theory import RegretBound
+from rareswitch.outcome import Outcome
 from rareswitch.planning.candidates import Candidate
 from rareswitch.planning.rounds import Estimate, Rounds, optimistic, regrets
-from rareswitch.planning.simulator import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
     """A candidate with an exploration, and what was simulated or replayed of them.
 
-    `regret` is the average an episode, `deployments` are those after the first and `switches` those
-    of them that changed an action. `replayed` are the deployments after the first on a given log;
+    `regret` is the average an episode, or what the `measure` of the simulator puts in its place,
+    and `mean_return` that of the returns, where they are known. `deployments` are those after the
+    first and `switches` those of them that changed an action. `replayed` are the deployments after
+    the first on a given log;
     `prices` the range of prices of a deployment, in units of reward, at which this is the cheapest
     option (None: never).
     """
@@ -26,11 +28,17 @@ class Option:
     exploration: Exploration
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     regret: Estimate | None = None
+    mean_return: Estimate | None = None
     deployments: Estimate | None = None
     switches: Estimate | None = None
     optimistic: float | None = None
     replayed: int | None = None
     prices: tuple[float, float] | None = None
+
+    @property
+    def measure(self) -> str:
+        """What `regret` is: regret, or else the shortfall."""
+        return self.outcomes[0].measure if self.outcomes else "regret"
 
     @property
     def mixture(self) -> bool:
@@ -54,11 +62,15 @@ class Option:
 
     def simulated(self, outcomes: tuple[Outcome, ...], rounds: Rounds, episodes: int) -> "Option":
         """Return the option with what its rounds came to."""
+        earned = [one.mean_return for one in outcomes if one.mean_return is not None]
         counts = np.array([(one.deployments - 1, one.switches) for one in outcomes], float)
         return replace(
             self,
             outcomes=outcomes,
             regret=rounds.estimate(regrets(outcomes) / episodes),
+            mean_return=(
+                rounds.estimate(np.array(earned)) if len(earned) == len(outcomes) else None
+            ),
             deployments=rounds.estimate(counts[:, 0]),
             switches=rounds.estimate(counts[:, 1]),
             optimistic=optimistic(outcomes),

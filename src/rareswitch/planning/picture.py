@@ -1,4 +1,7 @@
-"""The picture of a plan: regret against deployments, and against β where it was swept."""
+"""The picture of a plan: regret against deployments, and against β where it was swept.
+
+Where regret is not known, the shortfall is drawn in its place, and called so.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,9 +30,10 @@ def draw_plan(plan: Plan) -> Figure:
         if plan.sweep is not None:
             _draw_sweep(axes[1], plan.sweep)
         for axis in axes:
-            axis.set_ylabel("average regret an episode")
+            axis.set_ylabel(f"average {plan.measure} an episode")
             axis.set_ylim(bottom=0)
-        figure.suptitle(f"Regret against deployments, K = {plan.task.episodes}")
+        title = f"{plan.measure.capitalize()} against deployments, K = {plan.task.episodes}"
+        figure.suptitle(title)
     return figure
 
 

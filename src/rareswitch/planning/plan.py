@@ -6,23 +6,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
-from rareswitch import named
 from rareswitch.core.arguments import flag, positive_ridge, shown
 from rareswitch.core.budget import AdaptiveBudget
 from rareswitch.core.episode import Episode
-from rareswitch.core.exploration import Bonus, Ensemble, Exploration, is_plain
+from rareswitch.core.exploration import Bonus, Ensemble, Exploration
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.rules import EXPLORATIONS, RULES, describe, row_of
+from rareswitch.core.rules import describe
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.task import Task, checked_task
+from rareswitch.outcome import MEASURES, Simulator
 from rareswitch.planning.beta import BETA_EXPONENTS, BetaSweep, sweep_beta
 from rareswitch.planning.candidates import Candidate, candidates_for, own_candidates
 from rareswitch.planning.choice import Request, choose
 from rareswitch.planning.option import Option, priced
+from rareswitch.planning.paste import Paste
 from rareswitch.planning.replay import replay_all
 from rareswitch.planning.rounds import Rounds
-from rareswitch.planning.simulator import Simulator
-from rareswitch.planning.source import expression, imports
 
 # Budgets of a plan that was given none: beyond it, mixtures are not tried.
 MOST_FOR_MIXTURES = 50
@@ -45,46 +44,47 @@ class Plan:
         return self.recommended.exploration
 
     @property
+    def measure(self) -> str:
+        """What was simulated: "regret", or "shortfall" where that is not known."""
+        return self.recommended.measure
+
+    @property
+    def paste(self) -> Paste:
+        """The recommendation, to be written as code or as a command."""
+        return Paste(
+            schedule=self.recommended.candidate.schedule,
+            exploration=self.exploration,
+            ridge=self.ridge,
+            episodes=self.task.episodes,
+        )
+
+    @property
     def code(self) -> str:
         """Python that makes the learner."""
-        schedule, explores = self.recommended.candidate.schedule, self.exploration
-        own = sorted(imports(schedule) | imports(explores))
-        plain = is_plain(explores)
-        exploration = f"beta={explores.beta!r}" if plain else f"exploration={expression(explores)}"
         arguments = (
-            f"dim={self.task.dim}",
-            f"horizon={self.task.horizon}",
-            f"schedule={expression(schedule)}",
-            exploration,
-            f"ridge={self.ridge!r}",
-            f"planned_episodes={self.task.episodes}",
+            f"dim={self.task.dim},",
+            f"horizon={self.task.horizon},",
+            *([f"stages={self.task.stages!r},"] if self.task.pools.shared else []),
+            *self.paste.arguments,
         )
-        lines = ["import rareswitch as rs", *own, "", "learner = rs.Learner("]
-        lines += [f"    {argument}," for argument in arguments]
-        if explores.members > 1:
-            lines.append("    seed=0,  # allocations follow from it: draw your own, and keep it")
-        return "\n".join([*lines, ")"])
+        lines = [*self.paste.imports, "", "learner = rs.Learner("]
+        return "\n".join([*lines, *(f"    {argument}" for argument in arguments), ")"])
 
     @property
     def command(self) -> str | None:
         """The command that plays the recommended rule; --instance and the like name the world.
 
-        None where the rule or the exploration cannot be written on the command line.
+        None where the rule or the exploration cannot be written on the command line, or stages
+        share their steps.
         """
+        if self.task.pools.shared:
+            return None
         # A feature norm is said wherever a rule has one: `learn` would take that of its world.
         settled = {"episodes": self.task.episodes, "dim": self.task.dim, "ridge": self.ridge}
-        schedule = _written(self.recommended.candidate.schedule, settled)
-        explores = self.exploration
-        if schedule is None or (exploration := _written(explores, settled)) is None:
+        if (options := self.paste.options(settled)) is None:
             return None
-        how = (
-            ["--beta", repr(explores.beta)]
-            if is_plain(explores)
-            else ["--exploration", exploration]
-        )
-        words = ["rareswitch", "learn", "--schedule", schedule, *how]
         numbers = ["--ridge", repr(self.ridge), "--episodes", str(self.task.episodes)]
-        return shlex.join([*words, *numbers])
+        return shlex.join(["rareswitch", "learn", *options, *numbers])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
@@ -96,10 +96,12 @@ class Plan:
                 "exploration_source": self.exploration_source,
                 "recommended": self.recommended.name,
                 "reason": self.reason,
+                "measure": self.measure,
+                "measure_is": MEASURES[self.measure],
                 "code": self.code,
                 "command": self.command,
                 "options": [_option_dict(option) for option in self.options],
-                "beta_sweep": self.sweep,
+                "beta_sweep": self.sweep and _sweep_dict(self.sweep, self.measure),
             }
         )
         return plain
@@ -125,12 +127,13 @@ def plan(
     """Plan from exactly one of a budget, a target for regret, or a price of a deployment.
 
     `switches`, the budget, and `price`, in units of reward, count deployments after the first;
-    `target` is an average regret an episode. `candidates` are rules of your own to judge beside the
-    package's. Where neither `beta` nor `exploration` is given, every rule is judged with the
-    paper's bonus and, unless `randomise` is False, with a mixture, `Ensemble()`; at budgets above
-    50 that no one asked for, mixtures are left out. With a simulator every option is played for
-    `rounds` rounds on common random numbers, and β is chosen by a sweep; without one, the choice
-    rests on what is guaranteed. On the episodes of `log` each rule's deployments are counted.
+    `target` is an average regret an episode, or shortfall if that is what the simulator measures.
+    `candidates` are rules of your own to judge beside the package's. Where neither `beta` nor
+    `exploration` is given, every rule is judged with the paper's bonus and, unless `randomise` is
+    False, with a mixture, `Ensemble()`; at budgets above 50 that no one asked for, mixtures are
+    left out. With a simulator every option is played for `rounds` rounds on common random numbers,
+    and β is chosen by a sweep; without one, the choice rests on what is guaranteed. On the episodes
+    of `log` each rule's deployments are counted.
 
     >>> task = Task(dim=13, horizon=10, episodes=2500)
     >>> plan(task, switches=9).recommended.name
@@ -220,19 +223,6 @@ def _simulated(options: Sequence[Option], rounds: Rounds, episodes: int) -> list
     ]
 
 
-def _written(thing: Schedule | Exploration, settled: dict[str, Any]) -> str | None:
-    """Return a rule or exploration as the command line takes it, or None where it cannot."""
-    row = row_of(thing)
-    if row not in (*RULES, *EXPLORATIONS):
-        module, _, name = row.name.partition(":")
-        if module == "__main__" or "." in name or not is_dataclass(thing):
-            return None  # nowhere to import it from, or arguments that are not known
-    try:
-        return named.written(thing, settled)
-    except ValueError:
-        return None
-
-
 def _option_dict(option: Option) -> dict[str, Any]:
     candidate, bound = option.candidate, option.bound
     return {
@@ -244,13 +234,20 @@ def _option_dict(option: Option) -> dict[str, Any]:
         "guaranteed": candidate.guaranteed,
         "regret_bound": bound.total if bound else None,
         "regret_bound_vacuous": bound.vacuous if bound else None,
-        "regret": option.regret,
+        "regret": option.regret if option.measure == "regret" else None,
+        "shortfall": option.regret if option.measure == "shortfall" else None,
+        "mean_return": option.mean_return,
         "deployments": option.deployments,
         "switches": option.switches,
         "optimistic": option.optimistic,
         "replayed_deployments": option.replayed,
         "cheapest_for_prices": option.prices,
     }
+
+
+def _sweep_dict(sweep: BetaSweep, measure: str) -> dict[str, Any]:
+    """Return a sweep under the name of what was measured."""
+    return {measure if name == "regret" else name: part for name, part in vars(sweep).items()}
 
 
 def _plain(value: Any) -> Any:

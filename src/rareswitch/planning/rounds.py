@@ -10,7 +10,7 @@ from rareswitch.core.arguments import Floats, whole
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.schedule import Schedule
 from rareswitch.core.streams import Stream, generator
-from rareswitch.planning.simulator import Outcome, Simulator
+from rareswitch.outcome import Outcome, Simulator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +42,23 @@ class Rounds:
         self._seeds = [(seed, round_) for round_ in range(rounds)]
         self._weights = samples.resamples(rounds, generator(seed, Stream.BOOTSTRAP))
         self._done, self._simulations = 0, simulations
+        self._measure: str | None = None
         progress(0, simulations)
 
     def play(self, schedule: Schedule, exploration: Exploration) -> tuple[Outcome, ...]:
-        """Simulate every round once."""
+        """Simulate every round once; the measure is the same in all of them."""
         outcomes = self._simulator(schedule, exploration, self._seeds)
         fit = isinstance(outcomes, Sequence) and all(isinstance(one, Outcome) for one in outcomes)
         if not fit or len(outcomes) != len(self._seeds):
             got = len(outcomes) if fit else repr(outcomes)[:80]
             raise ValueError(
                 f"simulator must return one Outcome for each of {len(self._seeds)} seeds; got {got}"
+            )
+        self._measure = self._measure or outcomes[0].measure
+        if others := [one.measure for one in outcomes if one.measure != self._measure]:
+            raise ValueError(
+                f"simulator must measure the same in every round; got {self._measure} and "
+                f"{others[0]}, which cannot be compared"
             )
         self._done += 1
         self._progress(self._done, max(self._done, self._simulations))
@@ -63,7 +70,7 @@ class Rounds:
         return Estimate(mean=float(values.mean()), low=float(low), high=float(high))
 
     def worse(self, outcomes: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
-        """Return whether regret is measurably above another's, paired by rounds."""
+        """Return whether regret, or shortfall, is measurably above another's, paired by rounds."""
         paired = regrets(outcomes), regrets(best)
         return samples.difference_interval(*paired, self._weights)[1] > 0.0
 
