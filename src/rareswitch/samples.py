@@ -22,9 +22,9 @@ def run_band(curves: Floats) -> tuple[Floats, Floats]:
 def resamples(rounds: int, rng: np.random.Generator) -> Floats:
     """Return bootstrap weights (RESAMPLES, rounds): how often each round was drawn, over rounds."""
     drawn = rng.integers(0, rounds, (RESAMPLES, rounds))
-    counts = np.zeros((RESAMPLES, rounds))
-    np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
-    return counts / rounds
+    places = drawn + rounds * np.arange(RESAMPLES)[:, None]
+    counts = np.bincount(places.ravel(), minlength=RESAMPLES * rounds)
+    return counts.reshape(RESAMPLES, rounds) / rounds
 
 
 def interval(statistics: Floats) -> tuple[Floats, Floats]:

@@ -1,5 +1,6 @@
 """Worlds that are only simulated: Gymnasium's, and functions of your own."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from rareswitch.experiments.run import run
 from rareswitch.gym.simulator import world_simulator
 from rareswitch.processes import local_pool
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "frozen_lake.toml"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "frozen_lake.toml"
+PAGE = ROOT / "docs" / "experiments.md"
 LAKE = """
 [world]
 kind = "gymnasium"
@@ -407,3 +410,21 @@ def test_the_example_runs(tmp_path, undrawn):
 
 def test_the_text_of_a_spec_may_come_from_anywhere():
     assert parse_spec(EXAMPLE.read_text(), source="").digest == load_spec(EXAMPLE).digest
+
+
+def test_the_page_shows_the_example_and_a_simulator_that_runs(tmp_path, monkeypatch):
+    blocks = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    example = "".join(EXAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)[1:])
+    assert ("toml", example) in blocks
+    (code,) = [text for kind, text in blocks if kind == "python" and "class Ward" in text]
+    (world,) = [text for kind, text in blocks if kind == "toml" and "ward:ward" in text]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "ward.py").write_text(code, encoding="utf-8")
+    spec = experiment(**SMALL | {"world": "\n" + world, "arms": ONE, "episodes": 200})
+    try:
+        runs = computed(spec, tmp_path / "out")
+    finally:
+        sys.modules.pop("ward", None)
+    assert runs.deployments.tolist() == [[3, 3]]
+    assert runs.values.mean() > 0.4

@@ -8,6 +8,7 @@ do not take away. So both are asked to predict steps that neither has seen.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,9 @@ def check_sharing(
         raise ValueError(f"log must have at least {LEAST_EPISODES} episodes; got {len(log)}")
     if horizon < 2:
         raise ValueError(f"horizon must be at least 2 for stages to share; got {horizon}")
-    sizes = {"dim": dim, "horizon": horizon, "one_hot": one_hot, "end_reward": end_reward}
+    sizes: dict[str, Any] = {
+        "dim": dim, "horizon": horizon, "one_hot": one_hot, "end_reward": end_reward,
+    }  # fmt: skip
     halves = [log[0::2], log[1::2]]
     errors = np.zeros((len(log), 2))  # Σ of squared errors of each episode: own, shared
     steps = np.zeros(len(log))

@@ -120,12 +120,10 @@ def _action(place: int, mask: Bools | None) -> int:
 
 def _number(reward: Any) -> float:
     """Return a reward as a float: a number, or an array of one."""
-    if not isinstance(reward, (str, bytes)):
-        try:
-            return float(reward)
-        except (TypeError, ValueError):
-            pass
-    raise TypeError(f"reward must be a number; got {shown(reward)}")
+    given = np.asarray(reward)
+    if given.size != 1 or given.dtype.kind not in "fiub":
+        raise TypeError(f"reward must be a number; got {shown(reward)}")
+    return float(given.item())
 
 
 def _own(observation: Any) -> Any:

@@ -14,12 +14,12 @@ from rareswitch.core.streams import KeyedStream, Seed, Stream
 from rareswitch.features import FeatureMap, as_features
 from rareswitch.features.gymnasium_space import kind_of
 from rareswitch.gym.actor import Actor
-from rareswitch.gym.answers import five, pair
+from rareswitch.gym.answers import pair
 from rareswitch.gym.feasible import feasible_actions
 from rareswitch.gym.offers import Offers
 from rareswitch.gym.playing import Playing
 from rareswitch.gym.trouble import Place, WorldError
-from rareswitch.gym.vector import VectorWorld, answer_of_copy, info_of_copy, of_copy
+from rareswitch.gym.vector import VectorWorld, answer_of_copy
 from rareswitch.trajectories import Rewards
 
 LARGEST_ENVIRONMENT_SEED = 2**31  # what every environment takes
@@ -112,16 +112,19 @@ class Rollout:
         at.asking = True
         begun = vector.reset(seeds)
         at.asking = False
-        observations, infos = pair(begun)
+        pair(begun)
         playing = {before + k: self._playing(n, actor) for k, n in enumerate(numbers)}
         courses, actions = {}, {}
         for i, one in playing.items():
             at.episode, at.playing = one.number, one
-            courses[i] = one.course(of_copy(observations, i), info_of_copy(infos, i))
+            courses[i] = one.course(*vector.now(i))
             actions[i] = next(courses[i])
         while any(action is not None for action in actions.values()):
+            at.asking = True
+            vector.begin_anew()
+            at.asking = False
             chosen = [
-                self._anything(of_copy(observations, i), info_of_copy(infos, i))
+                self._anything(*vector.now(i))
                 if (action := actions.get(i)) is None
                 else self._handed[action]
                 for i in range(vector.copies)
@@ -129,7 +132,6 @@ class Rollout:
             at.asking = True
             told = vector.step(chosen)
             at.asking = False
-            observations, *_, infos = five(told)
             for i, one in playing.items():
                 if actions[i] is not None:
                     at.episode, at.playing = one.number, one

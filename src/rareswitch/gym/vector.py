@@ -21,22 +21,33 @@ class VectorWorld:
         self._world, self.copies = world, int(world.num_envs)
         metadata = getattr(world, "metadata", None) or {}
         mode = metadata.get("autoreset_mode")
-        self._anew_by_hand = getattr(mode, "name", mode) == "DISABLED"
-        self._over: Bools = np.zeros(self.copies, bool)
+        self._by_hand = getattr(mode, "name", mode) == "DISABLED"
+        self._over: Bools = np.zeros(self.copies, bool)  # copies that must be told to begin anew
 
-    def reset(self, seeds: Sequence[int]) -> Any:
+    def reset(self, seeds: Sequence[int]) -> tuple[Any, Mapping[str, Any]]:
         """Begin an episode in every copy, each with its seed."""
         self._over = np.zeros(self.copies, bool)
-        return self._world.reset(seed=list(seeds))
+        self._shown = self._anew = self._world.reset(seed=list(seeds))
+        return self._shown
+
+    def begin_anew(self) -> None:
+        """Tell copies that are over to begin anew, where they do not by themselves."""
+        if self._over.any():
+            self._anew = self._world.reset(options={"reset_mask": self._over.copy()})
 
     def step(self, actions: Sequence[Any]) -> Any:
-        """Hand every copy its action."""
-        if self._anew_by_hand and self._over.any():
-            self._world.reset(options={"reset_mask": self._over.copy()})
+        """Hand every copy its action, once those that are over have begun anew."""
         answer = self._world.step(stacked(actions))
-        if self._anew_by_hand:
-            self._over = np.logical_or(answer[2], answer[3])
+        observations, _, terminated, truncated, infos = answer
+        self._shown = observations, infos
+        if self._by_hand:
+            self._over = np.logical_or(terminated, truncated)
         return answer
+
+    def now(self, i: int) -> tuple[Any, dict[str, Any]]:
+        """Return what copy i shows and tells before its next step."""
+        observations, infos = self._anew if self._over[i] else self._shown
+        return of_copy(observations, i), info_of_copy(infos, i)
 
 
 def stacked(actions: Sequence[Any]) -> Any:
