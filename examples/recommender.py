@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from worlds.recommender import ITEMS, TOPICS, VISIT, Recommender, directions
+from recommender_world import ITEMS, TOPICS, VISIT, Recommender, directions
 
 from rareswitch.gym import evaluate, train
 

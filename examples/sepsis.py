@@ -6,8 +6,8 @@
 The world (Choudhary, Gupta and Thomas, *ICU-Sepsis: A Benchmark MDP Built from Real Medical Data*,
 2024) has 713 states of patients, and 25 treatments: five doses of fluids times five of
 vasopressors, of which those that clinicians used in a state are admissible there. A patient who
-survives is worth 1. Three feature maps are compared, over 20 steps; what a policy is worth, and
-what clinicians do, is computed exactly.
+survives is worth 1. Three feature maps are compared; what a policy is worth, and what clinicians
+do, is computed exactly.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import numpy as np
 from rareswitch.features import Custom, FeatureMap, Masked, OneHot
 from rareswitch.gym import FiniteModel, train
 
-HORIZON, STATES, TREATMENTS = 20, 716, 25
+STATES, TREATMENTS = 716, 25
 DIED, SURVIVED = 713, 714  # these and 715 end a stay
 
 
@@ -29,24 +29,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--switches", type=int, help="a twentieth of the episodes, at most 59")
+    parser.add_argument("--horizon", type=int, default=20, help="steps of a stay")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--picture", type=Path, help="where to write a picture of the last map")
-    parser.add_argument("--quick", action="store_true", help="40 episodes")
+    parser.add_argument("--quick", action="store_true", help="40 episodes of 5 steps")
     arguments = parser.parse_args()
+    horizon = 5 if arguments.quick else arguments.horizon
     world = gymnasium.make("Sepsis/ICU-Sepsis-v2")
     inside = world.unwrapped
-    chances = inside.dynamics["tx_mat"]  # (S, A, S)
-    admissible = np.zeros((STATES, TREATMENTS), bool)
-    for state, treatments in enumerate(inside.dynamics["admissible_actions"]):
-        admissible[state, treatments] = True
-
-    start = inside.dynamics["d_0"]
+    chances, start = inside.dynamics["tx_mat"], inside.dynamics["d_0"]  # (S, A, S), (S,)
+    admissible = admissible_treatments(inside.dynamics)
     model = model_of(chances, start, admissible)
     clinicians = model_of(np.vecmat(inside.expert_policy, chances)[:, None], start)
-    single = (model_of(chances[:, [a]], start).optimal_return(HORIZON) for a in range(TREATMENTS))
+    single = (model_of(chances[:, [a]], start).optimal_return(horizon) for a in range(TREATMENTS))
     print(f"{'survival':44}learning  switches")
-    print(f"{'any admissible treatment':36}{model.random_return(HORIZON):8.3f}")
-    print(f"{'clinicians':36}{clinicians.optimal_return(HORIZON):8.3f}")
+    print(f"{'any admissible treatment':36}{model.random_return(horizon):8.3f}")
+    print(f"{'clinicians':36}{clinicians.optimal_return(horizon):8.3f}")
     print(f"{'the best single treatment':36}{max(single):8.3f}")
     maps = {
         "a coordinate for each pair": Masked(OneHot(states=STATES, actions=TREATMENTS), admissible),
@@ -58,7 +56,7 @@ def main() -> None:
             world,
             episodes=40 if arguments.quick else arguments.episodes,
             switches=arguments.switches,
-            horizon=HORIZON,
+            horizon=horizon,
             features=features,
             rewards=(0.0, 1.0),
             seed=arguments.seed,
@@ -67,13 +65,21 @@ def main() -> None:
         label = f"{name}, d = {features.dim}"
         learning, switches = training.totals.mean(), len(training.switch_episodes)
         print(f"{label:36}{exact:8.3f}{learning:8.3f}{switches:10}", flush=True)
-    print(f"{'optimum':36}{model.optimal_return(HORIZON):8.3f}")
+    print(f"{'optimum':36}{model.optimal_return(horizon):8.3f}")
 
     if arguments.picture is not None:
         from rareswitch.gym.picture import draw_training, save_picture
 
         figure = draw_training(training, title=f"ICU-Sepsis, {label}")
         save_picture(figure, arguments.picture)
+
+
+def admissible_treatments(dynamics: Any) -> Any:
+    """Return which treatments there are in each state (S, A)."""
+    admissible = np.zeros((STATES, TREATMENTS), bool)
+    for state, treatments in enumerate(dynamics["admissible_actions"]):
+        admissible[state, treatments] = True
+    return admissible
 
 
 def model_of(chances: Any, start: Any, admissible: Any = None) -> FiniteModel:

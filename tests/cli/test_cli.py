@@ -75,7 +75,10 @@ def third_party(modules):
     return found - {"rareswitch", "cython_runtime"}  # the latter is NumPy's
 
 
-@pytest.mark.parametrize("arguments", [[], ["reproduce"], ["learn"], ["plan"], ["run"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["reproduce"], ["learn"], ["plan"], ["run"], ["train"], ["evaluate"], ["compare"]],
+)
 def test_help_loads_click_and_nothing_else(arguments):
     before = third_party(loaded_by(""))
     code = (

@@ -215,6 +215,23 @@ def test_a_bad_first_observation_in_a_copy_is_told_by_its_episode():
         list(play(learner_for(blocks()), world, blocks(), episodes=3))
 
 
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [("reset", r"reset must return \(observation, info\).* \(episode 1, step 0\)"),
+     ("step", r"step must return .observation, reward, .*, step 0\)")],
+)  # fmt: skip
+def test_answers_of_another_size_are_told(part, message):
+    class Short(SyncVectorEnv):
+        def reset(self, **rest):
+            return super().reset(**rest)[: 1 if part == "reset" else 2]
+
+        def step(self, actions):
+            return super().step(actions)[:4]
+
+    with pytest.raises(WorldError, match=message):
+        list(play(learner_for(table()), Short([Walk] * 2), table(), episodes=4))
+
+
 def test_an_error_in_a_copy_passes_through_with_a_note():
     class Faulty(Walk):
         def step(self, action):

@@ -42,6 +42,8 @@ def show_summary(summary: dict[str, Any]) -> None:
     )
     if summary["regret"] is not None:
         line("regret", f"{summary['regret']:.4g} in {summary['episodes']} episodes")
+    if summary["sharing"] is not None:
+        line("stages", summary["sharing"]["says"])
     for warning in summary["warnings"]:
         line("note", warning)
 

@@ -147,7 +147,7 @@ def unpack(kind: str, data: bytes) -> Parts:
             "written by another version of rareswitch"
         )
     if found != kind:
-        raise ValueError(f"data must hold a {kind}; got a {found}")
+        raise ValueError(f"data must hold {_a(kind)}; got {_a(str(found))}")
     if not isinstance(meta, dict) or not isinstance(listed, list):
         raise ValueError(f"data must be a {kind}; its header is not one")
     arrays: Arrays = {}
@@ -178,3 +178,7 @@ def _announced(kind: str, entry: Any) -> tuple[str, str, list[int]]:
             if plain and min(shape, default=0) >= 0 and math.prod(max(n, 1) for n in shape) < 2**48:
                 return name, dtype, shape
     raise ValueError(f"data must be a {kind}; its header announces {str(entry)[:80]!r} as an array")
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"

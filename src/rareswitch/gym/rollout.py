@@ -112,7 +112,7 @@ class Rollout:
         at.asking = True
         begun = vector.reset(seeds)
         at.asking = False
-        pair(begun)
+        vector.began(begun)
         playing = {before + k: self._playing(n, actor) for k, n in enumerate(numbers)}
         courses, actions = {}, {}
         for i, one in playing.items():
@@ -130,8 +130,9 @@ class Rollout:
                 for i in range(vector.copies)
             ]
             at.asking = True
-            told = vector.step(chosen)
+            answer = vector.step(chosen)
             at.asking = False
+            told = vector.stepped(answer)
             for i, one in playing.items():
                 if actions[i] is not None:
                     at.episode, at.playing = one.number, one

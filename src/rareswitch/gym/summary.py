@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from rareswitch.evaluation.sharing import Sharing
 from rareswitch.gym.evaluate import Evaluation
 from rareswitch.gym.known import Known
 from rareswitch.gym.train import Training
@@ -14,12 +15,14 @@ def summarised(
     episodes: int,
     known: Known | None = None,
     fresh: Evaluation | None = None,
+    sharing: Sharing | None = None,
 ) -> dict[str, Any]:
     """Return what a training of so many planned episodes came to.
 
     `known` and `fresh` are of the recommended policy: what it earns exactly, where that is known,
-    and what it earned on fresh episodes. Switches are deployments after the first, as budgets count
-    them; regret is what the optimum would have earned beyond the returns that were met.
+    and what it earned on fresh episodes; `sharing` is what the log says of shared stages. Switches
+    are deployments after the first, as budgets count them; regret is what the optimum would have
+    earned beyond the returns that were met.
 
     >>> from rareswitch.gym import train
     >>> from rareswitch.gym.summary import summarised
@@ -44,6 +47,7 @@ def summarised(
         "optimum": known and known.optimum,
         "random": known and known.random,
         "regret": known and float((known.optimum - totals).sum()),
+        "sharing": sharing and {**asdict(sharing), "says": str(sharing)},
         "warnings": list(learner.health().warnings),
     }
 

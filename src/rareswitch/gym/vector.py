@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.core.arguments import Bools
-from rareswitch.gym.answers import Answer
+from rareswitch.gym.answers import Answer, five, pair
 
 
 class VectorWorld:
@@ -24,11 +24,10 @@ class VectorWorld:
         self._by_hand = getattr(mode, "name", mode) == "DISABLED"
         self._over: Bools = np.zeros(self.copies, bool)  # copies that must be told to begin anew
 
-    def reset(self, seeds: Sequence[int]) -> tuple[Any, Mapping[str, Any]]:
+    def reset(self, seeds: Sequence[int]) -> Any:
         """Begin an episode in every copy, each with its seed."""
         self._over = np.zeros(self.copies, bool)
-        self._shown = self._anew = self._world.reset(seed=list(seeds))
-        return self._shown
+        return self._world.reset(seed=list(seeds))
 
     def begin_anew(self) -> None:
         """Tell copies that are over to begin anew, where they do not by themselves."""
@@ -37,12 +36,19 @@ class VectorWorld:
 
     def step(self, actions: Sequence[Any]) -> Any:
         """Hand every copy its action, once those that are over have begun anew."""
-        answer = self._world.step(stacked(actions))
-        observations, _, terminated, truncated, infos = answer
+        return self._world.step(stacked(actions))
+
+    def began(self, answer: Any) -> None:
+        """Take in what `reset` returned."""
+        self._shown = pair(answer)
+
+    def stepped(self, answer: Any) -> Answer:
+        """Take in what `step` returned."""
+        observations, _, terminated, truncated, infos = told = five(answer)
         self._shown = observations, infos
         if self._by_hand:
             self._over = np.logical_or(terminated, truncated)
-        return answer
+        return told
 
     def now(self, i: int) -> tuple[Any, dict[str, Any]]:
         """Return what copy i shows and tells before its next step."""

@@ -20,8 +20,8 @@ LASTING, TIRING = -1.0, 0.0  # the log odds of a click on what one is indifferen
 class Recommender(gymnasium.Env[Any, Any]):
     """A visit of ten items, one of eight at a time, and a reward of 1 for each click.
 
-    An observation is the person's interests (5,). The catalogue is drawn by its own number; everyone
-    who comes has interests drawn anew.
+    An observation is the person's interests (5,), drawn anew for everyone who comes. The catalogue
+    is drawn by its own number.
     """
 
     def __init__(self, catalogue: int = 2) -> None:

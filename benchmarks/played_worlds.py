@@ -1,0 +1,173 @@
+"""The worlds of `worlds.py`: Gymnasium's, two that people have, and small ones of the study.
+
+A world is made for a round; what is not said of it is left to `train`'s defaults.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import blackjack_model
+import gymnasium
+import numpy as np
+import study_worlds
+from exact_returns import ExactReturns
+
+from rareswitch.core.arguments import Floats
+from rareswitch.features import Custom, Masked, OneHot
+from rareswitch.gym import FiniteModel, setting_of
+from rareswitch.sim import FiniteMDP, instances
+
+STAY = 20  # steps in intensive care
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+class Place(NamedTuple):
+    """An environment, what `train` is told of it, and what is known of it exactly.
+
+    `states` are the observations of the exact world, in its order.
+    """
+
+    env: Any
+    options: dict[str, Any]
+    exact: ExactReturns | None = None
+    states: Sequence[Any] = ()
+
+
+class World(NamedTuple):
+    """How the place of a round is made, the episodes of a training, and how many rounds.
+
+    `bonus` and `stages` say whether LSVI-UCB and the other choice of stages are affordable.
+    """
+
+    place: Callable[[int], Place]
+    episodes: int
+    rounds: int
+    bonus: bool = True
+    stages: bool = True
+
+
+def by_name(name: str, seed: int, horizon: int | None = None, **arguments: Any) -> Place:
+    """Return an environment of Gymnasium, exact where it tells its model over a known horizon."""
+    env = gymnasium.make(name, **arguments)
+    model = FiniteModel.of(env)
+    if model is None:
+        return Place(env, {"horizon": horizon})
+    horizon = setting_of(env, horizon=horizon).horizon
+    exact = ExactReturns.of_model(model, horizon)
+    return Place(env, {"horizon": horizon}, exact, range(len(exact.initial)))
+
+
+def blackjack(seed: int) -> Place:
+    exact = ExactReturns.of_model(blackjack_model.model(), horizon=8)
+    return Place(gymnasium.make("Blackjack-v1"), {"horizon": 8}, exact, blackjack_model.STATES)
+
+
+class Finite(gymnasium.Env[Any, Any]):
+    """A known world as an environment: it shows its state, and its stages are its steps."""
+
+    def __init__(self, mdp: FiniteMDP, initial: Floats) -> None:
+        states, actions, _ = mdp.features.shape
+        self.observation_space = gymnasium.spaces.Discrete(states)
+        self.action_space = gymnasium.spaces.Discrete(actions)
+        self._mdp, self._initial = mdp, initial
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._state, self._stage = (
+            int(self.np_random.choice(len(self._initial), p=self._initial)),
+            0,
+        )
+        return self._state, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        at = self._stage, self._state, action
+        after = np.count_nonzero(self._mdp.thresholds[at] <= self.np_random.random())
+        self._state, self._stage = int(after), self._stage + 1
+        return self._state, float(self._mdp.rewards[at]), False, False, {}
+
+
+def studied(build: Callable[..., FiniteMDP], seed: int, start: int = 0) -> Place:
+    """Return a world of the study with a table, its own features where these say more."""
+    mdp = build(seed=(2027, seed))
+    states, actions, dim = mdp.features.shape
+    initial = np.eye(states)[start]
+    options: dict[str, Any] = {"horizon": mdp.horizon, "rewards": (0.0, 1.0)}
+    if dim != states * actions:
+        options["features"] = Custom(
+            lambda state: mdp.features[state],
+            actions=actions,
+            dim=dim,
+            norm=mdp.feature_norm * (1.0 + 1e-9),
+        )
+    exact = ExactReturns.of_mdp(mdp, initial)
+    return Place(Finite(mdp, initial), options, exact, range(states))
+
+
+def staged(build: Callable[..., FiniteMDP], seed: int, start: int = 0) -> Place:
+    """Return a world of the study whose stages differ: they must learn apart."""
+    place = studied(build, seed, start)
+    return place._replace(options=place.options | {"stages": "own"})
+
+
+def sepsis(seed: int, *, table: bool) -> Place:
+    """Return ICU-Sepsis over 20 steps, with a table or with 100 numbers of what follows."""
+    sys.path.insert(0, str(EXAMPLES))
+    import sepsis as example
+
+    env = gymnasium.make("Sepsis/ICU-Sepsis-v2")
+    told = env.unwrapped.dynamics
+    admissible = example.admissible_treatments(told)
+    features: Any = Masked(OneHot(states=716, actions=25), admissible)
+    if not table:
+        rows = example.follows(told["tx_mat"], 100)
+        features = example.table("follows", rows, admissible)
+    goes_on = told["tx_mat"].copy()
+    goes_on[:, :, example.DIED :] = 0.0
+    exact = ExactReturns(
+        horizon=STAY,
+        goes_on=goes_on[None],
+        rewards=told["tx_mat"][None, :, :, example.SURVIVED],
+        initial=told["d_0"],
+        feasible=admissible,
+    )
+    options = {"horizon": STAY, "rewards": (0.0, 1.0), "features": features}
+    return Place(env, options, exact, range(716))
+
+
+def recommender(seed: int) -> Place:
+    sys.path.insert(0, str(EXAMPLES))
+    import recommender_world  # noqa: F401, it registers the environment
+
+    return Place(gymnasium.make("Recommender-v0", catalogue=seed), {"features": "linear"})
+
+
+tabular = partial(instances.tabular, states=6, actions=4, horizon=6)
+hard = partial(instances.hard_to_learn, d=8, horizon=6)
+lower_bound = partial(instances.lower_bound, states=4, horizon=6)
+WORLDS = {
+    "FrozenLake 4×4, 0.8": World(
+        partial(by_name, "FrozenLake-v1", horizon=12, success_rate=0.8), 2000, 8
+    ),
+    "FrozenLake 4×4": World(partial(by_name, "FrozenLake-v1"), 2000, 5),
+    "FrozenLake 8×8": World(partial(by_name, "FrozenLake8x8-v1"), 2000, 3),
+    "CliffWalking": World(partial(by_name, "CliffWalking-v1"), 400, 5),
+    "Taxi": World(partial(by_name, "Taxi-v4"), 500, 3, bonus=False, stages=False),
+    "Blackjack": World(blackjack, 5000, 5),
+    "CartPole": World(partial(by_name, "CartPole-v1"), 120, 3, bonus=False, stages=False),
+    "MountainCar": World(partial(by_name, "MountainCar-v0"), 120, 3, bonus=False, stages=False),
+    "Acrobot": World(partial(by_name, "Acrobot-v1"), 120, 3, bonus=False, stages=False),
+    "ICU-Sepsis, table": World(partial(sepsis, table=True), 1000, 3, bonus=False, stages=False),
+    "ICU-Sepsis, 100 numbers": World(partial(sepsis, table=False), 1000, 4, bonus=False),
+    "recommender": World(recommender, 1000, 4),
+    "RiverSwim": World(partial(studied, study_worlds.river_swim), 1000, 8),
+    "chain": World(partial(studied, study_worlds.deep_chain), 1000, 8),
+    "deterministic": World(partial(studied, study_worlds.deterministic), 1000, 8),
+    "ten arms": World(partial(studied, study_worlds.bandit), 500, 8),
+    "hard instance, stages differ": World(partial(staged, hard), 1000, 5),
+    "random linear, stages differ": World(partial(staged, study_worlds.random_linear), 1000, 5),
+    "random tabular, stages differ": World(partial(staged, tabular), 1000, 5),
+    "lower bound, stages differ": World(partial(staged, lower_bound, start=1), 1000, 5),
+}
