@@ -29,12 +29,13 @@ def bare(horizon: int) -> Iterator[int]:
     played = 0
     while True:
         world.reset()
-        for steps in range(1, horizon + 1):
+        began = played
+        while played < began + horizon:
             *_, terminated, truncated, _ = world.step(actions[played % len(actions)])
             played += 1
             if terminated or truncated:
                 break
-        yield steps
+        yield played - began
 
 
 def learning(horizon: int) -> Iterator[int]:

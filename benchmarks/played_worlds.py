@@ -149,18 +149,18 @@ hard = partial(instances.hard_to_learn, d=8, horizon=6)
 lower_bound = partial(instances.lower_bound, states=4, horizon=6)
 WORLDS = {
     "FrozenLake 4×4, 0.8": World(
-        partial(by_name, "FrozenLake-v1", horizon=12, success_rate=0.8), 2000, 8
+        partial(by_name, "FrozenLake-v1", horizon=12, success_rate=0.8), 2000, 6
     ),
-    "FrozenLake 4×4": World(partial(by_name, "FrozenLake-v1"), 2000, 5),
-    "FrozenLake 8×8": World(partial(by_name, "FrozenLake8x8-v1"), 2000, 3),
+    "FrozenLake 4×4": World(partial(by_name, "FrozenLake-v1"), 1500, 4),
+    "FrozenLake 8×8": World(partial(by_name, "FrozenLake8x8-v1"), 1500, 3, bonus=False),
     "CliffWalking": World(partial(by_name, "CliffWalking-v1"), 400, 5),
-    "Taxi": World(partial(by_name, "Taxi-v4"), 500, 3, bonus=False, stages=False),
-    "Blackjack": World(blackjack, 5000, 5),
-    "CartPole": World(partial(by_name, "CartPole-v1"), 120, 3, bonus=False, stages=False),
-    "MountainCar": World(partial(by_name, "MountainCar-v0"), 120, 3, bonus=False, stages=False),
-    "Acrobot": World(partial(by_name, "Acrobot-v1"), 120, 3, bonus=False, stages=False),
-    "ICU-Sepsis, table": World(partial(sepsis, table=True), 1000, 3, bonus=False, stages=False),
-    "ICU-Sepsis, 100 numbers": World(partial(sepsis, table=False), 1000, 4, bonus=False),
+    "Taxi": World(partial(by_name, "Taxi-v4"), 400, 3, bonus=False, stages=False),
+    "Blackjack": World(blackjack, 4000, 4),
+    "CartPole": World(partial(by_name, "CartPole-v1"), 100, 3, bonus=False, stages=False),
+    "MountainCar": World(partial(by_name, "MountainCar-v0"), 100, 3, bonus=False, stages=False),
+    "Acrobot": World(partial(by_name, "Acrobot-v1"), 100, 3, bonus=False, stages=False),
+    "ICU-Sepsis, table": World(partial(sepsis, table=True), 600, 3, bonus=False, stages=False),
+    "ICU-Sepsis, 100 numbers": World(partial(sepsis, table=False), 1000, 3, bonus=False),
     "recommender": World(recommender, 1000, 4),
     "RiverSwim": World(partial(studied, study_worlds.river_swim), 1000, 8),
     "chain": World(partial(studied, study_worlds.deep_chain), 1000, 8),

@@ -19,7 +19,7 @@ WORLDS = ("CartPole-v1", "MountainCar-v0", "Acrobot-v1")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--world", choices=WORLDS, default=WORLDS[0])
-    parser.add_argument("--episodes", type=int, default=200)
+    parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--switches", type=int, help="a twentieth of the episodes, at most 59")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--picture", type=Path, help="where to write a picture of the training")

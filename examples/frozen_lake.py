@@ -21,7 +21,7 @@ HORIZON = 12
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--episodes", type=int, default=1000)
-    parser.add_argument("--switches", type=int, help="a twentieth of the episodes, at most 59")
+    parser.add_argument("--switches", type=int, default=19)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--picture", type=Path, help="where to write a picture of the training")
     parser.add_argument("--quick", action="store_true", help="200 episodes")
@@ -51,13 +51,13 @@ def main() -> None:
         last = cohort.first + cohort.episodes - 1
         ends = "" if cohort.low is None else f" [{cohort.low:.2f}, {cohort.high:.2f}]"
         print(f"{cohort.version:7}  {cohort.first:4} – {last:4}    {cohort.mean:.2f}{ends}")
-    print(f"\n{'':38}return  switches")
-    print(f"{'random':38}{known.random:6.3f}")
-    for name, found in (("a mixture", training), ("a new policy before every episode", every)):
+    print(f"\n{'':28}return  switches")
+    print(f"{'random':28}{known.random:6.3f}")
+    for name, found in (("a mixture", training), ("every episode", every)):
         switches = len(found.switch_episodes)
-        print(f"{name + ', learning':38}{found.totals.mean():6.3f}  {switches:8}")
-    print(f"{'what the mixture recommends, exactly':38}{known.policy:6.3f}")
-    print(f"{'optimum':38}{known.optimum:6.3f}")
+        print(f"{'learning, ' + name:28}{found.totals.mean():6.3f}{switches:10}")
+    print(f"{'recommended, exactly':28}{known.policy:6.3f}")
+    print(f"{'optimum':28}{known.optimum:6.3f}")
 
     if arguments.picture is not None:
         from rareswitch.gym.picture import draw_training, save_picture

@@ -46,7 +46,8 @@ def main() -> None:
     half = len(totals) // 2
     print(f"features: {setting.features.name}, d = {setting.features.dim}\n")
     print(f"{'clicks of a visit':38}switches")
-    for name, clicks in references(world.unwrapped, people).items():
+    known = references(world.unwrapped, people)
+    for name, clicks in known.items():
         print(f"{name:30}{clicks:6.2f}")
     print(f"{'while learning':30}{totals.mean():6.2f}{len(training.switch_episodes):10}")
     print(f"{'second half of it':30}{totals[half:].mean():6.2f}")
@@ -56,6 +57,10 @@ def main() -> None:
         from rareswitch.gym.picture import draw_training, save_picture
 
         figure = draw_training(training, title="Clicks of a visit", fresh=fresh)
+        axis = figure.axes[0]
+        for name, clicks in known.items():
+            axis.axhline(clicks, color="0.4", linestyle=":", linewidth=1.0)
+            axis.annotate(name, (len(totals), clicks), ha="right", va="bottom", fontsize=8)
         save_picture(figure, arguments.picture)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from rareswitch.features import Custom, FeatureMap, Masked, OneHot
 from rareswitch.gym import FiniteModel, train
+from rareswitch.gym.known import Known
 
 STATES, TREATMENTS = 716, 25
 DIED, SURVIVED = 713, 714  # these and 715 end a stay
@@ -70,7 +71,10 @@ def main() -> None:
     if arguments.picture is not None:
         from rareswitch.gym.picture import draw_training, save_picture
 
-        figure = draw_training(training, title=f"ICU-Sepsis, {label}")
+        known = Known(
+            policy=exact, optimum=model.optimal_return(horizon), random=model.random_return(horizon)
+        )
+        figure = draw_training(training, title=f"Survival in ICU-Sepsis, {label}", known=known)
         save_picture(figure, arguments.picture)
 
 

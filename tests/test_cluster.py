@@ -25,8 +25,8 @@ from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
 from rareswitch.core.lsvi import fit
 from rareswitch.core.recipe import Recipe
 from rareswitch.experiments.load import parse_spec
-from rareswitch.experiments.pool import local_pool
 from rareswitch.experiments.run import run
+from rareswitch.processes import local_pool
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, while workers come and go
 

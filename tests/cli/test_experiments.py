@@ -9,9 +9,9 @@ import pytest
 
 from cli.terminal import call, refused
 from experiments.miniature import ALL, EVERY, GRID, RANDOM, SMALLER, Inline, experiment, toml
-from rareswitch import drawing, extras
+from rareswitch import drawing, extras, processes
 from rareswitch.cluster import ClusterError
-from rareswitch.experiments import load, pool
+from rareswitch.experiments import load
 from rareswitch.experiments import reproduce as whole
 from rareswitch.experiments import run as running
 from rareswitch.experiments.results import load_results
@@ -36,7 +36,7 @@ def pools(monkeypatch):
         used.append((workers, executor := Inline()))
         yield executor
 
-    monkeypatch.setattr(pool, "local_pool", inline)
+    monkeypatch.setattr(processes, "local_pool", inline)
     return used
 
 
@@ -297,7 +297,7 @@ def test_a_machine_that_fails_is_one_line_that_says_what_is_kept(mine, monkeypat
     def failing(workers):
         yield Failing()
 
-    monkeypatch.setattr(pool, "local_pool", failing)
+    monkeypatch.setattr(processes, "local_pool", failing)
     result = call("run", mine)
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -353,12 +353,12 @@ def test_a_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(here, mine, poo
     def interrupted(workers):
         yield Interrupted()
 
-    inline = pool.local_pool
-    monkeypatch.setattr(pool, "local_pool", interrupted)
+    inline = processes.local_pool
+    monkeypatch.setattr(processes, "local_pool", interrupted)
     result = call("run", mine)
     assert result.exit_code == 130
     assert "interrupted: 0 of 12 pieces are kept in results" in result.stderr
-    monkeypatch.setattr(pool, "local_pool", inline)
+    monkeypatch.setattr(processes, "local_pool", inline)
     assert call("run", mine).exit_code == 0
     assert np.isfinite(load_results(here / "results" / "mini").regret).all()
 
@@ -375,3 +375,29 @@ def test_results_of_different_specs_share_a_folder(here, mine):
 def test_the_help_of_reproduce_lists_every_experiment():
     words = {word.strip(".;,") for word in call("reproduce", "--help").output.split()}
     assert set(load.PAPER) <= words
+
+
+LAKE = """
+[world]
+kind = "gymnasium"
+env = "FrozenLake-v1"
+horizon = 4
+"""
+LAKE_ARM = """
+[[arms]]
+name = "grid"
+schedule = { kind = "uniform-grid", switches = 2 }
+"""
+
+
+def test_returns_are_called_returns(tmp_path):
+    spec = tmp_path / "lake.toml"
+    text = toml(world=LAKE, arms=LAKE_ARM, defaults="", episodes=10, rounds=2)
+    spec.write_text(text, encoding="utf-8")
+    options = ("run", spec, "--out", tmp_path / "out", "--workers", 1)
+    shown = call(*options).stdout
+    runs = load_results(tmp_path / "out" / "mini")
+    assert f"return {runs.final.mean():.4f}, 2.0 switches" in shown
+    assert "regret" not in shown
+    (arm,) = json.loads(call(*options, "--json").stdout)["experiments"]["mini"]["arms"].values()
+    assert arm == {"final_average_return": runs.final.mean(), "switches": 2.0}

@@ -433,6 +433,8 @@ def test_the_examples_of_the_help_run(words):
     smaller = ["--rounds", "2"]
     if "--instance" in words:
         smaller += ["--episodes", "60"]
+    if "--env" in words:
+        smaller += ["--episodes", "12", "--horizon", "3", "--workers", "1"]
     if "hard" in words:
         smaller += ["--dim", "5"]
     if "--target" in words:

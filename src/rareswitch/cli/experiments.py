@@ -150,7 +150,8 @@ def run(
         return
     runs = results[specs[0].name]
     for arm, final, switches in zip(specs[0].arms, runs.final, runs.switches, strict=True):
-        click.echo(f"{arm.label:30} regret {final.mean():.4f}, {switches.mean():.1f} switches")
+        mean = f"{runs.measure} {final.mean():.4f}"
+        click.echo(f"{arm.label:30} {mean}, {switches.mean():.1f} switches")
     click.echo(f"results        {out / specs[0].name}")
 
 
@@ -187,7 +188,7 @@ def need(extra: str) -> None:
 
 def pool_of(workers: int | None, cluster: str | None) -> AbstractContextManager[Executor]:
     """Return the processes to run on: local ones, or those of a cluster."""
-    from rareswitch.experiments.pool import local_pool
+    from rareswitch.processes import local_pool
 
     if cluster is None:
         return local_pool(workers or os.cpu_count() or 1)
@@ -251,7 +252,7 @@ def summary(results: dict[str, Results], out: Path) -> dict[str, Any]:
                 "digest": runs.experiment.digest,
                 "arms": {
                     arm.name: {
-                        "final_average_regret": float(final.mean()),
+                        f"final_average_{runs.measure}": float(final.mean()),
                         "switches": float(switches.mean()),
                     }
                     for arm, final, switches in zip(

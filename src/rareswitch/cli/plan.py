@@ -113,7 +113,7 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
       rareswitch plan --episodes 2500 --instance hard --price 20 --out plan
       rareswitch plan --episodes 2000 --instance tabular --states 4 --horizon 2 --target 0.1
       rareswitch plan --episodes 500 --env FrozenLake-v1 --switches 9 --rounds 4
-      rareswitch plan --episodes 200 --env CartPole-v1 --horizon 100 --price 50 --rounds 4
+      rareswitch plan --episodes 60 --env CartPole-v1 --horizon 50 --switches 5 --rounds 4
     """
     if settings["env"]:
         need("gym")

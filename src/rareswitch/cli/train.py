@@ -42,7 +42,7 @@ RECENT = 100
 @click.option(
     "--switches",
     type=click.IntRange(0),
-    help="At most so many new policies after the first.  [default: 29, or one in 20 episodes]",
+    help="At most so many new policies after the first.  [default: 59, or one in 20 episodes]",
 )
 @click.option(
     "--schedule", help="Instead of --switches: a rule and its arguments, as for rareswitch learn."

@@ -5,6 +5,7 @@ from rareswitch.gym.evaluate import Evaluation, evaluate
 from rareswitch.gym.model import FiniteModel
 from rareswitch.gym.play import Played, play
 from rareswitch.gym.setting import Setting, setting_of
+from rareswitch.gym.simulator import world_simulator
 from rareswitch.gym.train import Training, train
 from rareswitch.gym.trouble import WorldError
 from rareswitch.trajectories import Rewards
@@ -22,4 +23,5 @@ __all__ = [
     "play",
     "setting_of",
     "train",
+    "world_simulator",
 ]

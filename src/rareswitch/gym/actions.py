@@ -1,5 +1,6 @@
 """A list of actions for worlds whose actions are not simply numbered."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -14,7 +15,7 @@ LEVELS = 5
 
 
 def listed_actions(action_space: Any, levels: int = LEVELS) -> Sequence[Any] | None:
-    """Return the actions of a space one by one; None where they are numbered anyway.
+    """Return the actions of a space one by one; None where they are numbered from 0 anyway.
 
     Several choices at once (MultiDiscrete, MultiBinary) become every combination, and bounded real
     numbers (Box) so many `levels` of each, from the lowest to the highest.
@@ -22,7 +23,8 @@ def listed_actions(action_space: Any, levels: int = LEVELS) -> Sequence[Any] | N
     levels = whole("levels", levels, least=2)
     kind = kind_of(action_space)
     if kind == "Discrete":
-        return None
+        start = int(getattr(action_space, "start", 0))
+        return list(range(start, start + int(action_space.n))) if start else None
     if kind == "MultiBinary":
         return _combined(action_space, [range(2)] * int(np.prod(action_space.n)), np.int8)
     if kind == "MultiDiscrete":
@@ -45,7 +47,7 @@ def listed_actions(action_space: Any, levels: int = LEVELS) -> Sequence[Any] | N
 
 
 def _combined(action_space: Any, every: Sequence[Sequence[Any]], dtype: Any) -> list[Any]:
-    count = int(np.prod([len(one) for one in every]))
+    count = math.prod(len(one) for one in every)
     if count > MOST_ACTIONS:
         raise ValueError(
             f"actions must be given for {action_space}: all combinations are {count}, more than "

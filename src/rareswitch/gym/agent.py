@@ -11,6 +11,7 @@ from rareswitch.core.arguments import Bools, Ints, shown, whole
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap, features_from_bytes
 from rareswitch.gym.agent_arrays import agent_arrays
+from rareswitch.gym.feasible import MASK, feasible_actions
 from rareswitch.trajectories import Rewards
 
 
@@ -61,9 +62,7 @@ class Agent:
             "policy": np.frombuffer(self.policy.to_bytes(), np.uint8),
             "features": np.frombuffer(_bytes_of(self.features), np.uint8),
         }
-        listed = None
-        if self.actions is not None:
-            listed = [np.asarray(action).tolist() for action in self.actions]
+        listed = None if self.actions is None else list(map(_described, self.actions))
         meta = {"rewards": [self.rewards.low, self.rewards.high], "actions": listed}
         return codec.pack("agent", meta, arrays)
 
@@ -87,7 +86,7 @@ class Agent:
                 policy=Policy.from_bytes(parts.array("policy", "|u1", ("n",)).tobytes()),
                 features=features_from_bytes(parts.array("features", "|u1", ("n",)).tobytes()),
                 rewards=Rewards(*parts.meta["rewards"]),
-                actions=None if actions is None else [np.array(one) for one in actions],
+                actions=None if actions is None else list(map(_rebuilt, actions)),
             )
 
 
@@ -109,12 +108,36 @@ class Acting:
 def _choice(
     member: Policy, features: FeatureMap, observation: Any, h: int, mask: Bools | None
 ) -> int:
-    rows, allowed = features(observation, h), features.feasible(observation, h)
-    if mask is not None:
-        allowed = np.asarray(mask, bool) if allowed is None else allowed & np.asarray(mask, bool)
+    told = {} if mask is None else {MASK: mask}
+    rows, allowed = (
+        features(observation, h),
+        feasible_actions(features, observation, h, told, "mask"),
+    )
     if allowed is None:
         return member.act(h, rows)
     return int(np.flatnonzero(allowed)[member.act(h, rows[allowed])])
+
+
+def _described(action: Any) -> Any:
+    """Return an action as plain values: a number or a text as it is, an array with its dtype."""
+    if isinstance(action, int | float | str) and not isinstance(action, np.generic):
+        return action
+    array = np.asarray(action)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"actions must be numbers, texts or arrays of numbers to be saved; got {shown(action)}"
+        )
+    return {"dtype": array.dtype.str, "values": array.tolist()}
+
+
+def _rebuilt(plain: Any) -> Any:
+    """Return the action that was described."""
+    if isinstance(plain, int | float | str):
+        return plain
+    dtype = np.dtype(plain["dtype"])
+    if dtype.kind not in "fiub":
+        raise ValueError(f"actions must be arrays of numbers; got {dtype}")
+    return np.array(plain["values"], dtype)
 
 
 def _bytes_of(features: Any) -> bytes:

@@ -13,12 +13,19 @@ MASK = "action_mask"  # where Gymnasium's environments tell which actions are fe
 
 
 def feasible_actions(
-    features: FeatureMap, observation: Any, stage: int, info: Mapping[str, Any]
+    features: FeatureMap,
+    observation: Any,
+    stage: int,
+    info: Mapping[str, Any],
+    name: str = f"info[{MASK!r}]",
 ) -> Bools | None:
-    """Return which of all actions are feasible (A,), at least one; None stands for all."""
+    """Return which of all actions are feasible (A,), at least one; None stands for all.
+
+    `name` is what an error calls the mask that was told.
+    """
     mask = features.feasible(observation, stage)
     if MASK in info:
-        told = truths(f"info[{MASK!r}]", info[MASK], (features.actions,))
+        told = truths(name, info[MASK], (features.actions,))
         mask = told if mask is None else np.logical_and(mask, told)
     if mask is None or mask.all():
         return None

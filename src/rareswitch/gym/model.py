@@ -14,6 +14,9 @@ from rareswitch.core.arguments import Bools, Floats, Ints, whole
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 
+# States that a policy is asked for together: more need more memory, and no less time.
+STATES_AT_ONCE = 256
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FiniteModel:
@@ -79,25 +82,44 @@ class FiniteModel:
         """Return what the uniformly random policy earns on average."""
         feasible = np.ones(self.rewards.shape[:2]) if self.feasible is None else self.feasible
         share = feasible / feasible.sum(axis=1, keepdims=True)
-        return self._backward(horizon, lambda h, q: np.where(share > 0, share * q, 0.0).sum(axis=1))
+        return self._backward(horizon, lambda h, q: np.vecdot(share, np.where(share > 0.0, q, 0.0)))
 
     def policy_return(self, policy: Policy, features: FeatureMap) -> float:
-        """Return what a policy earns on average: of a mixture, the mean of its members."""
+        """Return what a policy earns on average: of a mixture, the mean of its members.
+
+        It chooses among the actions that are feasible here and by the features.
+        """
         states = np.arange(len(self.rewards))
-        actions = np.empty((policy.members, policy.horizon, len(states)), np.int64)
-        for h in range(policy.horizon):
-            for s in states.tolist():
-                rows = features(s, h)
-                if self.feasible is None:
-                    actions[:, h, s] = policy.choices(h, rows)
-                else:
-                    allowed = np.flatnonzero(self.feasible[s])
-                    actions[:, h, s] = allowed[policy.choices(h, rows[allowed])]
-        earned = [
-            self._backward(policy.horizon, lambda h, q, own=own: q[states, own[h]])
-            for own in actions
-        ]
-        return float(np.mean(earned))
+        value = np.zeros((policy.members, len(states)))
+        for h in reversed(range(policy.horizon)):
+            taken = states, self._choices(policy, features, h)
+            later = np.take_along_axis(value[..., None], self.next_states[taken], axis=1)
+            later = np.where(self.ended[taken], 0.0, later)
+            value = np.vecdot(self.probabilities[taken], self.rewards[taken] + later)
+        return float(np.mean(value @ self.initial))
+
+    def _choices(self, policy: Policy, features: FeatureMap, h: int) -> Ints:
+        """Return what every member does in every state at stage h (M, S).
+
+        States with as many feasible actions are asked for together, in turns of some.
+        """
+        states, actions = self.rewards.shape[:2]
+        allowed = np.ones((states, actions), bool) if self.feasible is None else self.feasible
+        by_features = [features.feasible(state, h) for state in range(states)]
+        allowed = np.array([
+            mine if theirs is None else mine & theirs
+            for mine, theirs in zip(allowed, by_features, strict=True)
+        ])  # fmt: skip
+        choices = np.empty((policy.members, states), np.int64)
+        counts = allowed.sum(axis=1)
+        for count in np.unique(counts).tolist():
+            alike = np.flatnonzero(counts == count)
+            for some in np.array_split(alike, -(-len(alike) // STATES_AT_ONCE)):
+                rows = np.array([features(state, h)[allowed[state]] for state in some.tolist()])
+                feasible = np.nonzero(allowed[some])[1].reshape(len(some), count)
+                chosen = policy.choices(h, rows)
+                choices[:, some] = feasible[np.arange(len(some)), chosen]
+        return choices
 
     def _backward(self, horizon: int, chosen: Any) -> float:
         """Return the value of the beginning, given how stage h makes values (S,) of Q (S, A)."""

@@ -48,8 +48,10 @@ class Playing:
         """
         low, high, horizon, member = self._range.low, self._range.high, self._horizon, self.member
         after, choices_of = self._source.after, self.actor.choices
+        see, be_offered, earn = self._observations.append, self._offers.append, self.rewards.append
         offer, step = after(observation, 0, info), 0
-        self._keep(offer, observation)
+        be_offered(offer)
+        see(_own(observation))
         while True:
             choices = choices_of(step, offer)
             place: int = choices.item(member)
@@ -62,11 +64,12 @@ class Playing:
                 self._range.scaled(reward)
             step += 1
             if terminated:
-                self._observations.append(settled("observation", observation))
+                see(settled("observation", observation))
             else:  # after the last stage a map is told the last one
                 offer = after(observation, step if step < horizon else horizon - 1, info)
-                self._keep(offer, observation)
-            self.rewards.append(reward)
+                be_offered(offer)
+                see(observation if type(observation) is int else _own(observation))
+            earn(reward)
             if terminated or truncated or step == horizon:
                 self.terminated, self.truncated = bool(terminated), bool(truncated)
                 yield None
@@ -107,10 +110,6 @@ class Playing:
         same = np.array(self._choices) == np.array(self._places)[:, None]
         left = np.logical_and.accumulate(same, axis=0).sum(axis=1)
         return left / np.concatenate([[same.shape[1]], left[:-1]])
-
-    def _keep(self, offer: Offer, observation: Any) -> None:
-        self._offers.append(offer)
-        self._observations.append(observation if type(observation) is int else _own(observation))
 
 
 def _action(place: int, mask: Bools | None) -> int:

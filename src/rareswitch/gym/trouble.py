@@ -10,9 +10,12 @@ class WorldError(ValueError):
     Episodes finished before it are learnt from and kept.
     """
 
-    def __init__(self, error: Exception, *, episode: int, step: int) -> None:
-        super().__init__(f"{error} (episode {episode}, step {step})")
+    def __init__(self, error: object, episode: int, step: int) -> None:
+        super().__init__(str(error), episode, step)  # so that it can be pickled
         self.episode, self.step = episode, step
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} (episode {self.episode}, step {self.step})"
 
 
 class Underway(Protocol):

@@ -36,9 +36,11 @@ class Witness:
 
     def see(self, policy: Policy) -> None:
         """Take in the next policy that is deployed."""
-        first = not self.changed
+        setting, first = self._setting, not self.changed
         if first or (self._exact and self._known[0] is not None):
-            self._known.append(self._returns(policy))
+            self._known.append(
+                known_returns(policy, self._world, setting.features, setting.actions)
+            )
         does = self._choices(policy) if self._known[0] is not None else None
         same = does is not None and self._does is not None and np.array_equal(does, self._does)
         self.changed.append(not first and not same)
@@ -53,19 +55,14 @@ class Witness:
         most = self._setting.horizon * self._setting.rewards.high
         return "shortfall", float(np.maximum(most - np.array(returns), 0.0).sum())
 
-    def _returns(self, policy: Policy) -> Known | None:
-        """Return what is known exactly; nothing is where features leave out actions."""
-        features, model = self._setting.features, self._model
-        if model is None or not _offers_all(features, len(model.rewards), policy.horizon):
-            return None
-        return known_returns(policy, self._world, features, self._setting.actions)
-
     def _choices(self, policy: Policy) -> Ints | None:
         """Return what every member does at every stage and state (H, M, S), if all is feasible."""
         model, features = self._model, self._setting.features
         if model is None or model.feasible is not None:
             return None
         states = range(len(model.rewards))
+        if not _offers_all(features, len(states), policy.horizon):
+            return None
         by_stage = (np.stack([features(s, h) for s in states]) for h in range(policy.horizon))
         return np.stack([policy.choices(h, rows) for h, rows in enumerate(by_stage)])
 

@@ -1,0 +1,88 @@
+"""Environments by name: Gymnasium's, those a module registers, and classes of one's own."""
+
+import sys
+
+import gymnasium
+import pytest
+
+from rareswitch.gym.make import made
+
+OWN = '''
+import gymnasium
+from gymnasium.spaces import Discrete
+
+
+class Door(gymnasium.Env):
+    """A class of one's own."""
+
+    observation_space, action_space = Discrete(1), Discrete(2)
+
+    def __init__(self, prize=1.0):
+        self.prize = prize
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return 0, self.prize * action, True, False, {}
+
+
+def door_with(prize):
+    return Door(prize)
+
+
+gymnasium.register("OwnDoor-v0", entry_point=Door)
+NUMBER = 3
+'''
+
+
+@pytest.fixture
+def own_doors(tmp_path, monkeypatch):
+    (tmp_path / "own_doors.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("own_doors", None)
+    gymnasium.registry.pop("OwnDoor-v0", None)
+
+
+def test_an_environment_of_gymnasium_is_made_with_its_arguments():
+    world = made("FrozenLake-v1", map_name="8x8", is_slippery=False)
+    assert world.observation_space.n == 64
+    assert world.spec.max_episode_steps == 200 or world.spec.max_episode_steps == 100
+
+
+@pytest.mark.usefixtures("own_doors")
+def test_a_class_or_function_of_ones_own_is_called_with_its_arguments():
+    assert made("own_doors:Door").prize == 1.0
+    assert made("own_doors:Door", prize=0.5).prize == 0.5
+    assert made("own_doors:door_with", prize=0.25).prize == 0.25
+
+
+@pytest.mark.usefixtures("own_doors")
+def test_a_module_may_register_the_name():
+    world = made("own_doors:OwnDoor-v0", prize=0.5)
+    assert world.unwrapped.prize == 0.5
+
+
+@pytest.mark.usefixtures("own_doors")
+@pytest.mark.parametrize("name", ["own_doors:NUMBER", "own_doors:Missing", "own_doors:"])
+def test_what_makes_no_environment_is_refused(name):
+    with pytest.raises(ValueError, match="world must be an environment registered with Gymnasium"):
+        made(name)
+
+
+@pytest.mark.parametrize("name", ["NoSuchWorld-v0", "FrozenLake-v999", "not a name"])
+def test_unknown_names_are_refused_with_what_is_allowed(name):
+    with pytest.raises(ValueError, match="registered with Gymnasium, or module:Class; "):
+        made(name)
+
+
+def test_a_module_that_is_not_there_is_said():
+    with pytest.raises(ImportError, match="no_such_module"):
+        made("no_such_module:World")
+
+
+def test_without_gymnasium_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"gymnasium.*pip install 'rareswitch\[gym\]'"):
+        made("FrozenLake-v1")

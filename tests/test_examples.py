@@ -1,0 +1,112 @@
+"""The examples run from beginning to end, learn something, and print what they say."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PNG = b"\x89PNG\r\n"
+
+
+def printed(name: str, picture: Path, *more: str) -> str:
+    """Run an example in its quick mode, and return what it prints."""
+    command = [sys.executable, str(EXAMPLES / name), "--quick", "--picture", str(picture), *more]
+    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, capture_output=True, text=True, env=one_thread, check=False)
+    assert done.returncode == 0, done.stderr
+    assert picture.read_bytes().startswith(PNG)
+    return done.stdout
+
+
+def number(text: str, label: str) -> float:
+    """Return the first number after a label that begins a line."""
+    found = re.search(rf"^{re.escape(label)}\s+(-?[\d.]+)", text, re.MULTILINE)
+    assert found, f"no {label!r} in\n{text}"
+    return float(found[1])
+
+
+def test_frozen_lake_learns_with_few_switches_and_knows_its_optimum(tmp_path):
+    text = printed("frozen_lake.py", tmp_path / "lake.png", "--switches", "9")
+    versions = re.findall(r"^ +(\d+) +(\d+) – +(\d+) ", text, re.MULTILINE)
+    assert [int(version) for version, *_ in versions] == list(range(1, 11))
+    assert [int(first) for _, first, _ in versions[1:]] == [
+        int(last) + 1 for *_, last in versions[:-1]
+    ]
+    assert number(text, "random") == 0.008
+    assert number(text, "optimum") == 0.724
+    assert number(text, "recommended, exactly") > 0.5
+    assert number(text, "learning, a mixture") > 0.1
+    assert re.search(r"^learning, a mixture .* 9$", text, re.MULTILINE)
+    assert re.search(r"^learning, every episode .* 199$", text, re.MULTILINE)
+
+
+def test_the_recommender_learns_more_than_always_the_same_item(tmp_path):
+    text = printed("recommender.py", tmp_path / "recommender.png")
+    random, same = number(text, "random"), number(text, "always the same item")
+    greedy, ahead = number(text, "most likely to be clicked"), number(text, "search ahead")
+    assert random < same < greedy < ahead <= 10.0
+    assert number(text, "recommended, fresh") > same
+
+
+def test_classic_control_says_what_it_picked_and_balances_a_pole(tmp_path):
+    text = printed("classic_control.py", tmp_path / "pole.png")
+    assert "features  2 actions ×" in text
+    assert number(text, "recommended, fresh") > number(text, "before any data")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("icu_sepsis") is None, reason="needs icu-sepsis")
+def test_sepsis_is_treated_exactly_as_well_as_it_says(tmp_path):
+    text = printed("sepsis.py", tmp_path / "sepsis.png")
+    assert number(text, "any admissible treatment") == 0.355
+    assert number(text, "clinicians") == 0.360
+    assert number(text, "the best single treatment") == 0.413
+    assert number(text, "optimum") == 0.439
+    assert number(text, "what follows, 100 numbers, d = 100") > 0.355
+
+
+@pytest.fixture(scope="module")
+def world():
+    spec = importlib.util.spec_from_file_location(
+        "recommender_world", EXAMPLES / "recommender_world.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    gymnasium.registry.pop("Recommender-v0")
+
+
+def test_the_recommender_is_an_environment_of_gymnasium(world):
+    check_env(world.Recommender(), skip_render_check=True)
+    made = gymnasium.make("Recommender-v0")
+    made.reset(seed=0)
+    assert [made.step(0)[3] for _ in range(10)] == [False] * 9 + [True]
+
+
+def test_items_that_last_draw_near_who_likes_them_and_items_that_tire_drive_away(world):
+    env, rng = world.Recommender(catalogue=5), np.random.default_rng(0)
+    interests = world.directions(rng.standard_normal((50, world.TOPICS)))
+    before = interests @ env.items.T
+    after = np.vecdot(env.moved(interests), env.items)
+    nearer = np.abs(after) >= np.abs(before)
+    assert nearer[:, env.lasts].all()
+    assert not nearer[:, ~env.lasts].any()
+    assert (np.sign(after) == np.sign(before))[:, env.lasts].all()
+
+
+def test_clicks_come_as_often_as_the_chances_say(world):
+    env = world.Recommender()
+    clicks, chances = [], []
+    for seed in range(2000):
+        interests, _ = env.reset(seed=seed)
+        chances.append(env.chances(interests)[3])
+        clicks.append(env.step(3)[1])
+    spread = np.sqrt(np.sum(np.multiply(chances, np.subtract(1.0, chances))))
+    assert abs(np.sum(clicks) - np.sum(chances)) < 4.0 * spread
