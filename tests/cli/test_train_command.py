@@ -29,6 +29,7 @@ SUMMARY = {
     "random",
     "regret",
     "warnings",
+    "sharing",
 }
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from rareswitch.core.arguments import shown
 
 Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
+PLAIN = (float, int)  # rewards that are simply numbers
 
 
 def pair(answer: Any) -> tuple[Any, Mapping[str, Any]]:
@@ -25,3 +28,13 @@ def five(answer: Any) -> Answer:
         "step must return (observation, reward, terminated, truncated, info), as in Gymnasium; got "
         f"{shown(answer)}"
     )
+
+
+def number(reward: Any) -> float:
+    """Return a reward as a float: a number, or an array of one; it need not be finite."""
+    if type(reward) in PLAIN:
+        return float(reward)
+    given = np.asarray(reward)
+    if given.size != 1 or given.dtype.kind not in "fiub":
+        raise TypeError(f"reward must be a number; got {shown(reward)}")
+    return float(given.item())

@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints, shown
+from rareswitch.core.arguments import Bools, Floats, Ints
 from rareswitch.core.episode import Episode
 from rareswitch.gym.actor import Actor
-from rareswitch.gym.answers import five
+from rareswitch.gym.answers import five, number
 from rareswitch.gym.offers import Offer, Offers
 from rareswitch.trajectories import Rewards, Trajectory
 from rareswitch.trajectories.observation import settled
-
-PLAIN = (float, int)  # rewards that are simply numbers
 
 
 class Playing:
@@ -59,7 +57,7 @@ class Playing:
             self._places.append(place)
             answer = yield place if offer.mask is None else _action(place, offer.mask)
             observation, reward, terminated, truncated, info = five(answer)
-            reward = float(reward) if type(reward) in PLAIN else _number(reward)
+            reward = number(reward)
             if not low <= reward <= high:  # false for NaN too
                 self._range.scaled(reward)
             step += 1
@@ -115,14 +113,6 @@ class Playing:
 def _action(place: int, mask: Bools | None) -> int:
     """Return which of all actions has that place among the feasible ones."""
     return place if mask is None else int(np.flatnonzero(mask)[place])
-
-
-def _number(reward: Any) -> float:
-    """Return a reward as a float: a number, or an array of one."""
-    given = np.asarray(reward)
-    if given.size != 1 or given.dtype.kind not in "fiub":
-        raise TypeError(f"reward must be a number; got {shown(reward)}")
-    return float(given.item())
 
 
 def _own(observation: Any) -> Any:

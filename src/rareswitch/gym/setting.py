@@ -21,7 +21,7 @@ from rareswitch.core.task import Task
 from rareswitch.features import FeatureMap, UnitRows, as_features, default_features
 from rareswitch.features.gymnasium_space import kind_of
 from rareswitch.gym.actions import listed_actions
-from rareswitch.gym.answers import Answer, five, pair
+from rareswitch.gym.answers import Answer, five, number, pair
 from rareswitch.gym.feature_names import DEFAULT, features_named
 from rareswitch.gym.model import FiniteModel
 from rareswitch.gym.rollout import LARGEST_ENVIRONMENT_SEED, action_space
@@ -133,9 +133,7 @@ class _Sample:
                 "features, horizon and rewards must be given for a vector environment; "
                 "setting_of(one copy) tells them"
             )
-        space = action_space(world)
-        start = int(getattr(space, "start", 0))
-        handed = self._actions or range(start, start + int(space.n))
+        handed = self._actions if self._actions is not None else range(action_space(world).n)
         observations: list[Any] = []
         rewards: list[float] = []
         lengths: list[int] = []
@@ -153,7 +151,7 @@ class _Sample:
                     at, _finite, partial(world.step, choice)
                 )
                 observations.append(observation)
-                rewards.append(float(reward))
+                rewards.append(reward)
                 if terminated or truncated:
                     break
             lengths.append(step + 1)
@@ -175,10 +173,8 @@ def _answered(at: dict[str, int], checked: Callable[[Any], Any], ask: Callable[[
 
 def _finite(answer: Any) -> Answer:
     """Return what `step` returned, if its reward is a finite number."""
-    told = five(answer)
-    if not np.isfinite(told[1]):
-        raise ValueError(f"reward must be finite; got {told[1]}")
-    return told
+    observation, reward, *rest = five(answer)
+    return observation, real("reward", number(reward)), *rest
 
 
 def _features(world: Any, given: Any, count: int, sample: _Sample) -> tuple[FeatureMap, str]:
