@@ -181,6 +181,22 @@ def test_copies_with_nothing_to_play_are_handed_feasible_actions(mode):
 
 
 @EVERY_MODE
+def test_an_ended_copy_may_show_whatever_it_likes(mode):
+    class Exhausted(Walk):
+        """Nothing is feasible once it has ended."""
+
+        def info(self):
+            over = self.state == STATES - 1
+            return {"action_mask": np.full(ACTIONS, not over)}
+
+    ours, theirs = learner_for(table(), horizon=8), learner_for(table(), horizon=8)
+    world = SyncVectorEnv([Exhausted] * 4, autoreset_mode=mode)
+    list(play(ours, world, table(), episodes=8))
+    list(play(theirs, vector_of(4, mode), table(), episodes=8))
+    assert ours.snapshot() == theirs.snapshot()
+
+
+@EVERY_MODE
 def test_a_fault_in_a_copy_is_told_by_its_episode(mode):
     class Faulty(Walk):
         def __init__(self, copy):
