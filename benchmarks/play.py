@@ -44,7 +44,8 @@ def learning(horizon: int) -> Iterator[int]:
     setting = setting_of(world, horizon=horizon)
     rule = schedule_for(setting, episodes=EPISODES, switches=SWITCHES)
     learner = setting.learner(rule, planned_episodes=EPISODES)
-    for game in play(learner, world, setting.features, episodes=EPISODES):
+    rewards = setting.rewards
+    for game in play(learner, world, setting.features, episodes=EPISODES, rewards=rewards):
         yield game.steps
 
 
