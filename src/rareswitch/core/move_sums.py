@@ -26,8 +26,9 @@ class MoveSums:
         self._dim = dim
         self._table: Floats | None = None
         if states * dim <= LARGEST_TABLE:
-            self._table = np.zeros((states, dim))
+            self._table = np.zeros((states, dim + 3))
             self._table[state, position] = count
+            self._table[:, -3], self._table[:, -2] = self._counts, self._rewards
         else:
             self._state, self._count = state, count
             self._first = np.flatnonzero(np.diff(position, prepend=-1))
@@ -36,15 +37,18 @@ class MoveSums:
     def of(self, following: Stage, ended: float) -> Floats:
         """Return Σ V·(φ, 1, r, V) over the moves (..., d+3); the end of an episode is `ended`."""
         values = self._values(following, ended)
+        total = self._linear(values) if self._table is None else values @ self._table
+        total[..., -1] = np.square(values) @ self._counts
+        return total
+
+    def _linear(self, values: Floats) -> Floats:
+        """Return Σ V·(φ, 1, r, 0), move by move."""
         total = np.zeros((*values.shape[:-1], self._dim + 3))
-        if self._table is not None:
-            total[..., :-3] = values @ self._table
-        elif len(self._taken):
+        if len(self._taken):
             weighted = values[..., self._state] * self._count
             total[..., self._taken] = np.add.reduceat(weighted, self._first, axis=-1)
         total[..., -3] = values @ self._counts
         total[..., -2] = values @ self._rewards
-        total[..., -1] = np.square(values) @ self._counts
         return total
 
     def _values(self, following: Stage, ended: float) -> Floats:
