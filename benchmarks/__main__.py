@@ -23,11 +23,12 @@ import end_to_end
 import machine
 import mixtures
 import numpy as np
+import play
 import rounds
 import scaling
 
 # The end-to-end run comes first: a large process would lend its memory to the children it starts.
-PARTS = ("end_to_end", "rounds", "mixtures", "rlberry", "scaling", "machine")
+PARTS = ("end_to_end", "rounds", "mixtures", "play", "rlberry", "scaling", "machine")
 
 
 def main() -> None:
@@ -39,6 +40,7 @@ def main() -> None:
     runs = {
         "rounds": rounds.run,
         "mixtures": mixtures.run,
+        "play": play.run,
         "rlberry": lambda: against_rlberry.run(arguments.rlberry),
         "scaling": scaling.run,
         "machine": machine.run,
