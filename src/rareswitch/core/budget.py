@@ -14,7 +14,15 @@ import numpy as np
 
 from rareswitch.core import theory
 from rareswitch.core.arguments import real, settle, whole
-from rareswitch.core.schedule import GROWTH_TOLERANCE, Clock, Schedule, checked_schedule
+from rareswitch.core.schedule import (
+    GROWTH_TOLERANCE,
+    TOTAL_GROWTH,
+    Clock,
+    Schedule,
+    Trigger,
+    checked_schedule,
+    triggers_of,
+)
 from rareswitch.core.task import Task, checked_task
 
 
@@ -45,6 +53,9 @@ class TotalGrowth:
 
     def due(self, clock: Clock) -> bool:
         return float(clock.growth.sum()) > self.log_eta + GROWTH_TOLERANCE
+
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        return (Trigger.of_growth(TOTAL_GROWTH, float(clock.growth.sum()), self.log_eta),)
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         growth = theory.total_growth(task, ridge=ridge)
@@ -89,6 +100,12 @@ class _Budget:
         if not self._left(clock):  # spent
             return False
         return float(clock.growth.sum()) > self.threshold(clock) + GROWTH_TOLERANCE
+
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        if not self._left(clock):
+            return ()
+        growth = float(clock.growth.sum())
+        return (Trigger.of_growth(TOTAL_GROWTH, growth, self.threshold(clock)),)
 
     def threshold(self, clock: Clock) -> float:
         """Return the growth that the policy in force must exceed to be replaced."""
@@ -164,6 +181,11 @@ class SpreadBudget(_Budget):
         on_date = self._left(clock) > 0 and clock.episode >= self.date(clock)
         return on_date or super().due(clock)
 
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        if not self._left(clock):
+            return ()
+        return (*super().triggers(clock), Trigger.of_date(clock, self.date(clock)))
+
     def date(self, clock: Clock) -> int:
         """Return the episode before which the policy in force is replaced at the latest."""
         return clock.deployed + max(1, -(-self._episodes_left(clock) // (self._left(clock) + 1)))
@@ -199,6 +221,11 @@ class Capped:
 
     def due(self, clock: Clock) -> bool:
         return clock.deployments <= self.switches and bool(self.schedule.due(clock))
+
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        if clock.deployments > self.switches:
+            return ()
+        return triggers_of(self.schedule, clock)
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         inner = getattr(self.schedule, "deployment_limit", None)

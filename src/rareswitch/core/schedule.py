@@ -7,6 +7,7 @@ it may have, all optional:
 - `upcoming(episode)`: the rule's dates are fixed in advance, and this is the next one after that
   episode (None: no more). A simulation then jumps ahead instead of asking before every episode;
 - `persistent = True`: once due, the rule stays due until a policy is deployed. The same;
+- `triggers(clock)`: what the rule looks at and how far it is, for people who ask why and when;
 - `deployment_limit(task, ridge)`: the most deployments after the first on any path of that task;
 - `regret_bound(task, ridge)`: what the paper proves of its regret;
 - `for_budget(task, switches=…, ridge=…)`: the rule of this kind that keeps a budget.
@@ -16,7 +17,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rareswitch.core import theory
 from rareswitch.core.arguments import Floats, one_of, real, same_fields, settle, shown, whole
@@ -24,6 +25,8 @@ from rareswitch.core.task import Task, checked_task
 
 # A growth of exactly η is not a growth above η (unit features with λ=1 reach ratio 2 exactly).
 GROWTH_TOLERANCE = 1e-10
+LARGEST_GROWTH = "largest growth of a log-determinant"
+TOTAL_GROWTH = "total growth of the log-determinants"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +61,32 @@ class Clock:
         return hash((self.episode, self.logdet.tobytes(), self.deployments))
 
 
+class Trigger(NamedTuple):
+    """A quantity that a rule watches, and the threshold at which a switch is due.
+
+    A rule is due when one of its triggers is reached. `margin` tells by how much.
+    """
+
+    quantity: str
+    value: float
+    threshold: float
+    reached: bool
+
+    @property
+    def margin(self) -> float:
+        return self.value - self.threshold
+
+    @classmethod
+    def of_date(cls, clock: Clock, date: int) -> "Trigger":
+        """Return the trigger that is reached before the episode `date`."""
+        return cls("episode", clock.episode, date, clock.episode >= date)
+
+    @classmethod
+    def of_growth(cls, quantity: str, growth: float, threshold: float) -> "Trigger":
+        """Return the trigger that is reached when a growth exceeds a threshold."""
+        return cls(quantity, growth, threshold, growth > threshold + GROWTH_TOLERANCE)
+
+
 class Schedule(Protocol):
     """A switching rule."""
 
@@ -76,6 +105,15 @@ def checked_schedule(schedule: Any, name: str = "schedule") -> Any:
     if not callable(getattr(schedule, "due", None)):
         raise TypeError(f"{name} must have a method due(clock) -> bool; got {shown(schedule)}")
     return schedule
+
+
+def triggers_of(schedule: Schedule, clock: Clock) -> tuple[Trigger, ...]:
+    """Return what a rule watches; of a rule that does not tell, whether it is due."""
+    told = getattr(schedule, "triggers", None)
+    if told is not None:
+        return tuple(told(clock))
+    due = bool(schedule.due(clock))
+    return (Trigger("due", float(due), 1.0, due),)
 
 
 def declared_sizes(schedule: Any) -> dict[str, Any]:
@@ -101,6 +139,9 @@ class EveryEpisode:
     def due(self, clock: Clock) -> bool:
         return clock.episode > clock.deployed
 
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        return (Trigger.of_date(clock, clock.deployed + 1),)
+
     def upcoming(self, episode: int) -> int | None:
         return episode + 1
 
@@ -124,6 +165,10 @@ class Dated:
     def due(self, clock: Clock) -> bool:
         date = self.upcoming(clock.deployed)
         return date is not None and date <= clock.episode  # Alg. 1, line 4, or as soon as asked
+
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        date = self.upcoming(clock.deployed)
+        return () if date is None else (Trigger.of_date(clock, date),)
 
     def upcoming(self, episode: int) -> int | None:
         position = bisect_right(self.starts, episode)
@@ -216,6 +261,10 @@ class DeterminantGrowth:
 
     def due(self, clock: Clock) -> bool:
         return bool(clock.growth.max() > math.log(self.eta) + GROWTH_TOLERANCE)  # Alg. 2, line 7
+
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        largest = float(clock.growth.max())
+        return (Trigger.of_growth(LARGEST_GROWTH, largest, math.log(self.eta)),)
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         bound = theory.switch_bound(task, eta=self.eta, ridge=ridge)
