@@ -8,6 +8,7 @@ EXTRAS = {
     "features": ("sklearn",),
     "gym": ("gymnasium", "matplotlib"),
     "logs": ("pyarrow",),
+    "postgres": ("psycopg",),
 }
 
 
