@@ -55,8 +55,9 @@ class PostgresServer:
         self.process: subprocess.Popen[bytes] | None = None
         password_file = folder / "password"
         password_file.write_text(self.password)
-        for path in (folder, password_file):
-            shutil.chown(path, self.identity.get("user"), self.identity.get("group"))
+        if self.identity:
+            for path in (folder, password_file):
+                shutil.chown(path, self.identity["user"], self.identity["group"])
         made = subprocess.run(
             [
                 self.programs / "initdb",
