@@ -8,6 +8,7 @@ EXTRAS = {
     "features": ("sklearn",),
     "gym": ("gymnasium", "matplotlib"),
     "logs": ("pyarrow",),
+    "campaigns": ("sqlalchemy", "alembic", "tomli_w", "matplotlib", "jinja2", "pyarrow"),
     "postgres": ("psycopg",),
 }
 

@@ -1,0 +1,334 @@
+"""A campaign: a protocol, and everything that is recorded and decided under it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rareswitch.campaigns import decisions
+from rareswitch.campaigns.artifacts import add_artifact, artifact_of
+from rareswitch.campaigns.canonical import canonical, digest_of
+from rareswitch.campaigns.corrections import correct
+from rareswitch.campaigns.errors import (
+    CampaignError,
+    ConflictError,
+    NotAllowedError,
+    RefusedError,
+)
+from rareswitch.campaigns.group_commit import GroupCommit
+from rareswitch.campaigns.ledger import Entry, enter, entries_after
+from rareswitch.campaigns.names import checked_name
+from rareswitch.campaigns.pen import Pen, begin_chains, heads_of
+from rareswitch.campaigns.protocol import Protocol
+from rareswitch.campaigns.recording import (
+    Answer,
+    Asked,
+    Assign,
+    Assignment,
+    Recorded,
+    Recording,
+)
+from rareswitch.campaigns.refusals import refuse
+from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.state import Candidate, State, Version
+from rareswitch.campaigns.store import Store
+from rareswitch.campaigns.store.tables import campaigns, ledger, participants
+from rareswitch.core.episode import Episode
+from rareswitch.core.policy import Policy
+
+IMPORTED_TOGETHER = 1000
+
+
+def server_time() -> str:
+    """Return the time of day, for people to read: order is that of the chains."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Campaign:
+    """One campaign of a store, open in this process; any number of threads may use it.
+
+    State is a function of the log and the ledger, so several processes may have it open at once.
+    `clock` tells the time that rows are stamped with.
+    """
+
+    def __init__(self, store: Store, name: str, *, clock: Callable[[], str] = server_time) -> None:
+        self.store, self.name, self.clock = store, checked_name("name", name), clock
+        self._known: tuple[list[Entry], State] = [], State()
+        self._policies: dict[str, Policy] = {}
+        self._together: GroupCommit[Asked, Answer] = GroupCommit(self._commit)
+        with store.reading() as connection:
+            if not heads_of(connection, self.name):
+                raise NotAllowedError(f"there is no campaign {self.name} in {store.url}")
+
+    @classmethod
+    def create(
+        cls,
+        store: Store,
+        protocol: Protocol,
+        *,
+        actor: str,
+        reason: str = "as agreed",
+        simulation: bytes | None = None,
+        clock: Callable[[], str] = server_time,
+    ) -> "Campaign":
+        """Lock a protocol and put version 1, fitted on no data, in force.
+
+        `simulation` is the report whose digest the protocol has. The same protocol again is the
+        campaign that is there.
+        """
+        if not isinstance(protocol, Protocol):
+            raise TypeError(f"protocol must be a Protocol; got {type(protocol).__name__}")
+        if (digest_of(simulation) if simulation is not None else "") != protocol.simulation:
+            raise NotAllowedError(
+                "simulation must be the report whose digest the protocol has, "
+                f"{protocol.simulation or 'none'}"
+            )
+        name = protocol.name
+        with store.creating(name) as connection:
+            if heads_of(connection, name):
+                found = connection.execute(
+                    sa.select(ledger.c.payload).where(
+                        ledger.c.campaign == name, ledger.c.number == 1
+                    )
+                ).scalar_one()
+                if json.loads(found)["digest"] != protocol.digest:
+                    raise ConflictError(f"there is a campaign {name} with another protocol already")
+            else:
+                now = clock()
+                connection.execute(campaigns.insert().values(campaign=name, created=now))
+                pen = begin_chains(connection, name)
+                if simulation is not None:
+                    add_artifact(connection, name, "simulation", simulation)
+                first = protocol.learner().policy
+                decisions.create(pen, protocol, first=first, actor=actor, reason=reason, now=now)
+                pen.write()
+        return cls(store, name, clock=clock)
+
+    @property
+    def state(self) -> State:
+        """Where the campaign stands now."""
+        with self.store.reading() as connection:
+            return self.state_at(connection)
+
+    @property
+    def protocol(self) -> Protocol:
+        """The revision of the protocol that is in force."""
+        return self.state.protocol
+
+    @property
+    def version(self) -> int:
+        """The number of the version in force."""
+        return self.state.in_force.version
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The whole ledger."""
+        with self.store.reading() as connection:
+            return self.entries_at(connection)
+
+    def policy(self, version: int | None = None) -> Policy:
+        """Return the policy of a version, the one in force if none is named."""
+        state = self.state
+        number = state.in_force.version if version is None else version
+        return self.artifact(state.version(number).digest)
+
+    def artifact(self, digest: str) -> Policy:
+        """Return a policy by its digest."""
+        if digest not in self._policies:
+            with self.store.reading() as connection:
+                data = artifact_of(connection, self.name, digest)
+            self._policies[digest] = Policy.from_bytes(data)
+        return self._policies[digest]
+
+    def assign(self, episode_id: str) -> Assignment:
+        """Say which version and member play an episode that is about to begin; always the same."""
+        answer = self._together.ask(Assign(checked_name("episode_id", episode_id)))
+        assert isinstance(answer, Assignment)
+        return answer
+
+    def record(self, episode_id: str, episode: Episode, **told: Any) -> Recorded:
+        """Take in one finished episode; it is on disk when this returns.
+
+        What may be told besides are the fields of a `Report`. The same again is answered with its
+        place in the log; another content under that id is a `ConflictError`. What cannot be taken
+        is a `RefusedError`, and in the register of refusals.
+        """
+        try:
+            report = Report(id=episode_id, episode=episode, **told)
+        except (TypeError, ValueError) as error:
+            said = f"{type(episode).__name__} with {', '.join(told) or 'nothing else'}"
+            raise self._refused(episode_id, error, said) from None
+        return self.take(report)
+
+    def record_json(self, text: str | bytes) -> Recorded:
+        """Take in one report in JSON, as `report.py` describes it."""
+        return self.take(self._read(text))
+
+    def take(self, report: Report) -> Recorded:
+        """Take in one report."""
+        try:
+            answer = self._together.ask(report)
+        except RefusedError as error:
+            raise self._refused(report.id, error, canonical(report.plain)) from None
+        assert isinstance(answer, Recorded)
+        return answer
+
+    def take_all(
+        self, reports: Iterable[Report | str | bytes]
+    ) -> Iterator[Recorded | CampaignError]:
+        """Take in many reports, or texts of them, a thousand to a commit; give each its answer.
+
+        One that is refused does not hold up the others.
+        """
+        group: list[Report | RefusedError] = []
+        for one in reports:
+            try:
+                group.append(one if isinstance(one, Report) else self._read(one))
+            except RefusedError as error:
+                group.append(error)
+            if len(group) == IMPORTED_TOGETHER:
+                yield from self._take_group(group)
+                group = []
+        yield from self._take_group(group)
+
+    def correct(self, report: Report, *, actor: str, reason: str) -> Recorded:
+        """Record an episode anew: what was recorded stays, and later fits use this instead."""
+        with self._deciding() as (pen, state):
+            return correct(pen, state, report.id, report, **self._signed(actor, reason))
+
+    def withdraw(self, episode_id: str, *, actor: str, reason: str) -> Recorded:
+        """Take an episode out of all later fits, and of its cohort."""
+        with self._deciding() as (pen, state):
+            return correct(pen, state, episode_id, None, **self._signed(actor, reason))
+
+    def forget(self, participant: str, *, actor: str, reason: str) -> int:
+        """Remove who was behind episodes; return how many. The numbers stay, without a name."""
+        with self._deciding() as (pen, _):
+            gone: int = pen.connection.execute(
+                participants.delete().where(
+                    participants.c.campaign == self.name, participants.c.participant == participant
+                )
+            ).rowcount
+            enter(pen, "forgotten", {"episodes": gone}, **self._signed(actor, reason))
+        return gone
+
+    def propose(
+        self,
+        policy: Policy,
+        *,
+        seq: int,
+        evidence: Mapping[str, Any],
+        expected: int,
+        actor: str,
+        reason: str,
+        planned: bool = True,
+    ) -> Candidate:
+        """Enter a candidate for the version after `expected`, fitted on the log up to `seq`.
+
+        Where the schedule alone decides, it is in force at once. `Learning` calls this.
+        """
+        with self._deciding() as (pen, state):
+            number = decisions.propose(
+                pen,
+                state,
+                policy,
+                seq=seq,
+                evidence=evidence,
+                expected=expected,
+                planned=planned,
+                **self._signed(actor, reason),
+            )
+        return self.state.candidate(number)
+
+    def approve(self, candidate: int, *, actor: str, reason: str) -> Version:
+        """Sign for a candidate and put it in force."""
+        with self._deciding() as (pen, state):
+            version = decisions.approve(pen, state, candidate, **self._signed(actor, reason))
+        return self.state.version(version)
+
+    def reject(self, candidate: int, *, actor: str, reason: str) -> None:
+        """Turn a candidate down; it leaves no trace in what is fitted later."""
+        with self._deciding() as (pen, state):
+            decisions.reject(pen, state, candidate, **self._signed(actor, reason))
+
+    def roll_back(self, to: int, *, actor: str, reason: str) -> Version:
+        """Put the policy of an earlier version in force, as a new version: never blocked."""
+        with self._deciding() as (pen, state):
+            version = decisions.roll_back(pen, state, to, **self._signed(actor, reason))
+        return self.state.version(version)
+
+    def amend(self, changes: Mapping[str, Any], *, actor: str, reason: str) -> Protocol:
+        """Make a new revision of the protocol; nothing that is recorded changes."""
+        with self._deciding() as (pen, state):
+            return decisions.amend(pen, state, changes, **self._signed(actor, reason))
+
+    def stop(self, *, actor: str, reason: str) -> None:
+        """End the campaign: no episode begins and no version is deployed any more."""
+        with self._deciding() as (pen, state):
+            decisions.stop(pen, state, **self._signed(actor, reason))
+
+    def note_export(self, digest: str, *, actor: str, reason: str) -> None:
+        """Enter that the record was exported, with the digest of what was."""
+        with self._deciding() as (pen, _):
+            enter(pen, "exported", {"digest": digest}, **self._signed(actor, reason))
+
+    @contextmanager
+    def _deciding(self) -> Iterator[tuple[Pen, State]]:
+        """Give the pen and the state under the lock; write what was entered."""
+        with self.store.writing(self.name) as connection:
+            pen = Pen(connection, self.name, heads_of(connection, self.name))
+            yield pen, self.state_at(connection)
+            pen.write()
+
+    def _signed(self, actor: str, reason: str) -> dict[str, str]:
+        return {"actor": actor, "reason": reason, "now": self.clock()}
+
+    def entries_at(self, connection: Connection) -> Sequence[Entry]:
+        """Return the whole ledger as a connection sees it."""
+        self.state_at(connection)
+        return tuple(self._known[0])
+
+    def state_at(self, connection: Connection) -> State:
+        """Return the state as a connection sees it."""
+        entries, state = self._known
+        if new := entries_after(connection, self.name, len(entries)):
+            entries = [*entries, *new]
+            state = State().after(entries)  # one that was handed out is never changed
+            self._known = entries, state
+        return state
+
+    def _commit(self, asked: list[Asked]) -> list[Answer | BaseException]:
+        """Answer all that was asked in one transaction."""
+        with self._deciding() as (pen, state):
+            recording = Recording(pen, state, now=self.clock(), asked=asked)
+            answers: list[Answer | BaseException] = [recording.answer(one) for one in asked]
+            recording.write()
+        return answers
+
+    def _take_group(
+        self, group: Sequence[Report | RefusedError]
+    ) -> Iterator[Recorded | CampaignError]:
+        answers = iter(self._commit([one for one in group if isinstance(one, Report)]))
+        for one in group:
+            answer = one if isinstance(one, RefusedError) else next(answers)
+            if isinstance(answer, RefusedError) and isinstance(one, Report):
+                answer = self._refused(one.id, answer, canonical(one.plain))
+            assert isinstance(answer, Recorded | CampaignError)
+            yield answer
+
+    def _read(self, text: str | bytes) -> Report:
+        try:
+            return Report.from_json(text)
+        except (TypeError, ValueError) as error:
+            said = text if isinstance(text, str) else text.decode(errors="replace")
+            raise self._refused(None, error, said) from None
+
+    def _refused(self, episode_id: Any, error: Exception, said: str) -> RefusedError:
+        """Write a refusal into the register; return the error for whoever asked."""
+        with self._deciding() as (pen, state):
+            number = refuse(pen, state, episode_id, reason=str(error), said=said, now=self.clock())
+        return RefusedError(f"{error} (refusal {number})")

@@ -1,0 +1,32 @@
+"""One text for one value: what is hashed is the same bytes wherever and whenever it is written."""
+
+import hashlib
+import json
+from typing import Any
+
+GENESIS = "0" * 64  # what the first row of a chain is linked to
+
+
+def canonical(value: Any) -> str:
+    """Return a value as JSON with sorted keys and without spaces; NaN and infinities are refused.
+
+    >>> canonical({"b": 0.1, "a": [1, True]})
+    '{"a":[1,true],"b":0.1}'
+    """
+    return json.dumps(
+        value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+
+
+def digest_of(data: bytes | str) -> str:
+    """Return the SHA-256 of bytes, or of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def linked(previous: str, row: dict[str, Any]) -> str:
+    """Return the link of a row of a chain: a digest of all that is in it and of the link before.
+
+    >>> linked(GENESIS, {"seq": 1})[:12]
+    '0a0089855037'
+    """
+    return digest_of(previous + canonical(row))

@@ -1,0 +1,50 @@
+"""There is one learner of a campaign at a time; when it dies, another may take its place."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from rareswitch.campaigns.errors import NotAllowedError
+from rareswitch.campaigns.store import Store
+
+
+@contextmanager
+def learner_lock(store: Store, campaign: str) -> Iterator[None]:
+    """Hold the lock of a campaign's learner, which the system takes back from a dead process."""
+    lock = _lock_of_file if store.is_sqlite else _lock_of_server
+    with lock(store, campaign):
+        yield
+
+
+@contextmanager
+def _lock_of_file(store: Store, campaign: str) -> Iterator[None]:
+    path = f"{store.path}.{campaign}.learner"
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        raise _taken(campaign) from None
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _lock_of_server(store: Store, campaign: str) -> Iterator[None]:
+    key = sa.func.hashtext(f"learner of {campaign}")
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar():
+            raise _taken(campaign)
+        try:
+            yield
+        finally:
+            connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
+
+
+def _taken(campaign: str) -> NotAllowedError:
+    return NotAllowedError(f"another process is the learner of {campaign}")

@@ -1,0 +1,46 @@
+"""What things may be called: names that are safe in a path, an address, a table and a log."""
+
+import re
+from typing import Any
+
+from rareswitch.core.arguments import shown
+
+MOST_CHARACTERS = 200
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_:@+=-]|\.(?!\.))*")
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def checked_name(what: str, value: Any) -> str:
+    """Return a name of ASCII letters, digits and . _ : @ + = - that begins with a letter or digit.
+
+    >>> checked_name("episode_id", "site-3:0042")
+    'site-3:0042'
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a text; got {shown(value)}")
+    if len(value) > MOST_CHARACTERS or not NAME.fullmatch(value):
+        raise ValueError(
+            f"{what} must be 1 to {MOST_CHARACTERS} letters, digits or . _ : @ + = - (no two dots "
+            f"in a row), beginning with a letter or a digit; got {shown(value)}"
+        )
+    return value
+
+
+def checked_text(what: str, value: Any, *, most: int = 10_000, empty: bool = False) -> str:
+    """Return a text for people, without control characters other than the end of a line."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a text; got {shown(value)}")
+    if not value.strip() and not empty:
+        raise ValueError(f"{what} must say something; got {shown(value)}")
+    if len(value) > most:
+        raise ValueError(f"{what} must have at most {most} characters; got {len(value)}")
+    if any((ord(c) < 32 and c not in "\n\t") or 0xD800 <= ord(c) < 0xE000 for c in value):
+        raise ValueError(f"{what} must have no control characters; got {shown(value)}")
+    return value
+
+
+def checked_digest(what: str, value: Any) -> str:
+    """Return a SHA-256 in hexadecimal."""
+    if not isinstance(value, str) or not DIGEST.fullmatch(value):
+        raise ValueError(f"{what} must be a SHA-256, 64 digits 0-9a-f; got {shown(value)}")
+    return value

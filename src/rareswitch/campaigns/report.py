@@ -1,0 +1,272 @@
+"""What an actor reports of an episode: all that learning, evidence and a later reader need.
+
+In JSON a report is an object with the names of the fields below; arrays are nested lists, and what
+is None is left out:
+
+    {"id": "site-3:0042", "version": 2, "features": [[…], …], "rewards": […], "next_features": […],
+     "first_features": [[…], …], "actions": […], "propensities": […], "recommended": […],
+     "site": "3", "began": "2026-11-02T09:00Z", "ended": "2026-11-16T10:30Z", "participant": "…"}
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rareswitch.campaigns.canonical import canonical, digest_of
+from rareswitch.campaigns.names import checked_name, checked_text
+from rareswitch.core import codec
+from rareswitch.core.arguments import Floats, Ints, Rows, floats, positions, settle, shown, whole
+from rareswitch.core.episode import Episode
+
+# Of what is read: longer texts are no reports.
+MOST_BYTES = 16 * 2**20
+CLAIMS = ("site", "began", "ended")
+ARRAYS = ("features", "rewards", "next_features", "lengths")
+MORE_ARRAYS = ("first_features", "actions", "propensities", "recommended")
+JSON_FIELDS = (
+    "id", "version", "member", "features", "rewards", "next_features", *MORE_ARRAYS, *CLAIMS,
+    "participant",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report:
+    """One finished episode as an actor tells it.
+
+    `version` is the one that acted; None is the version of the assignment, or the one in force.
+    `member` follows from version and id, and is checked where it is told. For evidence about
+    candidates a report tells more than a learner needs: `first_features` are the rows offered at
+    the first state, `actions` (n,) the places of what was chosen among the rows offered, and
+    `propensities` (n,) the probability of each action given those before, if others decide
+    than the policy alone. `recommended` (n,) are the places of what the policy recommended, where
+    people may choose otherwise. `site`, `began` and `ended` are claims. `participant` says who it
+    was, and is kept apart.
+
+    >>> episode = Episode(features=[[1.0, 0.0]], rewards=[1.0], next_features=[])
+    >>> Report(id="ada", episode=episode, version=1).digest[:12]
+    '...'
+    """
+
+    id: str
+    episode: Episode
+    version: int | None = None
+    member: int | None = None
+    first_features: Rows | None = None
+    actions: Ints | None = None
+    propensities: Floats | None = None
+    recommended: Ints | None = None
+    site: str | None = None
+    began: str | None = None
+    ended: str | None = None
+    participant: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_name("id", self.id)
+        if not isinstance(self.episode, Episode):
+            raise TypeError(f"episode must be an Episode; got {shown(self.episode)}")
+        for name, least in (("version", 1), ("member", 0)):
+            if (given := getattr(self, name)) is not None:
+                settle(self, **{name: whole(name, given, least=least, most=2**31)})
+        for name in (*CLAIMS, "participant"):
+            if (text := getattr(self, name)) is not None:
+                checked_text(name, text, most=1000)
+        self._check_offers()
+
+    def _check_offers(self) -> None:
+        """Refuse choices that are not among what was offered."""
+        episode, steps = self.episode, len(self.episode)
+        if self.first_features is not None:
+            if episode.one_hot:
+                first: Rows = positions("first_features", self.first_features, 2**62)
+            else:
+                first = floats("first_features", self.first_features, ("A", episode.dim))
+            settle(self, first_features=first)
+        offered = [self.first_features, *episode.next_features][:steps]
+        for name in ("actions", "recommended"):
+            if (given := getattr(self, name)) is None:
+                continue
+            places = positions(name, given, 2**31)
+            if len(places) != steps:
+                raise ValueError(f"{name} must be one for each of {steps} steps; got {len(places)}")
+            for step, (rows, place) in enumerate(zip(offered, places.tolist(), strict=True)):
+                if rows is not None and place >= len(rows):
+                    raise ValueError(
+                        f"{name} must be places among the {len(rows)} rows offered; got {place} at "
+                        f"step {step}"
+                    )
+            settle(self, **{name: places})
+        if self.actions is not None:
+            for step, (rows, place) in enumerate(zip(offered, self.actions.tolist(), strict=True)):
+                if rows is not None and not np.array_equal(rows[place], episode.features[step]):
+                    raise ValueError(
+                        "actions must be places of the features chosen; of those offered at step "
+                        f"{step} row {place} is another"
+                    )
+        if self.propensities is not None:
+            chances = floats("propensities", self.propensities, (steps,))
+            if chances.min() <= 0.0 or chances.max() > 1.0:
+                raise ValueError(f"propensities must be above 0 and at most 1; got {chances.min()}")
+            settle(self, propensities=chances)
+
+    @property
+    def total(self) -> float:
+        """The return."""
+        return float(self.episode.rewards.sum())
+
+    @property
+    def claims(self) -> dict[str, str]:
+        """What the actor claims besides the numbers."""
+        return {name: text for name in CLAIMS if (text := getattr(self, name)) is not None}
+
+    @cached_property
+    def body(self) -> bytes:
+        """The numbers, in the format of `core/codec.py`."""
+        episode = self.episode
+        following = episode.next_features
+        empty = episode.features[:0]
+        arrays: codec.Arrays = {
+            "features": episode.features,
+            "rewards": episode.rewards,
+            "next_features": np.concatenate(following) if following else empty,
+            "lengths": np.array([len(rows) for rows in following], np.int64),
+        }
+        for name in MORE_ARRAYS:
+            if (array := getattr(self, name)) is not None:
+                arrays[name] = array
+        return codec.pack("report", {}, arrays)
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this report from another under the same id."""
+        said = {"claims": self.claims, "version": self.version, "member": self.member}
+        return digest_of(canonical(said | {"id": self.id, "body": self.body[-32:].hex()}))
+
+    def told(self, *, version: int, member: int) -> "Report":
+        """Return the report with what it left to the campaign."""
+        return replace(self, version=version, member=member)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Report":
+        """Read one JSON object, strictly: nothing is converted, guessed or left out in silence."""
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"a report must have at most {MOST_BYTES} bytes; got {len(text)}")
+        try:
+            decoded = text.decode() if isinstance(text, bytes) else text
+            values = json.loads(decoded, parse_constant=_no_number, object_pairs_hook=_distinct)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"a report must be JSON; {error}") from None
+        return cls.from_plain(values)
+
+    @classmethod
+    def from_plain(cls, values: Any) -> "Report":
+        """Read the fields of a report as JSON has them."""
+        if not isinstance(values, Mapping):
+            raise TypeError(f"a report must be an object; got {shown(values)}")
+        if unknown := [name for name in values if name not in JSON_FIELDS]:
+            raise ValueError(
+                f"a report has no field {unknown[0]!r}; it has {', '.join(JSON_FIELDS)}"
+            )
+        given = {name: value for name, value in values.items() if value is not None}
+        for name in ("id", "features", "rewards"):
+            if name not in given:
+                raise ValueError(f"a report needs {name}; it has {', '.join(given) or 'nothing'}")
+        following = given.pop("next_features", [])
+        if not isinstance(following, list):
+            raise TypeError(f"next_features must be a list; got {shown(following)}")
+        episode = Episode(
+            features=_numbers("features", given.pop("features")),
+            rewards=_numbers("rewards", given.pop("rewards")),
+            next_features=[
+                _numbers(f"next_features[{step}]", rows) for step, rows in enumerate(following)
+            ],
+        )
+        for name in MORE_ARRAYS:
+            if name in given:
+                given[name] = _numbers(name, given[name])
+        return cls(episode=episode, **given)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What `from_plain` takes, without who it was."""
+        episode = self.episode
+        values: dict[str, Any] = {
+            "id": self.id,
+            "version": self.version,
+            "member": self.member,
+            "features": episode.features.tolist(),
+            "rewards": episode.rewards.tolist(),
+            "next_features": [rows.tolist() for rows in episode.next_features],
+        }
+        for name in MORE_ARRAYS:
+            if (array := getattr(self, name)) is not None:
+                values[name] = array.tolist()
+        return {name: value for name, value in values.items() if value is not None} | self.claims
+
+    @classmethod
+    def from_body(cls, body: bytes, **known: Any) -> "Report":
+        """Read what `body` returned, with what is known beside it."""
+        parts = codec.unpack("report", body)
+        more: dict[str, Any] = {
+            name: parts.arrays[name] for name in MORE_ARRAYS if name in parts.arrays
+        }
+        with parts.reading():
+            return cls(episode=_episode(parts), **more, **known)
+
+
+def episode_of(body: bytes) -> Episode:
+    """Return the episode that a body holds."""
+    parts = codec.unpack("report", body)
+    with parts.reading():
+        return _episode(parts)
+
+
+def _episode(parts: codec.Parts) -> Episode:
+    parts.only(meta=(), arrays=ARRAYS, optional=MORE_ARRAYS)
+    arrays = parts.arrays
+    ends = np.cumsum(arrays["lengths"])
+    following = np.split(arrays["next_features"], ends[:-1]) if len(ends) else []
+    return Episode(features=arrays["features"], rewards=arrays["rewards"], next_features=following)
+
+
+def _numbers(name: str, value: Any) -> Any:
+    """Return a list of numbers, or of lists of them, as an array: neither texts nor true nor null.
+
+    Whole numbers stay whole: they are the positions of one-hot features.
+    """
+    if not isinstance(value, list):
+        raise TypeError(f"{name} must be a list; got {shown(value)}")
+    rows = value if value and isinstance(value[0], list) else [value]
+    kinds: set[type] = set()
+    for row in rows:
+        if not isinstance(row, list):
+            raise TypeError(f"{name} must be a list of lists throughout; got {shown(row)}")
+        kinds.update(map(type, row))
+    if wrong := kinds - {int, float}:
+        raise TypeError(
+            f"{name} must be numbers; got {', '.join(sorted(k.__name__ for k in wrong))}"
+        )
+    try:
+        if rows is not value and kinds == {int}:
+            return np.array(value, np.int64)
+        return np.array(value, np.float64)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name} must be rows of one length, of numbers in range; {error}"
+        ) from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice")
+    return values
