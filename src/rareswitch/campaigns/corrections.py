@@ -39,6 +39,7 @@ def correct(
         revision=last.revision + 1,
         version=last.version,
         member=last.member,
+        assigned=last.assigned,
         late=last.late,
         learn=last.learn,
         total=0.0 if report is None else report.total,

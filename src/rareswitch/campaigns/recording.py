@@ -124,6 +124,7 @@ class Recording:
             revision=0,
             version=acted.version,
             member=acted.member(report.id),
+            assigned=report.id in self._assigned,
             late=late,
             learn=not late or self._state.protocol.intake.late == "learn",
             total=report.total,

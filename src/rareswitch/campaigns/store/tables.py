@@ -64,6 +64,7 @@ episodes = Table(
     _count("revision"),  # 0, or which correction of the episode it is
     _count("version"),
     _count("member"),
+    Column("assigned", Boolean, nullable=False),  # before it began
     Column("late", Boolean, nullable=False),  # another version was in force already
     Column("learn", Boolean, nullable=False),  # whether fits use it
     Column("total", Float, nullable=False),
@@ -73,7 +74,8 @@ episodes = Table(
     Column("body", LargeBinary, nullable=True),  # None: withdrawn
     _text("link"),
     Index("one_revision", "campaign", "episode_id", "revision", unique=True),
-    Index("of_version", "campaign", "version", "seq"),
+    # All that a count of episodes asks for: bodies need not be read.
+    Index("of_version", "campaign", "version", "revision", "assigned", "late"),
 )
 
 assignments = Table(

@@ -64,6 +64,7 @@ def upgrade() -> None:
         sa.Column("revision", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("version", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("member", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("assigned", sa.Boolean(), nullable=False),
         sa.Column("late", sa.Boolean(), nullable=False),
         sa.Column("learn", sa.Boolean(), nullable=False),
         sa.Column("total", sa.Float(), nullable=False),
@@ -74,7 +75,12 @@ def upgrade() -> None:
         sa.Column("link", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("campaign", "seq"),
     )
-    op.create_index("of_version", "episodes", ["campaign", "version", "seq"], unique=False)
+    op.create_index(
+        "of_version",
+        "episodes",
+        ["campaign", "version", "revision", "assigned", "late"],
+        unique=False,
+    )
     op.create_index("one_revision", "episodes", ["campaign", "episode_id", "revision"], unique=True)
     op.create_table(
         "heads",
