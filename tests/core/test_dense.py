@@ -38,7 +38,7 @@ def log_of(seed, count, *, horizon=H):
 def sums_of(log, stages, *, horizon=H):
     found = DenseSums(Pools(horizon, stages), D, RIDGE)
     for episode in log:
-        found.absorb(episode, [])
+        found.absorb([episode], [])
     return found
 
 
@@ -120,12 +120,12 @@ def test_episodes_taken_back_leave_no_trace_then_or_later(stages, seed, before, 
     sums, untouched = sums_of(kept, stages), sums_of(kept, stages)
     undo = []
     for episode in tried:
-        sums.absorb(episode, undo)
+        sums.absorb([episode], undo)
     take_back(undo)
     assert contents(sums) == contents(untouched)
     for episode in [*reversed(tried), *log_of(seed + 1, 2), *kept]:
-        sums.absorb(episode, [])
-        untouched.absorb(episode, [])
+        sums.absorb([episode], [])
+        untouched.absorb([episode], [])
         assert contents(sums) == contents(untouched)
 
 
@@ -137,8 +137,8 @@ def test_sums_survive_their_arrays(stages):
     assert copy.stored_rows == sums.stored_rows > 0
     for episode in log[12:]:
         assert contents(copy) == contents(sums)
-        copy.absorb(episode, [])
-        sums.absorb(episode, [])
+        copy.absorb([episode], [])
+        sums.absorb([episode], [])
     assert contents(copy) == contents(sums)
 
 

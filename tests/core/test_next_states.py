@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from oracles import unit_rows
 from rareswitch.core import next_states as module
 from rareswitch.core.next_states import NextStates
+from rareswitch.core.row_sets import row_sets
 from rareswitch.core.stage import Stage
 from rareswitch.core.undo import take_back
 
@@ -24,6 +25,11 @@ def step(feature, reward=0.0):
     return np.array([*feature, 1.0, reward])
 
 
+def met(states, new, rows, undo):
+    """Absorb a step that led to the state with these rows."""
+    states.absorb(new[None], row_sets(rows, [len(rows)]), undo)
+
+
 def contents(states):
     return {name: array.tobytes() for name, array in states.to_arrays().items()}
 
@@ -35,7 +41,7 @@ def menus(rng, count):
 def absorbed(steps):
     states = NextStates(3)
     for feature, rows in steps:
-        states.absorb(step(feature, abs(feature[0])), rows, [])
+        met(states, step(feature, abs(feature[0])), rows, [])
     return states
 
 
@@ -63,7 +69,7 @@ def test_a_state_is_the_set_of_its_rows(seed):
     assert not np.signbit(arrays["rows"][arrays["rows"] == 0.0]).any()
     again = absorbed((np.ones(3), forms[i]) for i in order[::-1])
     assert contents(again) == contents(states)
-    states.absorb(step(np.ones(3)), rows[:3], [])  # fewer actions are another state
+    met(states, step(np.ones(3)), rows[:3], [])  # fewer actions are another state
     assert len(states) == 2
 
 
@@ -87,10 +93,10 @@ def test_a_step_taken_back_leaves_every_byte_as_it_was(seed, path, last):
     before = contents(states)
     for form in (rows[last], rows[last][::-1].copy(), np.vstack([rows[last]] * 2)):
         undo = []
-        states.absorb(new, form, undo)
+        met(states, new, form, undo)
         take_back(undo)
         assert contents(states) == before
-    states.absorb(new, rows[last], [])
+    met(states, new, rows[last], [])
     assert len(states) == len({*path, last})
 
 
@@ -140,7 +146,7 @@ def test_ends_are_summed_without_loss_and_taken_back():
     states = absorbed((feature * np.ones(3), none) for feature in (1e16, 1.0, -1e16))
     assert states.value_sums(FIRST, 1.0)[:4].tolist() == [1.0, 1.0, 1.0, 3.0]
     before, undo = contents(states), []
-    states.absorb(step(np.ones(3), 0.5), none, undo)
+    met(states, step(np.ones(3), 0.5), none, undo)
     assert contents(states) != before
     take_back(undo)
     assert contents(states) == before
@@ -154,15 +160,15 @@ def test_steps_taken_back_together_leave_no_trace_later(seed):
     path = [rng.permutation(rows[i]) for i in rng.integers(0, 4, 12)]
     for each in (states, untouched):
         for form in path[:2]:
-            each.absorb(new, form, [])
+            met(each, new, form, [])
     undo = []
     for form in path[2:]:  # some are new, and met again with their rows in another order
-        states.absorb(new, form, undo)
+        met(states, new, form, undo)
     take_back(undo)
     for form in rng.permutation(len(path)):
         assert contents(states) == contents(untouched)
         for each in (states, untouched):
-            each.absorb(new, path[form], [])
+            met(each, new, path[form], [])
     assert contents(states) == contents(untouched)
 
 
@@ -181,8 +187,8 @@ def test_states_survive_their_arrays_and_know_those_they_meet_again():
     copy.fill(**states.to_arrays())
     assert contents(copy) == contents(states)
     for each in (states, copy):
-        each.absorb(step(features[0], 0.5), rows[4][::-1].copy(), [])
-        each.absorb(step(features[1]), 2 * rows[4], [])
+        met(each, step(features[0], 0.5), rows[4][::-1].copy(), [])
+        met(each, step(features[1]), 2 * rows[4], [])
     assert contents(copy) == contents(states)
     assert len(copy) == 10
 

@@ -170,7 +170,7 @@ def test_three_thousand_positions_need_no_matrices():
 def sums_of(kind, log, stages):
     sums = kind(Pools(H, stages), D, 0.4)
     for episode in log:
-        sums.absorb(episode, [])
+        sums.absorb([episode], [])
     return sums
 
 
@@ -231,12 +231,12 @@ def test_episodes_taken_back_leave_no_trace_then_or_later(stages, seed, before, 
     sums, untouched = (sums_of(OneHotSums, kept, stages) for _ in range(2))
     undo = []
     for episode in tried:
-        sums.absorb(episode, undo)
+        sums.absorb([episode], undo)
     take_back(undo)
     assert contents(sums) == contents(untouched)
     for episode in [*reversed(tried), *log_of(seed + 1, 2), *kept]:
-        sums.absorb(episode, [])
-        untouched.absorb(episode, [])
+        sums.absorb([episode], [])
+        untouched.absorb([episode], [])
         assert contents(sums) == contents(untouched)
 
 
@@ -247,8 +247,8 @@ def test_sums_survive_their_arrays_and_go_on_alike(stages):
     copy.fill(codec.unpack("sums", codec.pack("sums", {}, sums.to_arrays())))
     for episode in log[15:]:
         assert contents(copy) == contents(sums)
-        copy.absorb(episode, [])
-        sums.absorb(episode, [])
+        copy.absorb([episode], [])
+        sums.absorb([episode], [])
     assert contents(copy) == contents(sums)
 
 
@@ -261,11 +261,11 @@ def test_an_interruption_at_any_line_leaves_the_sums_whole(stages):
     while goes_on:
         lines += 1
         sums, undo = sums_of(OneHotSums, log[:-1], stages), []
-        goes_on = interrupted(partial(sums.absorb, last, undo), lines)
+        goes_on = interrupted(partial(sums.absorb, [last], undo), lines)
         if goes_on:
             take_back(undo)
             assert contents(sums) == before, lines
             taken_back += 1
-            sums.absorb(last, [])
+            sums.absorb([last], [])
         assert contents(sums) == done, lines
     assert taken_back > 30

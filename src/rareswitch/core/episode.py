@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from rareswitch.core.arguments import (
     LARGEST_COUNT,
     Floats,
-    Ints,
     Rows,
     floats,
     positions,
     same_fields,
-    settle,
     shown,
 )
 
@@ -39,6 +37,7 @@ class Episode:
     features: Rows
     rewards: Floats
     next_features: Sequence[Rows]
+    next_rows: Rows = field(init=False, repr=False)  # those of next_features, end to end
     _dim: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,8 +60,44 @@ class Episode:
                 f"next_features must have {steps - 1} entries for an episode of {steps} steps, "
                 f"or {steps} if it was cut off; got {len(given)}"
             )
-        following, dim = _following(given, features)
-        settle(self, features=features, rewards=rewards, next_features=following, _dim=dim)
+        together = _together(features, given)
+        if together is None:
+            given = _one_by_one(given, features)
+            together = np.concatenate([features[:0], *given])
+            together.flags.writeable = False
+        self._settle(features, rewards, together, list(map(len, given)))
+
+    @classmethod
+    def of_checked(
+        cls, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
+    ) -> Self:
+        """Return an episode of what was once that of an `Episode`: nothing is looked at again.
+
+        `next_rows` are its rows of next states end to end, `lengths` how many each state has. Of
+        read-only arrays of float64, or of int64 where they are positions, none is copied.
+
+        >>> old = Episode(features=np.eye(2), rewards=[0.0, 1.0], next_features=[np.eye(2)])
+        >>> Episode.of_checked(old.features, old.rewards, old.next_rows, [2]) == old
+        True
+        """
+        episode = cls.__new__(cls)
+        episode._settle(features, rewards, next_rows, lengths)
+        return episode
+
+    def _settle(
+        self, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
+    ) -> None:
+        if features.ndim == 1:
+            dim = 1 + int(max(features.max(), next_rows.max(initial=0)))
+        else:
+            dim = features.shape[1]
+        self.__dict__.update(  # frozen
+            features=features,
+            rewards=rewards,
+            next_features=_apart(next_rows, lengths),
+            next_rows=next_rows,
+            _dim=dim,
+        )
 
     @property
     def one_hot(self) -> bool:
@@ -83,8 +118,16 @@ class Episode:
     def __hash__(self) -> int:
         return hash((self.features.tobytes(), self.rewards.tobytes()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle each row once, into arrays that are read-only again."""
+        return _again, (self.features, self.rewards, self.next_features)
+
     def __repr__(self) -> str:
         return f"Episode({len(self)} steps, {'one-hot' if self.one_hot else f'd={self.dim}'})"
+
+
+def _again(features: Rows, rewards: Floats, next_features: Sequence[Rows]) -> Episode:
+    return Episode(features=features, rewards=rewards, next_features=next_features)
 
 
 def _rows(name: str, value: Any) -> Rows:
@@ -98,10 +141,27 @@ def _rows(name: str, value: Any) -> Rows:
     return floats(name, value, ("n", "d"))
 
 
-def _following(given: list[Any], features: Rows) -> tuple[tuple[Rows, ...], int]:
-    """Return the rows of every next state, of the same kind as the features, and the dimension."""
-    if features.ndim == 1 and (together := _together(features, given)) is not None:
-        return _apart(together[len(features) :], list(map(len, given))), 1 + int(together.max())
+def _together(features: Rows, given: list[Any]) -> Rows | None:
+    """Return the rows of all next states end to end, checked at once: each has but few.
+
+    None, if anything is wrong or is to be converted first: then they are looked at one by one.
+    """
+    if not set(map(type, given)) <= {np.ndarray} or 0 in map(np.size, given):
+        return None
+    try:
+        together = np.concatenate([features[:0], *given], dtype=features.dtype, casting="no")
+    except (TypeError, ValueError):
+        return None
+    if features.ndim == 1:
+        fits = together.min(initial=0) >= 0 and together.max(initial=0) < LARGEST_COUNT
+    else:
+        fits = np.isfinite(together).all()
+    together.flags.writeable = False
+    return together if fits else None
+
+
+def _one_by_one(given: list[Any], features: Rows) -> list[Rows]:
+    """Return the rows of every next state, of the same kind as the features."""
     following: list[Rows] = []
     for step, rows in enumerate(given):
         name = f"next_features[{step}]"
@@ -111,29 +171,12 @@ def _following(given: list[Any], features: Rows) -> tuple[tuple[Rows, ...], int]
             following.append(floats(name, rows, ("A", features.shape[1])))
         if not len(following[-1]):
             raise ValueError(f"{name} must have at least one row; got an empty feasible set")
-    if features.ndim == 1:
-        return tuple(following), 1 + max(int(rows.max()) for rows in (features, *following))
-    return tuple(following), features.shape[1]
+    return following
 
 
-def _together(features: Ints, given: list[Any]) -> Ints | None:
-    """Return positions end to end, checked at once: states are many, and each has few of them.
-
-    None, if anything is wrong or is to be converted first: then it is looked at one by one.
-    """
-    if not set(map(type, given)) <= {np.ndarray} or 0 in map(len, given):
-        return None
-    try:
-        together = np.concatenate([features, *given], dtype=np.int64, casting="no")
-    except (TypeError, ValueError):
-        return None
-    together.flags.writeable = False
-    return together if together.min() >= 0 and together.max() < LARGEST_COUNT else None
-
-
-def _apart(together: Ints, lengths: list[int]) -> tuple[Ints, ...]:
+def _apart(together: Rows, lengths: Sequence[int]) -> tuple[Rows, ...]:
     """Return parts of these lengths."""
     if len(set(lengths)) == 1:  # most worlds have as many actions in every state
-        return tuple(together.reshape(len(lengths), -1))
+        return tuple(together.reshape(len(lengths), lengths[0], *together.shape[1:]))
     ends = accumulate(lengths)
     return tuple(together[end - length : end] for end, length in zip(ends, lengths, strict=True))

@@ -34,6 +34,11 @@ class Gram:
         """
         if counts is not None:
             features = features * np.sqrt(counts)[..., None]
+        direction, root = self.grow(features)
+        return root[..., None] * direction
+
+    def grow(self, features: Floats) -> tuple[Floats, Floats]:
+        """Add one φφᵀ to every matrix; return Λ⁻¹φ of the old Λ and 1/√(1 + φᵀΛ⁻¹φ)."""
         whitened = np.matvec(self.whitener, features)  # Wφ
         direction = np.vecmat(whitened, self.whitener)  # Λ⁻¹φ = Wᵀ(Wφ)
         squared_norm = np.vecdot(whitened, whitened)  # φᵀΛ⁻¹φ
@@ -45,7 +50,7 @@ class Gram:
         self.logdet = self.logdet + np.log1p(squared_norm)  # the matrix determinant lemma
         self.trace = self.trace + np.vecdot(features, features)
         self._freeze()
-        return root[..., None] * direction
+        return direction, root
 
     def absorb_block(self, features: Floats, counts: Floats | None = None) -> None:
         """Add n of them to every matrix at once; features (..., P, n, d), counts (..., P, n).
@@ -85,7 +90,7 @@ class Gram:
 
     def _freeze(self) -> None:
         for array in (self.whitener, self.logdet, self.trace):
-            array.flags.writeable = False
+            array.setflags(write=False)
 
 
 def solve(whitener: Floats, target: Floats, *, one_hot: bool = False) -> Floats:

@@ -7,6 +7,7 @@ policy that acted matters beyond rounding.
 
 import math
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from rareswitch.core.one_hot import OneHotGram, OneHotSums
 from rareswitch.core.pools import Pools
 from rareswitch.core.stage import Stage
 from rareswitch.core.undo import Undo, all_or_nothing, take_back
+
+AT_ONCE = 256  # episodes: their statistics are added together
 
 
 class History:
@@ -45,6 +48,8 @@ class History:
         self.dim = dim = whole("dim", dim, least=1, most=10**6)
         self.pools = Pools(horizon, stages)
         self.feature_norm = real("feature_norm", feature_norm, above=0.0, most=1e100)
+        # The square of a row that is not too long, where squares do not vanish.
+        self._surely_short = self.feature_norm**2 if self.feature_norm > 1e-100 else -1.0
         self.end_reward = real("end_reward", end_reward, least=0.0, most=1.0)
         self.episodes = 0
         self.ridge = positive_ridge(ridge)
@@ -70,8 +75,9 @@ class History:
     ) -> "History":
         """Fold a log, in its order."""
         history = cls(dim=dim, horizon=horizon, ridge=ridge, feature_norm=feature_norm, **rest)
-        for episode in log:
-            history.absorb(episode)
+        episodes = iter(log)
+        while some := tuple(islice(episodes, AT_ONCE)):
+            history.absorb_all(some)
         return history
 
     @property
@@ -105,7 +111,15 @@ class History:
 
     def absorb(self, episode: Episode, undo: Undo | None = None) -> None:
         """Add one episode, whole or not at all; `undo` learns how to take it back later."""
-        self._check(episode)
+        self.absorb_all((episode,), undo)
+
+    def absorb_all(self, episodes: Iterable[Episode], undo: Undo | None = None) -> None:
+        """Add episodes in their order, all of them or none: the same as `absorb`, but quicker.
+
+        How to take them back is kept until they are all in: give a long log in parts.
+        """
+        episodes = tuple(episodes)
+        self.check(*episodes)
         count = self.episodes
 
         def come_back() -> None:
@@ -113,12 +127,34 @@ class History:
 
         with all_or_nothing() as steps_back:
             steps_back.append(come_back)
-            self._sums.absorb(episode, steps_back)
-            self.episodes += 1
+            for start in range(0, len(episodes), AT_ONCE):
+                self._sums.absorb(episodes[start : start + AT_ONCE], steps_back)
+            self.episodes += len(episodes)
             if undo is not None:
                 undo.append(lambda: take_back(steps_back))
 
-    def _check(self, episode: Episode) -> None:
+    def check(self, *episodes: Episode) -> None:
+        """Refuse episodes that cannot be absorbed."""
+        for episode in episodes:
+            self._check_kind(episode)
+        if self.one_hot or not episodes:
+            return
+        rows = np.concatenate([part for e in episodes for part in (e.features, e.next_rows)])
+        with np.errstate(over="ignore"):  # what is infinite is looked at again
+            squares = np.vecdot(rows, rows)
+        if squares.max() <= self._surely_short:
+            return
+        longest = float(np.abs(rows).max())
+        if longest * math.sqrt(self.dim) > self.feature_norm:  # only then is it worth a closer look
+            scale = max(1.0, longest / 1e100)  # squares must not overflow
+            longest = scale * float(np.linalg.norm(rows / scale, axis=1).max())
+        if longest > self.feature_norm * (1.0 + 1e-9):
+            raise ValueError(
+                f"episode must have features no longer than feature_norm = {self.feature_norm:g}; "
+                f"got ‖φ‖ = {longest:.6g}"
+            )
+
+    def _check_kind(self, episode: Episode) -> None:
         if not isinstance(episode, Episode):
             raise TypeError(f"episode must be an Episode; got {type(episode).__name__}")
         if len(episode) > self.horizon:
@@ -128,26 +164,13 @@ class History:
             if self.one_hot:
                 wanted, got = got, wanted
             raise ValueError(f"episode must have {wanted}; got {got}")
-        if self.one_hot:
-            if episode.dim > self.dim:
-                raise ValueError(
-                    f"episode must have positions below dim = {self.dim}; got {episode.dim - 1}"
-                )
-            return
-        if episode.dim != self.dim:
+        if self.one_hot and episode.dim > self.dim:
+            raise ValueError(
+                f"episode must have positions below dim = {self.dim}; got {episode.dim - 1}"
+            )
+        if not self.one_hot and episode.dim != self.dim:
             raise ValueError(
                 f"episode must have features of dimension {self.dim}; got {episode.dim}"
-            )
-        rows = (episode.features, *episode.next_features)
-        longest = max(float(np.abs(part).max()) for part in rows)
-        if longest * math.sqrt(self.dim) > self.feature_norm:  # only then is it worth a closer look
-            scale = max(1.0, longest / 1e100)  # squares must not overflow
-            norms = (float(np.linalg.norm(part / scale, axis=1).max()) for part in rows)
-            longest = scale * max(norms)
-        if longest > self.feature_norm * (1.0 + 1e-9):
-            raise ValueError(
-                f"episode must have features no longer than feature_norm = {self.feature_norm:g}; "
-                f"got ‖φ‖ = {longest:.6g}"
             )
 
     def to_arrays(self) -> Arrays:

@@ -149,7 +149,8 @@ class Learner:
     @property
     def stored_rows(self) -> int:
         """How many rows of next states a fit values: what its time and the memory grow with."""
-        return self._history.stored_rows
+        with self._lock:
+            return self._history.stored_rows
 
     @property
     def policy(self) -> Policy:
@@ -177,6 +178,11 @@ class Learner:
         """Take in one finished episode, whichever version acted in it and whenever it comes."""
         with self._lock:
             self._history.absorb(episode)
+
+    def absorb_all(self, episodes: Iterable[Episode]) -> None:
+        """Absorb episodes in their order, all or none: quicker than one by one, to the same end."""
+        with self._lock:
+            self._history.absorb_all(episodes)
 
     def fit(self) -> Policy:
         """Return the candidate for the next version; nothing changes, however often it is asked."""

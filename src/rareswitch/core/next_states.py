@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rareswitch.core import sums
 from rareswitch.core.arguments import Floats, Ints
 from rareswitch.core.growing import Growing
+from rareswitch.core.row_sets import NUMBER, row_sets
 from rareswitch.core.stage import Stage
 from rareswitch.core.undo import Undo
 
@@ -29,7 +30,7 @@ class NextStates:
     """Their rows end to end, how many rows each has, and Σ(φ, 1, r) of the steps leading there."""
 
     def __init__(self, dim: int) -> None:
-        self._position: dict[bytes, int] = {}  # by the rows as they came, and as a set
+        self._position: dict[bytes, int] = {}  # by its set of rows, in their order
         self._sums = Growing(np.zeros((0, dim + 2)))
         self._lost = Growing(np.zeros((0, dim + 2)))
         self._lengths = Growing(np.zeros(0, np.int64))
@@ -44,32 +45,31 @@ class NextStates:
         """The number of rows of all of them together."""
         return len(self._rows.array)
 
-    def absorb(self, step: Floats, rows: Floats, undo: Undo) -> None:
-        """Add a step (φ, 1, r) that led to the state with these rows; `undo` can take it back.
+    def absorb(self, steps: Floats, states: list[bytes], undo: Undo) -> None:
+        """Add steps (n, d+2) and the states they led to, in their order; `undo` can take them back.
 
-        No rows stand for the end of an episode.
+        A step is (φ, 1, r), a state its rows as `row_sets` gives them, b"" the end of an episode.
         """
-        if not len(rows):
-            self._end(step, undo)
-            return
-        given = _key(rows.tobytes())
-        position = self._position.get(given)
-        if position is None:
-            distinct = _distinct(rows)
-            key = _key(distinct.tobytes())
-            position = self._position.get(key)
-            if position is None:
-                self._append(step, distinct, {given, key}, undo)
-                return
-            undo.append(lambda: self._forget(given))
-            self._position[given] = position
-        before = self._sums.array[position].copy(), self._lost.array[position].copy()
+        ended, count, end = self._ended, len(self), len(self._rows.array)
+        if b"" in states:
+            goes_on = [bool(state) for state in states]
+            ended = np.stack(sums.add_in_turn(ended[0], ended[1], steps[np.logical_not(goes_on)]))
+            steps, states = steps[goes_on], [state for state in states if state]
+        keys = [_key(state) for state in states]
+        met = np.array([*{*map(self._position.get, keys)} - {None}], np.int64)
+        before = self._ended, self._sums.array.take(met, 0), self._lost.array.take(met, 0)
 
         def take_back() -> None:
-            self._sums.array[position], self._lost.array[position] = before
+            while len(self._position) > count:
+                self._position.popitem()
+            for array in (self._sums, self._lost, self._lengths):
+                array.count = count
+            self._rows.count = end
+            self._ended, self._sums.array[met], self._lost.array[met] = before
 
         undo.append(take_back)
-        sums.add(self._sums.array, self._lost.array, step, position)
+        self._ended = ended
+        self._append(steps, states, keys)
 
     def value_sums(self, following: Stage, ended: float) -> Floats:
         """Return Σ V·(φ, 1, r, V) over the steps, V the value of the state after, as (..., d+3).
@@ -108,45 +108,46 @@ class NextStates:
             raise ValueError("a next state must have at least one row")
         if int(lengths.sum()) != len(rows):
             raise ValueError("the rows of next states must be as many as their lengths say")
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
-        for start, end, total, rest in zip(starts, ends, sums, lost, strict=True):
-            distinct = _distinct(rows[start:end])
-            key = _key(distinct.tobytes())
-            if len(distinct) != end - start or key in self._position:
-                raise ValueError("next states must be distinct sets of distinct rows")
-            self._append(total, distinct, {key}, [])
-            self._lost.array[-1] = rest
+        states, width = row_sets(rows, lengths.tolist()), rows[:1].nbytes
+        keys = [_key(state) for state in states]
+        whole = [len(state) for state in states] == (width * lengths).tolist()
+        if not whole or len({*keys}) < len(keys):
+            raise ValueError("next states must be distinct sets of distinct rows")
+        self._append(sums, states, keys)
+        self._lost.array[:] = lost
         self._ended[:] = ended
 
-    def _end(self, step: Floats, undo: Undo) -> None:
-        before = self._ended.copy()
+    def _append(self, steps: Floats, states: list[bytes], keys: list[bytes]) -> None:
+        """Add steps that led to states of which some are new and some come up again."""
+        position, dim = self._position, self._rows.array.shape[1]
+        count, first, again = len(position), list[int](), dict[int, list[int]]()
+        for i, key in enumerate(keys):
+            place = position.setdefault(key, len(position))
+            if place == count + len(first):
+                first.append(i)
+            else:
+                again.setdefault(place, []).append(i)
+        if first:
+            new, width = [states[i] for i in first], NUMBER * dim
+            self._sums.extend(steps.take(first, 0) if again else steps)
+            self._lost.extend(np.zeros((len(new), dim + 2)))
+            self._lengths.extend(np.array([len(state) // width for state in new]))
+            self._rows.extend(np.frombuffer(b"".join(new)).reshape(-1, dim))
+        if again:
+            self._add(steps, again)
 
-        def take_back() -> None:
-            self._ended = before
-
-        undo.append(take_back)
-        sums.add(self._ended[0], self._ended[1], step)
-
-    def _append(self, step: Floats, rows: Floats, keys: set[bytes], undo: Undo) -> None:
-        count, end = len(self), len(self._rows.array)
-
-        def take_back() -> None:
-            self._forget(*keys)
-            for array in (self._sums, self._lost, self._lengths):
-                array.count = count
-            self._rows.count = end
-
-        undo.append(take_back)
-        self._sums.extend(step[None])
-        self._lost.extend(np.zeros((1, len(step))))
-        self._lengths.extend(np.array([len(rows)]))
-        self._rows.extend(rows)
-        self._position.update(dict.fromkeys(keys, count))
-
-    def _forget(self, *keys: bytes) -> None:
-        for key in keys:
-            self._position.pop(key, None)
+    def _add(self, steps: Floats, again: dict[int, list[int]]) -> None:
+        """Add steps to sums that exist: at each place some of them, in their order."""
+        total, lost = self._sums.array, self._lost.array
+        once = {place: some[0] for place, some in again.items() if len(some) == 1}
+        if len(once) > 1:
+            sums.add(total, lost, steps.take([*once.values()], 0), [*once])
+        else:
+            for place, step in once.items():  # a view is quicker than a list of one
+                sums.add(total, lost, steps[step], place)
+        for place in again.keys() - once.keys():
+            some = steps.take(again[place], 0)
+            total[place], lost[place] = sums.add_in_turn(total[place], lost[place], some)
 
 
 def state_values(lengths: Ints, rows: Floats, following: Stage) -> Floats:
@@ -168,13 +169,6 @@ def state_values(lengths: Ints, rows: Floats, following: Stage) -> Floats:
         np.maximum.reduceat(q_values, inside, axis=-1, out=values[..., state:beyond])
         state = beyond
     return values
-
-
-def _distinct(rows: Floats) -> Floats:
-    """Return the distinct rows of a set of rows in an order that depends on nothing but the set."""
-    data, width = (rows + 0.0).tobytes(), rows[0].nbytes  # adding 0 makes −0 and 0 the same
-    ordered = sorted({data[i : i + width] for i in range(0, len(data), width)})
-    return np.frombuffer(b"".join(ordered)).reshape(-1, rows.shape[1])
 
 
 def _key(data: bytes) -> bytes:

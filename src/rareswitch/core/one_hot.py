@@ -5,7 +5,7 @@ d = S·A, and no matrices of d² numbers. The target of Alg. 1, line 8 needs, fo
 position and the state it led to, how often that happened and the rewards on the way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -43,8 +43,12 @@ class OneHotSums:
     def value_sums(self, pool: int, following: Stage, ended: float) -> Floats:
         return self._moves[pool].value_sums(following, ended)
 
-    def absorb(self, episode: Episode, undo: Undo) -> None:
-        """Add one episode; `undo` learns how to take it back."""
+    def absorb(self, episodes: Sequence[Episode], undo: Undo) -> None:
+        """Add episodes in their order; `undo` learns how to take them back."""
+        for episode in episodes:
+            self._absorb(episode, undo)
+
+    def _absorb(self, episode: Episode, undo: Undo) -> None:
         pools, positions, rewards = self._pools, episode.features, episode.rewards
         undo.append(self._return_to())
         pool, step = pools.places(len(episode))

@@ -24,6 +24,18 @@ def add(total: Floats, lost: Floats, addend: Floats, at: Any = ...) -> None:
     total[at] = after
 
 
+def add_in_turn(total: Floats, lost: Floats, addends: Floats) -> tuple[Floats, Floats]:
+    """Return what `add` makes of total and lost for each of the addends (n, ...) in their order.
+
+    Bit for bit: an accumulation adds one after the other, as they would be added alone.
+    """
+    totals = np.add.accumulate(np.concatenate([total[None], addends]))
+    before, after = totals[:-1], totals[1:]
+    share = after - before
+    rounded_off = (before - (after - share)) + (addends - share)
+    return after[-1], np.add.accumulate(np.concatenate([lost[None], rounded_off]))[-1]
+
+
 def zeros(*shape: int) -> tuple[Floats, Floats]:
     """Return an empty sum: total and lost."""
     return np.zeros(shape), np.zeros(shape)
