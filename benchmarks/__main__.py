@@ -24,11 +24,12 @@ import machine
 import mixtures
 import numpy as np
 import play
+import replay
 import rounds
 import scaling
 
 # The end-to-end run comes first: a large process would lend its memory to the children it starts.
-PARTS = ("end_to_end", "rounds", "mixtures", "play", "rlberry", "scaling", "machine")
+PARTS = ("end_to_end", "rounds", "mixtures", "play", "replay", "rlberry", "scaling", "machine")
 
 
 def main() -> None:
@@ -41,6 +42,7 @@ def main() -> None:
         "rounds": rounds.run,
         "mixtures": mixtures.run,
         "play": play.run,
+        "replay": replay.run,
         "rlberry": lambda: against_rlberry.run(arguments.rlberry),
         "scaling": scaling.run,
         "machine": machine.run,
