@@ -4,6 +4,9 @@ import hashlib
 import json
 from typing import Any
 
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+)
 GENESIS = "0" * 64  # what the first row of a chain is linked to
 
 
@@ -13,9 +16,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 0.1, "a": [1, True]})
     '{"a":[1,true],"b":0.1}'
     """
-    return json.dumps(
-        value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    return _ENCODER.encode(value)
 
 
 def digest_of(data: bytes | str) -> str:

@@ -31,7 +31,7 @@ class Cohorts:
     @property
     def episodes(self) -> int:
         """How many episodes all versions played together."""
-        return sum(seen.count for version, seen in self._known.items() if version != INTAKE)
+        return sum(seen.observations for version, seen in self._known.items() if version != INTAKE)
 
     def add(self, version: int, x: float) -> None:
         """Count one more observation in [0, 1]."""
@@ -43,7 +43,7 @@ class Cohorts:
 
     def write(self) -> None:
         for version in sorted(self._changed):
-            state = canonical(vars(self._known[version]))
+            state = canonical(self._known[version]._asdict())
             if version in self._stored:
                 self._connection.execute(
                     cohorts.update()

@@ -10,16 +10,18 @@ Answer = TypeVar("Answer")
 MOST_TOGETHER = 512
 
 
-class _Waiting(Generic[Asked, Answer]):
+class _Caller(Generic[Asked, Answer]):
+    """Somebody who waits to be answered, or to commit for the others."""
+
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
-        self.answer: Answer | None = None
-        self.error: BaseException | None = None
-        self.answered = threading.Event()
+        self.answer: Answer | BaseException | None = None
+        self.commits = False
+        self.called = threading.Event()
 
 
 class GroupCommit(Generic[Asked, Answer]):
-    """Whoever comes first commits for all who wait meanwhile.
+    """Whoever comes while nobody commits does so for all who wait by then; each wakes up once.
 
     `commit` takes a list of what was asked and returns, in order, an answer or an error for each;
     if it raises, that is the answer to all. Nobody is answered before it has returned.
@@ -31,39 +33,43 @@ class GroupCommit(Generic[Asked, Answer]):
 
     def __init__(self, commit: Callable[[list[Asked]], list[Answer | BaseException]]) -> None:
         self._commit = commit
-        self._queue: list[_Waiting[Asked, Answer]] = []
-        self._queued = threading.Lock()
-        self._committing = threading.Lock()
+        self._lock = threading.Lock()
+        self._queue: list[_Caller[Asked, Answer]] = []
+        self._committing = False
 
     def ask(self, asked: Asked) -> Answer:
         """Return the answer once it is committed, or raise the error."""
-        mine: _Waiting[Asked, Answer] = _Waiting(asked)
-        with self._queued:
-            self._queue.append(mine)
-        while not mine.answered.is_set():
-            with self._committing:
-                if not mine.answered.is_set():
-                    self._commit_next()
-        if mine.error is not None:
-            raise mine.error
-        return mine.answer  # type: ignore[return-value]
+        me: _Caller[Asked, Answer] = _Caller(asked)
+        with self._lock:
+            self._queue.append(me)
+            me.commits = not self._committing
+            self._committing = True
+        if not me.commits:
+            me.called.wait()
+        if me.commits:
+            self._commit_group()
+        if isinstance(me.answer, BaseException):
+            raise me.answer
+        return me.answer  # type: ignore[return-value]
 
-    def _commit_next(self) -> None:
-        """Commit for those who have waited longest."""
-        with self._queued:
+    def _commit_group(self) -> None:
+        """Commit for those who have waited longest, oneself first, and call the next."""
+        with self._lock:
             group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
+        answers: list[Answer | BaseException] = []
         try:
             answers = self._commit([one.asked for one in group])
-            for one, answer in zip(group, answers, strict=True):
-                if isinstance(answer, BaseException):
-                    one.error = answer
-                else:
-                    one.answer = answer
         except BaseException as error:
-            for one in group:
-                one.error = error
+            answers = [error] * len(group)
             if not isinstance(error, Exception):
                 raise
         finally:
-            for one in group:
-                one.answered.set()
+            answers = answers or [RuntimeError("the commit was interrupted")] * len(group)
+            for one, answer in zip(group, answers, strict=True):
+                one.answer = answer
+                one.called.set()
+            with self._lock:
+                self._committing = bool(self._queue)
+                if self._queue:
+                    self._queue[0].commits = True
+                    self._queue[0].called.set()

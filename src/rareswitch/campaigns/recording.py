@@ -1,5 +1,6 @@
 """Taking in reports and handing out assignments, many at once, in one transaction."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,10 +22,8 @@ from rareswitch.campaigns.pen import Pen
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import State, Version
+from rareswitch.campaigns.store.among import among
 from rareswitch.campaigns.store.tables import assignments, episodes, participants
-
-# Ids that one query asks for: databases limit the length of a statement.
-MOST_ASKED = 500
 
 
 class Recorded(NamedTuple):
@@ -117,13 +116,13 @@ class Recording:
             return place._replace(new=False)
         acted = self._attributed(report)
         check_episode(report, self._state.protocol)
-        late = acted is not self._state.in_force
+        late, member = acted is not self._state.in_force, acted.member(report.id)
         seq = self._pen.add(
             "episodes",
             episode_id=report.id,
             revision=0,
             version=acted.version,
-            member=acted.member(report.id),
+            member=member,
             assigned=report.id in self._assigned,
             late=late,
             learn=not late or self._state.protocol.intake.late == "learn",
@@ -133,7 +132,7 @@ class Recording:
             digest=report.digest,
             body=report.body,
         )
-        place = Recorded(seq, acted.version, acted.member(report.id), late, new=True)
+        place = Recorded(seq, acted.version, member, late, new=True)
         self._known[report.id] = place, report.digest
         if report.participant is not None:
             self._people.append(
@@ -203,7 +202,7 @@ def check_episode(report: Report, protocol: Protocol) -> None:
         offered = (*offered, first)
         if history.one_hot and first.max() >= history.dim:
             raise RefusedError(f"first_features must be below {history.dim}; got {first.max()}")
-        longest = 1.0 if history.one_hot else float(np.linalg.norm(first, axis=1).max())
+        longest = 1.0 if history.one_hot else math.sqrt(np.vecdot(first, first).max())
         if not longest <= history.feature_norm * (1.0 + 1e-9):
             raise RefusedError(
                 f"first_features must be no longer than {history.feature_norm:g}; got {longest:.6g}"
@@ -212,29 +211,25 @@ def check_episode(report: Report, protocol: Protocol) -> None:
         raise RefusedError(f"at most {len(names)} actions may be offered; got {most} in one state")
 
 
-def _parts(ids: Iterable[str]) -> list[list[str]]:
-    distinct = list(dict.fromkeys(ids))
-    return [distinct[i : i + MOST_ASKED] for i in range(0, len(distinct), MOST_ASKED)]
-
-
 def _recorded(
     connection: Connection, campaign: str, ids: Iterable[str]
 ) -> dict[str, tuple[Recorded, str]]:
     """Return where these ids are recorded, and the digests of their reports."""
     columns = episodes.c
-    known: dict[str, tuple[Recorded, str]] = {}
-    for part in _parts(ids):
-        rows: Any = connection.execute(
-            sa.select(
-                columns.episode_id, columns.seq, columns.version, columns.member, columns.late,
-                columns.digest,
-            ).where(
-                columns.campaign == campaign, columns.episode_id.in_(part), columns.revision == 0
-            )
-        )  # fmt: skip
-        for episode_id, seq, version, member, late, digest in rows:
-            known[episode_id] = Recorded(seq, version, member, late, new=False), digest
-    return known
+    rows: Any = connection.execute(
+        sa.select(
+            columns.episode_id, columns.seq, columns.version, columns.member, columns.late,
+            columns.digest,
+        ).where(
+            columns.campaign == campaign,
+            among(connection, columns.episode_id, ids),
+            columns.revision == 0,
+        )
+    )  # fmt: skip
+    return {
+        episode_id: (Recorded(seq, version, member, late, new=False), digest)
+        for episode_id, seq, version, member, late, digest in rows
+    }
 
 
 def _assigned(
@@ -242,12 +237,9 @@ def _assigned(
 ) -> dict[str, tuple[int, int]]:
     """Return the version and member that these ids were assigned to."""
     columns = assignments.c
-    known: dict[str, tuple[int, int]] = {}
-    for part in _parts(ids):
-        rows = connection.execute(
-            sa.select(columns.episode_id, columns.version, columns.member).where(
-                columns.campaign == campaign, columns.episode_id.in_(part)
-            )
+    rows = connection.execute(
+        sa.select(columns.episode_id, columns.version, columns.member).where(
+            columns.campaign == campaign, among(connection, columns.episode_id, ids)
         )
-        known |= {episode_id: (version, member) for episode_id, version, member in rows}
-    return known
+    )
+    return {episode_id: (version, member) for episode_id, version, member in rows}

@@ -9,7 +9,7 @@ is None is left out:
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -87,25 +87,17 @@ class Report:
             settle(self, first_features=first)
         offered = [self.first_features, *episode.next_features][:steps]
         for name in ("actions", "recommended"):
-            if (given := getattr(self, name)) is None:
-                continue
-            places = positions(name, given, 2**31)
-            if len(places) != steps:
-                raise ValueError(f"{name} must be one for each of {steps} steps; got {len(places)}")
-            for step, (rows, place) in enumerate(zip(offered, places.tolist(), strict=True)):
-                if rows is not None and place >= len(rows):
-                    raise ValueError(
-                        f"{name} must be places among the {len(rows)} rows offered; got {place} at "
-                        f"step {step}"
-                    )
-            settle(self, **{name: places})
+            if (given := getattr(self, name)) is not None:
+                settle(self, **{name: _places(name, given, offered)})
         if self.actions is not None:
-            for step, (rows, place) in enumerate(zip(offered, self.actions.tolist(), strict=True)):
-                if rows is not None and not np.array_equal(rows[place], episode.features[step]):
-                    raise ValueError(
-                        "actions must be places of the features chosen; of those offered at step "
-                        f"{step} row {place} is another"
-                    )
+            told = [rows for rows in offered if rows is not None]
+            places = self.actions[steps - len(told) :].tolist()
+            chosen = [rows[place] for rows, place in zip(told, places, strict=True)]
+            if chosen and not np.array_equal(chosen, episode.features[steps - len(told) :]):
+                raise ValueError(
+                    "actions must be the places of the features chosen among those offered; got "
+                    f"{shown(self.actions)}"
+                )
         if self.propensities is not None:
             chances = floats("propensities", self.propensities, (steps,))
             if chances.min() <= 0.0 or chances.max() > 1.0:
@@ -230,6 +222,20 @@ def _episode(parts: codec.Parts) -> Episode:
     ends = np.cumsum(arrays["lengths"])
     following = np.split(arrays["next_features"], ends[:-1]) if len(ends) else []
     return Episode(features=arrays["features"], rewards=arrays["rewards"], next_features=following)
+
+
+def _places(name: str, given: Any, offered: Sequence[Rows | None]) -> Ints:
+    """Return places, one among the rows that were offered at each step, if these are known."""
+    places = positions(name, given, 2**31)
+    if len(places) != len(offered):
+        raise ValueError(f"{name} must be one for each of {len(offered)} steps; got {len(places)}")
+    for step, (rows, place) in enumerate(zip(offered, places.tolist(), strict=True)):
+        if rows is not None and place >= len(rows):
+            raise ValueError(
+                f"{name} must be places among the {len(rows)} rows offered; got {place} at step "
+                f"{step}"
+            )
+    return places
 
 
 def _numbers(name: str, value: Any) -> Any:

@@ -10,7 +10,6 @@ and stops when he likes what he sees, is wrong no more often than that.
 """
 
 import math
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 # λ is tuned to this α; the interval is valid for any.
@@ -25,8 +24,7 @@ class Bounds(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunningMean:
+class RunningMean(NamedTuple):
     """What is kept of observations in [0, 1]: a few sums, whatever their number.
 
     >>> seen = RunningMean()
@@ -36,7 +34,7 @@ class RunningMean:
     (0.75, [0.71, 0.79])
     """
 
-    count: int = 0
+    observations: int = 0
     total: float = 0.0  # Σx
     squares: float = 0.0  # Σ(x_t − m_t)², m_t the mean so far with one observation of ½
     weights: float = 0.0  # Σλ
@@ -46,19 +44,18 @@ class RunningMean:
     @property
     def mean(self) -> float | None:
         """The plain mean, if there is one."""
-        return self.total / self.count if self.count else None
+        return self.total / self.observations if self.observations else None
 
     def after(self, x: float) -> "RunningMean":
         """Return what is kept after one more observation."""
-        t = self.count + 1
+        t = self.observations + 1
         mean = (0.5 + self.total) / t
         variance = (0.25 + self.squares) / t
         chosen = math.sqrt(2.0 * TUNED_FOR / (variance * t * math.log1p(t)))
         weight = min(chosen, LARGEST_LAMBDA)
         mean_after = (0.5 + self.total + x) / (t + 1)
-        return replace(
-            self,
-            count=t,
+        return RunningMean(
+            observations=t,
             total=self.total + x,
             squares=self.squares + (x - mean_after) ** 2,
             weights=self.weights + weight,
@@ -68,7 +65,7 @@ class RunningMean:
 
     def bounds(self, confidence: float) -> Bounds:
         """Return the interval within [0, 1]."""
-        if not self.count:
+        if not self.observations:
             return Bounds(0.0, 1.0)
         centre = self.weighted / self.weights
         width = (math.log(2.0 / (1.0 - confidence)) + self.spread) / self.weights

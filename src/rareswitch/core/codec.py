@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ DTYPES = ("<f8", "<i8", "|u1")
 
 Arrays = dict[str, npt.NDArray[Any]]
 Buffer = bytes | memoryview
+Listed = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape of each array
 
 
 @dataclass(frozen=True)
@@ -109,20 +111,30 @@ def _hashed(parts: Iterable[Buffer]) -> Any:
 
 def _body(kind: str, meta: dict[str, Any], arrays: Arrays) -> Iterator[Buffer]:
     """Give all but the checksum, piece by piece."""
-    listed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-    if unknown := [entry for entry in listed if entry[1] not in DTYPES]:
-        raise TypeError(f"arrays must have one of the dtypes {DTYPES}; got {unknown}")
-    header = json.dumps(
-        {"format": FORMAT, "kind": kind, "meta": meta, "arrays": listed},
-        sort_keys=True,
-        allow_nan=False,
-        separators=(",", ":"),
-    ).encode()
+    listed = tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())
+    header = _header(kind, meta, listed) if meta else _header_without_meta(kind, listed)
     yield MAGIC
     yield len(header).to_bytes(4, "little")
     yield header
     for array in arrays.values():
         yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+@lru_cache
+def _header_without_meta(kind: str, listed: Listed) -> bytes:
+    """Return the header of arrays alone, of which a log has very many of the same shapes."""
+    return _header(kind, {}, listed)
+
+
+def _header(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
+    if unknown := [entry for entry in listed if entry[1] not in DTYPES]:
+        raise TypeError(f"arrays must have one of the dtypes {DTYPES}; got {unknown}")
+    return json.dumps(
+        {"format": FORMAT, "kind": kind, "meta": meta, "arrays": listed},
+        sort_keys=True,
+        allow_nan=False,
+        separators=(",", ":"),
+    ).encode()
 
 
 def unpack(kind: str, data: bytes) -> Parts:
@@ -136,23 +148,9 @@ def unpack(kind: str, data: bytes) -> Parts:
         raise ValueError(f"data must be an unaltered {kind}; its checksum does not match")
     start = len(MAGIC) + 4
     stop = start + int.from_bytes(body[start - 4 : start], "little")
-    try:
-        header = json.loads(body[start:stop])
-        written, found, meta, listed = (header[k] for k in ("format", "kind", "meta", "arrays"))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"data must be a {kind}; its header cannot be read ({error!r})") from None
-    if written != FORMAT or isinstance(written, bool):
-        raise ValueError(
-            f"data must be in format {FORMAT}; got format {written!r}, "
-            "written by another version of rareswitch"
-        )
-    if found != kind:
-        raise ValueError(f"data must hold {_a(kind)}; got {_a(str(found))}")
-    if not isinstance(meta, dict) or not isinstance(listed, list):
-        raise ValueError(f"data must be a {kind}; its header is not one")
+    meta, listed = _read_header(kind, body[start:stop])
     arrays: Arrays = {}
-    for entry in listed:
-        name, dtype, shape = _announced(kind, entry)
+    for name, dtype, shape in listed:
         size = math.prod(shape)
         if name in arrays or stop + size * np.dtype(dtype).itemsize > len(body):
             raise ValueError(
@@ -165,10 +163,30 @@ def unpack(kind: str, data: bytes) -> Parts:
         arrays[name].flags.writeable = False
     if stop != len(body):
         raise ValueError(f"data must be a {kind}; it is longer than its arrays")
-    return Parts(kind, meta, arrays)
+    return Parts(kind, dict(meta), arrays)
 
 
-def _announced(kind: str, entry: Any) -> tuple[str, str, list[int]]:
+@lru_cache
+def _read_header(kind: str, text: bytes) -> tuple[dict[str, Any], Listed]:
+    """Return the plain values and the arrays that a header announces."""
+    try:
+        header = json.loads(text)
+        written, found, meta, listed = (header[k] for k in ("format", "kind", "meta", "arrays"))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"data must be a {kind}; its header cannot be read ({error!r})") from None
+    if written != FORMAT or isinstance(written, bool):
+        raise ValueError(
+            f"data must be in format {FORMAT}; got format {written!r}, "
+            "written by another version of rareswitch"
+        )
+    if found != kind:
+        raise ValueError(f"data must hold {_a(kind)}; got {_a(str(found))}")
+    if not isinstance(meta, dict) or not isinstance(listed, list):
+        raise ValueError(f"data must be a {kind}; its header is not one")
+    return meta, tuple(_announced(kind, entry) for entry in listed)
+
+
+def _announced(kind: str, entry: Any) -> tuple[str, str, tuple[int, ...]]:
     """Return one entry of the header's list of arrays, if it is one."""
     if isinstance(entry, list) and len(entry) == 3:
         name, dtype, shape = entry
@@ -176,7 +194,7 @@ def _announced(kind: str, entry: Any) -> tuple[str, str, list[int]]:
         if isinstance(name, str) and dtype in DTYPES and sizes:
             plain = all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
             if plain and min(shape, default=0) >= 0 and math.prod(max(n, 1) for n in shape) < 2**48:
-                return name, dtype, shape
+                return name, dtype, tuple(shape)
     raise ValueError(f"data must be a {kind}; its header announces {str(entry)[:80]!r} as an array")
 
 
