@@ -21,7 +21,7 @@ from rareswitch.campaigns.errors import (
 )
 from rareswitch.campaigns.group_commit import GroupCommit
 from rareswitch.campaigns.ledger import Entry, enter, entries_after
-from rareswitch.campaigns.names import checked_name
+from rareswitch.campaigns.names import checked_name, checked_text
 from rareswitch.campaigns.pen import Pen, begin_chains, heads_of
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.recording import (
@@ -57,7 +57,7 @@ class Campaign:
 
     def __init__(self, store: Store, name: str, *, clock: Callable[[], str] = server_time) -> None:
         self.store, self.name, self.clock = store, checked_name("name", name), clock
-        self._known: tuple[list[Entry], State] = [], State()
+        self._known: tuple[tuple[Entry, ...], State] = (), State()
         self._policies: dict[str, Policy] = {}
         self._together: GroupCommit[Asked, Answer] = GroupCommit(self._commit)
         with store.reading() as connection:
@@ -197,8 +197,11 @@ class Campaign:
 
     def correct(self, report: Report, *, actor: str, reason: str) -> Recorded:
         """Record an episode anew: what was recorded stays, and later fits use this instead."""
-        with self._deciding() as (pen, state):
-            return correct(pen, state, report.id, report, **self._signed(actor, reason))
+        try:
+            with self._deciding() as (pen, state):
+                return correct(pen, state, report.id, report, **self._signed(actor, reason))
+        except RefusedError as error:
+            raise self._refused(report.id, error, canonical(report.plain)) from None
 
     def withdraw(self, episode_id: str, *, actor: str, reason: str) -> Recorded:
         """Take an episode out of all later fits, and of its cohort."""
@@ -207,6 +210,7 @@ class Campaign:
 
     def forget(self, participant: str, *, actor: str, reason: str) -> int:
         """Remove who was behind episodes; return how many. The numbers stay, without a name."""
+        checked_text("participant", participant, most=1000)
         with self._deciding() as (pen, _):
             gone: int = pen.connection.execute(
                 participants.delete().where(
@@ -289,17 +293,25 @@ class Campaign:
 
     def entries_at(self, connection: Connection) -> Sequence[Entry]:
         """Return the whole ledger as a connection sees it."""
-        self.state_at(connection)
-        return tuple(self._known[0])
+        return self._known_at(connection)[0]
 
     def state_at(self, connection: Connection) -> State:
         """Return the state as a connection sees it."""
+        return self._known_at(connection)[1]
+
+    def _known_at(self, connection: Connection) -> tuple[tuple[Entry, ...], State]:
+        """Return ledger and state of the moment that a connection sees, which may be an old one."""
         entries, state = self._known
-        if new := entries_after(connection, self.name, len(entries)):
-            entries = [*entries, *new]
+        last = max(0, len(entries) - 1)
+        found = entries_after(connection, self.name, last)  # the last that is known, and new ones
+        if len(found) < len(entries) - last:
+            entries = tuple(entries_after(connection, self.name, 0))
+            return entries, State().after(entries)
+        if len(found) > len(entries) - last:
+            entries = (*entries[:last], *found)
             state = State().after(entries)  # one that was handed out is never changed
             self._known = entries, state
-        return state
+        return entries, state
 
     def _commit(self, asked: list[Asked]) -> list[Answer | BaseException]:
         """Answer all that was asked in one transaction."""

@@ -1,0 +1,434 @@
+"""Recording: exactly once, in one order without a gap, each episode with the version that acted."""
+
+import threading
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+import rareswitch as rs
+from campaign_builders import (
+    ROWS,
+    chain,
+    check_chains,
+    create,
+    fill,
+    propose,
+    protocol,
+    report,
+    some_policy,
+)
+from rareswitch.campaigns import (
+    Approval,
+    Campaign,
+    ConflictError,
+    Intake,
+    MovedError,
+    NotAllowedError,
+    RefusedError,
+    Report,
+    open_store,
+)
+from rareswitch.campaigns.cohorts import cohorts_of
+from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.store.tables import participants
+
+
+@pytest.fixture
+def campaign(store):
+    return create(store)
+
+
+def reopened(campaign, store_url):
+    return Campaign(open_store(store_url), campaign.name)
+
+
+def test_a_new_campaign_has_its_protocol_and_version_1(campaign):
+    assert campaign.version == 1
+    assert [entry.kind for entry in campaign.entries] == ["created", "deployed"]
+    assert campaign.protocol.digest == campaign.entries[0].payload["digest"]
+    assert campaign.policy().digest == campaign.protocol.learner().policy.digest
+    check_chains(campaign)
+
+
+def test_creating_the_same_again_changes_nothing(campaign, store):
+    again = create(store, actor="ben")
+    assert again.entries == campaign.entries
+
+
+def test_another_protocol_under_the_same_name_is_a_conflict(campaign, store):
+    with pytest.raises(ConflictError, match="there is a campaign trial with another protocol"):
+        create(store, budget=4)
+    assert len(campaign.entries) == 2
+
+
+def test_a_campaign_that_is_not_there_is_named(store):
+    with pytest.raises(NotAllowedError, match="there is no campaign trial"):
+        Campaign(store, "trial")
+
+
+def test_campaigns_of_one_store_do_not_touch_each_other(campaign, store):
+    other = create(store, name="other")
+    fill(campaign, range(3))
+    assert fill(other, [0])[0].seq == 1
+    assert [row.seq for row in chain(campaign, "episodes")] == [1, 2, 3]
+    check_chains(campaign)
+    check_chains(other)
+
+
+def test_what_is_recorded_is_there_after_reopening(campaign, store_url):
+    told = [report(k, site="3", began="2026-01-01", participant=f"person {k}") for k in range(3)]
+    for one in told:
+        campaign.take(one)
+    again = reopened(campaign, store_url)
+    found = chain(again, "episodes")
+    again.store.close()
+    assert [row.episode_id for row in found] == ["p0", "p1", "p2"]
+    for row, one in zip(found, told, strict=True):
+        assert episode_of(bytes(row.body)) == one.episode
+        assert row.claims == '{"began":"2026-01-01","site":"3"}'
+        assert row.total == one.episode.rewards.sum()
+        assert (row.version, row.late, row.learn, row.revision) == (1, False, True, 0)
+
+
+def test_record_takes_an_episode_and_what_is_told(campaign):
+    one = report(0)
+    done = campaign.record("p0", one.episode, first_features=ROWS, actions=one.actions)
+    assert done == (1, 1, campaign.state.in_force.member("p0"), False, True)
+    assert campaign.take(one)._replace(new=True) == done
+
+
+def test_the_same_again_is_answered_with_its_place(campaign):
+    first = fill(campaign, range(3))
+    again = fill(campaign, [1, 0, 2])
+    assert [one.seq for one in again] == [2, 1, 3]
+    assert [one.new for one in first] == [True] * 3
+    assert [one.new for one in again] == [False] * 3
+    assert len(chain(campaign, "episodes")) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        report(0, rewards=[0.5, 0.25]),
+        report(0, site="other"),
+        report(0, version=1),
+        Report(id="p0", episode=report(0).episode),
+    ],
+)
+def test_another_content_is_a_conflict_and_changes_nothing(campaign, other):
+    fill(campaign, [0])
+    before = chain(campaign, "episodes")
+    with pytest.raises(ConflictError, match="p0 is recorded already, as number 1"):
+        campaign.take(other)
+    assert chain(campaign, "episodes") == before
+    assert chain(campaign, "refusals") == []
+
+
+def test_repeats_within_one_commit(campaign):
+    asked = [report(0), report(0), report(0, site="other"), report(1)]
+    answers = list(campaign.take_all(asked))
+    assert [getattr(one, "seq", None) for one in answers] == [1, 1, None, 2]
+    assert isinstance(answers[2], ConflictError)
+    assert [one.new for one in (answers[0], answers[1], answers[3])] == [True, False, True]
+    check_chains(campaign)
+
+
+def test_many_at_once_keep_their_order(campaign):
+    answers = list(campaign.take_all(report(k) for k in range(40)))
+    assert [one.seq for one in answers] == list(range(1, 41))
+    check_chains(campaign)
+
+
+def test_more_than_one_commit_of_an_import(store):
+    campaign = create(store, episodes=2500)
+    answers = list(campaign.take_all(report(k) for k in range(2200)))
+    assert [one.seq for one in answers] == list(range(1, 2201))
+
+
+def test_threads_share_one_order_without_a_gap(campaign):
+    """Thirty-two threads record, assign and repeat; every place is given once."""
+    answers, errors = {}, []
+
+    def work(thread):
+        try:
+            for k in range(thread, 56, 8):
+                campaign.assign(f"p{k}")
+                answers[thread, k] = campaign.take(report(k)).seq
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number % 8,)) for number in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert sorted(answers.values()) == list(range(1, 57))
+    check_chains(campaign)
+
+
+def test_clocks_do_not_matter(store):
+    times = iter(f"{9999 - k}-01-01T00:00:00.000+00:00" for k in range(100))
+    campaign = Campaign.create(store, protocol(), actor="ana", clock=lambda: next(times))
+    fill(campaign, range(5))
+    assert [row.episode_id for row in chain(campaign, "episodes")] == [f"p{k}" for k in range(5)]
+    received = [row.received for row in chain(campaign, "episodes")]
+    assert received == sorted(received, reverse=True)
+    check_chains(campaign)
+
+
+# Assignments
+
+
+def test_an_assignment_is_always_the_same(campaign):
+    first = campaign.assign("p0")
+    assert (first.version, first.key, first.new) == (1, "p0", True)
+    assert first.digest == campaign.policy().digest
+    assert campaign.policy().allocate("p0") == first.member
+    propose(campaign)
+    assert campaign.version == 2
+    assert campaign.assign("p0") == first._replace(new=False)
+    assert campaign.assign("p1").version == 2
+    assert len(chain(campaign, "assignments")) == 2
+
+
+def test_an_assigned_episode_belongs_to_its_version_however_late(store):
+    campaign = create(store, intake=Intake(grace=0))
+    campaign.assign("p0")
+    propose(campaign)
+    fill(campaign, range(1, 30))
+    done = campaign.take(report(0))
+    assert (done.version, done.late) == (1, True)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_assigned_episode_cannot_name_another_version(campaign, version):
+    campaign.assign("p0")
+    propose(campaign)
+    with pytest.raises(RefusedError, match="version"):
+        campaign.take(report(0, version=version))
+    assert len(chain(campaign, "refusals")) == 1
+
+
+def test_where_assignments_are_asked_for_others_are_refused(store):
+    campaign = create(store, intake=Intake(assigned=True))
+    with pytest.raises(RefusedError, match=r"p0 was not assigned.*\(refusal 1\)"):
+        campaign.take(report(0))
+    campaign.assign("p0")
+    assert campaign.take(report(0)).seq == 1
+
+
+def test_a_recorded_episode_cannot_begin_again(campaign):
+    fill(campaign, [0])
+    with pytest.raises(ConflictError, match="p0 is recorded already"):
+        campaign.assign("p0")
+    assert chain(campaign, "assignments") == []
+
+
+# Attribution
+
+
+def test_a_version_that_never_acted_is_refused(campaign):
+    with pytest.raises(RefusedError, match="version 2 never acted: 1 is in force"):
+        campaign.take(report(0, version=2))
+    with pytest.raises(RefusedError, match="version must be"):
+        campaign.record("p0", report(0).episode, version=0)
+    assert chain(campaign, "episodes") == []
+
+
+def test_without_a_version_it_is_the_one_in_force(campaign):
+    propose(campaign)
+    assert campaign.take(report(0)).version == 2
+
+
+@pytest.mark.parametrize(("late", "learn"), [("learn", True), ("record", False)])
+def test_an_episode_of_an_earlier_version_is_late(store, late, learn):
+    campaign = create(store, intake=Intake(late=late))
+    fill(campaign, [0])
+    propose(campaign)
+    done = campaign.take(report(1, version=1))
+    assert (done.version, done.late) == (1, True)
+    assert campaign.take(report(2, version=2)).late is False
+    assert [(row.late, row.learn) for row in chain(campaign, "episodes")] == [
+        (False, True),
+        (True, learn),
+        (False, True),
+    ]
+
+
+def test_grace_is_counted_in_episodes_since_the_version_was_replaced(store):
+    campaign = create(store, intake=Intake(grace=2))
+    fill(campaign, range(3))
+    propose(campaign)
+    assert campaign.take(report(10, version=1)).late
+    fill(campaign, [3])
+    assert campaign.take(report(11, version=1)).late  # two were recorded since
+    with pytest.raises(RefusedError, match=r"version 1 was replaced 3 episodes ago.*grace is 2"):
+        campaign.take(report(12, version=1))
+    assert campaign.take(report(11, version=1)).new is False
+
+
+def test_the_member_follows_from_version_and_id(campaign):
+    member = campaign.state.in_force.member("p0")
+    wrong = (member + 1) % campaign.state.in_force.members
+    with pytest.raises(RefusedError, match=f"member {member} of version 1 plays episode p0"):
+        campaign.take(report(0, member=wrong))
+    assert campaign.take(report(0, member=member)).member == member
+
+
+def test_after_a_rollback_its_version_acts(campaign):
+    propose(campaign)
+    fill(campaign, [0])
+    campaign.roll_back(1, actor="ana", reason="safety")
+    assert campaign.take(report(1)).version == 3
+    assert campaign.take(report(2, version=2)).late
+    assert campaign.take(report(3, version=1)).late
+
+
+# Corrections and withdrawals
+
+
+def test_a_correction_keeps_what_was_there(campaign):
+    fill(campaign, range(3))
+    before = chain(campaign, "episodes")
+    done = campaign.correct(report(1, rewards=[0.5, 0.5]), actor="ana", reason="typing error")
+    after = chain(campaign, "episodes")
+    assert (done.seq, done.version, done.new) == (4, 1, True)
+    assert after[:3] == before
+    assert (after[3].episode_id, after[3].revision, after[3].total) == ("p1", 1, 1.0)
+    entry = campaign.entries[-1]
+    assert (entry.kind, entry.actor, entry.reason) == ("corrected", "ana", "typing error")
+    assert entry.payload["corrects"] == 2
+    assert entry.payload["withdrawn"] is False
+    campaign.correct(report(1, rewards=[0.25, 0.5]), actor="ana", reason="again")
+    assert chain(campaign, "episodes")[4].revision == 2
+    assert campaign.entries[-1].payload["corrects"] == 4
+    check_chains(campaign)
+
+
+def test_the_original_is_still_what_a_repeat_is_compared_to(campaign):
+    fill(campaign, [0])
+    campaign.correct(report(0, rewards=[0.5, 0.5]), actor="ana", reason="typing error")
+    assert campaign.take(report(0)) == (1, 1, campaign.state.in_force.member("p0"), False, False)
+    with pytest.raises(ConflictError):
+        campaign.take(report(0, rewards=[0.5, 0.5]))
+
+
+def test_a_correction_stays_with_its_version(campaign):
+    campaign.take(report(0, version=1))
+    propose(campaign)
+    with pytest.raises(NotAllowedError, match="version 1 acted in episode p0"):
+        campaign.correct(report(0, version=2), actor="ana", reason="no")
+    done = campaign.correct(report(0, rewards=[0.5, 0.5]), actor="ana", reason="yes")
+    assert (done.version, done.late) == (1, False)
+
+
+def test_only_what_is_recorded_is_corrected(campaign):
+    with pytest.raises(NotAllowedError, match="p7 is not recorded"):
+        campaign.correct(report(7), actor="ana", reason="?")
+    with pytest.raises(NotAllowedError, match="p7 is not recorded"):
+        campaign.withdraw("p7", actor="ana", reason="?")
+    assert len(campaign.entries) == 2
+
+
+def test_a_correction_that_is_no_episode_of_the_task_is_refused_and_registered(campaign):
+    fill(campaign, [0])
+    wrong = Report(
+        id="p0", episode=rs.Episode(features=np.eye(4)[:1], rewards=[1.0], next_features=[])
+    )
+    with pytest.raises(RefusedError, match=r"\(refusal 1\)"):
+        campaign.correct(wrong, actor="ana", reason="?")
+    assert [row.episode_id for row in chain(campaign, "refusals")] == ["p0"]
+    assert len(campaign.entries) == 2
+
+
+def test_corrections_and_withdrawals_change_their_cohort(campaign):
+    for k, reward in enumerate([0.0, 0.5, 1.0]):
+        campaign.take(report(k, rewards=[reward, reward]))
+    assert mean(campaign, 1) == (3, 0.5)
+    campaign.correct(report(0, rewards=[0.75, 0.75]), actor="ana", reason="?")
+    assert mean(campaign, 1) == (3, 0.75)
+    campaign.withdraw("p2", actor="ana", reason="consent withdrawn")
+    assert mean(campaign, 1) == (2, 0.625)
+    assert chain(campaign, "episodes")[-1].body is None
+    assert campaign.entries[-1].payload["withdrawn"] is True
+    campaign.correct(report(2, rewards=[0.125, 0.125]), actor="ana", reason="consent again")
+    assert mean(campaign, 1) == (3, 0.4583333333333333)
+    check_chains(campaign)
+
+
+def mean(campaign, version):
+    with campaign.store.reading() as connection:
+        seen = cohorts_of(connection, campaign.name)[version]
+    return seen.observations, seen.mean
+
+
+# Who was behind episodes
+
+
+def people(campaign):
+    with campaign.store.reading() as connection:
+        found = connection.execute(
+            sa.select(participants.c.episode_id, participants.c.participant).order_by(
+                participants.c.episode_id
+            )
+        )
+        return [tuple(row) for row in found]
+
+
+def test_a_person_is_kept_apart_and_forgotten(campaign):
+    names = ["Ada", "Bob", "Ada"]
+    for k, name in enumerate(names):
+        campaign.take(report(k, participant=name))
+    assert people(campaign) == [("p0", "Ada"), ("p1", "Bob"), ("p2", "Ada")]
+    before = chain(campaign, "episodes")
+    assert campaign.forget("Ada", actor="ben", reason="she asked") == 2
+    assert people(campaign) == [("p1", "Bob")]
+    assert chain(campaign, "episodes") == before
+    entry = campaign.entries[-1]
+    assert (entry.kind, entry.payload["episodes"]) == ("forgotten", 2)
+    assert "Ada" not in str(campaign.entries)
+    assert campaign.forget("Ada", actor="ben", reason="again") == 0
+    check_chains(campaign)
+
+
+def test_who_it_was_is_in_no_chain(campaign):
+    campaign.take(report(0, participant="Ada Lovelace"))
+    with pytest.raises(RefusedError):
+        campaign.take(report(1, participant="Ada Lovelace", version=9))
+    for name in ("episodes", "refusals", "ledger", "assignments"):
+        assert "Ada" not in str(chain(campaign, name))
+
+
+def test_a_person_who_is_no_text_cannot_be_forgotten(campaign):
+    for wrong in ("Ada\0", "\ud800", "", 5):
+        with pytest.raises((TypeError, ValueError), match="participant must"):
+            campaign.forget(wrong, actor="ben", reason="?")
+    assert len(campaign.entries) == 2
+
+
+# What several objects and connections see
+
+
+def test_an_older_moment_of_the_store_shows_its_own_state(store):
+    campaign = create(store, approval=Approval(by="second-person"))
+    with store.reading() as connection:
+        assert campaign.state_at(connection).in_force.version == 1
+        campaign.stop(actor="ana", reason="enough")
+        assert campaign.state.stopped
+        assert campaign.state_at(connection).stopped is None
+        assert len(campaign.entries_at(connection)) == 2
+    assert campaign.state.stopped
+
+
+def test_two_objects_of_one_campaign_see_each_other(campaign, store):
+    other = Campaign(store, "trial")
+    fill(campaign, [0])
+    assert other.take(report(0)).new is False
+    propose(other)
+    assert campaign.version == 2
+    with pytest.raises(MovedError, match="version 2 is in force; this is about version 1"):
+        campaign.propose(
+            some_policy(1), seq=1, evidence={}, expected=1, actor="schedule", reason="late"
+        )
