@@ -172,6 +172,7 @@ class Learning:
         learner = fold.learner
         said = {
             "episodes": learner.episodes,
+            "entries": fold.entries,
             "triggers": [
                 trigger._asdict() for trigger in triggers_of(learner.schedule, learner.clock)
             ],
