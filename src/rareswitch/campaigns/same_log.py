@@ -16,83 +16,81 @@ from rareswitch.core.learner import Learner
 
 
 def differences_from_learner(campaign: Campaign) -> tuple[str, ...]:
-    """Return where a campaign's candidates differ from those of a `Learner`; () if nowhere.
+    """Return where the candidates of a campaign differ from those of a `Learner`; () if nowhere.
 
-    An amended protocol has changed what is learnt, so it is not asked about.
-
-    >>> differences_from_learner.__name__
-    'differences_from_learner'
+    It is about campaigns that went as their protocol planned: without amendments, rollbacks and
+    proposals that the schedule did not ask for.
     """
     with campaign.store.reading() as connection:
         state = campaign.state_at(connection)
+        rejections = {
+            entry.payload["candidate"]: entry.position
+            for entry in campaign.entries_at(connection)
+            if entry.kind == "rejected"
+        }
         rows = list(rows_of(connection, "episodes", campaign.name))
-    if len(state.revisions) > 1:
-        raise ValueError("campaign must have one revision of its protocol; it was amended")
-    return tuple(_compared(campaign, state, rows))
+    planned = all(candidate.planned for candidate in state.candidates.values())
+    if len(state.revisions) > 1 or not planned or any(v.rollback_to for v in state.versions):
+        raise ValueError(
+            "campaign must have gone as planned; it was amended, rolled back, or something was "
+            "proposed that was not due"
+        )
+    return tuple(_differences(campaign, state, rejections, rows))
 
 
-def _compared(campaign: Campaign, state: State, rows: Sequence[Any]) -> list[str]:
+def _differences(
+    campaign: Campaign, state: State, rejections: dict[int, int], rows: Sequence[Any]
+) -> list[str]:
     """Ask the schedule after every row, and compare what is due with what was proposed."""
     learner, episodes = state.protocol.learner(), dict[str, Episode | None]()
-    expected = sorted(
-        (one for one in state.candidates.values() if one.planned), key=lambda one: one.seq
-    )
-    found: list[str] = []
-    place, ask_from, deployed = 0, 1, 0
-    rollbacks = {v.seq: v for v in state.versions if v.rollback_to is not None}
+    expected = list(state.candidates.values())
+    place = spent = 0
+    ask_from = 1
     for number, row in enumerate(rows, start=1):
+        episodes[row.episode_id] = None if row.body is None else episode_of(row.body)
         if row.revision:
-            episodes[row.episode_id] = None if row.body is None else episode_of(row.body)
-            learner = _again(campaign, state, rows[:number], episodes)
+            learner = _anew(campaign, state, rows[:number], episodes)
         elif row.learn:
-            episodes[row.episode_id] = episode_of(row.body)
             learner.absorb(episode_of(row.body))
-        spent = deployed >= state.protocol.budget
-        if row.seq >= ask_from and not spent and learner.due:
-            if place == len(expected):
-                # Nobody looked any more: it had stopped, or nobody has looked yet.
-                return found if state.stopped else [*found, f"none was proposed at {row.seq}"]
-            candidate = expected[place]
-            place += 1
-            fitted = learner.fit()
-            if (candidate.seq, candidate.digest) != (row.seq, fitted.digest):
-                found.append(
-                    f"candidate {candidate.number} was fitted at {candidate.seq}; a Learner is due "
-                    f"at {row.seq}, with {'equal' if fitted.digest == candidate.digest else 'other'}"
-                    " bytes"
-                )
-                return found
-            if candidate.status == "deployed":
-                learner.deploy(fitted)
-                deployed += 1
-            ask_from = _next(state, candidate, len(rows))
-        if row.seq in rollbacks:
-            learner.deploy(campaign.artifact(rollbacks[row.seq].digest))
-    found += [f"candidate {one.number} is due nowhere" for one in expected[place:]]
-    return found
+        if row.seq < ask_from or spent == state.protocol.budget or not learner.due:
+            continue
+        if place == len(expected):  # after a stop nothing is proposed any more
+            return [] if state.stopped else [f"a Learner is due at {row.seq}; no candidate is"]
+        candidate, fitted = expected[place], learner.fit()
+        place += 1
+        if (candidate.seq, candidate.digest) != (row.seq, fitted.digest):
+            how = "the same" if candidate.digest == fitted.digest else "another"
+            return [
+                f"candidate {candidate.number} was fitted at {candidate.seq}; a Learner is due at "
+                f"{row.seq}, with {how} policy"
+            ]
+        if candidate.status == "deployed":
+            learner.deploy(fitted)
+            spent += 1
+        ask_from = _asked_next(candidate, state, rejections, len(rows))
+    return [f"candidate {one.number} is due nowhere" for one in expected[place:]]
 
 
-def _next(state: State, candidate: Candidate, length: int) -> int:
-    """Return the row from which on the schedule is asked after a candidate."""
-    if candidate.status == "waiting":
-        return length + 1
-    if candidate.status != "rejected":
+def _asked_next(candidate: Candidate, state: State, rejections: dict[int, int], length: int) -> int:
+    """Return the row from which on the schedule is asked again after a candidate."""
+    if candidate.status == "deployed":
         return candidate.seq + 1
-    entry = state.decided[candidate.number]
-    return max(candidate.seq + 1, entry.position + state.protocol.approval.retry_after)
+    if candidate.status == "rejected":
+        again = rejections[candidate.number] + state.protocol.approval.retry_after
+        return max(candidate.seq + 1, again)
+    return length + 1  # it waits
 
 
-def _again(
+def _anew(
     campaign: Campaign, state: State, rows: Sequence[Any], episodes: dict[str, Episode | None]
 ) -> Learner:
     """Return a learner that has seen every row in its place, as it is corrected now."""
     learner = state.protocol.learner()
-    versions = iter(state.versions[1:])
-    version = next(versions, None)
+    deployed = {version.seq: version.digest for version in state.versions[1:]}
     for row in rows:
-        if not row.revision and row.learn and (episode := episodes[row.episode_id]) is not None:
+        episode = episodes[row.episode_id]
+        if not row.revision and row.learn and episode is not None:
             learner.absorb(episode)
-        while version is not None and version.seq == row.seq:
-            learner.deploy(campaign.artifact(version.digest))
-            version = next(versions, None)
+        if row.seq in deployed and row is not rows[-1]:
+            learner.deploy(campaign.artifact(deployed[row.seq]))
     return learner

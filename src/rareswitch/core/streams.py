@@ -31,6 +31,7 @@ class Stream(IntEnum):
     FEATURES = 8
     ENVIRONMENT = 9
     EVALUATION = 10
+    CAMPAIGN = 11
 
 
 def checked_seed(seed: Seed) -> Seed:
