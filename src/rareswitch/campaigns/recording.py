@@ -65,8 +65,7 @@ class Recording:
         self._pen, self._state, self._now = pen, state, now
         self._cohorts = Cohorts(pen.connection, pen.campaign)
         ids = [one.id for one in asked]
-        reported = [one.id for one in asked if isinstance(one, Report)]
-        self._known = _recorded(pen.connection, pen.campaign, reported)
+        self._known = _recorded(pen.connection, pen.campaign, ids)
         self._assigned = _assigned(pen.connection, pen.campaign, ids)
         self._people: list[dict[str, str]] = []
         self._stopped = state.stopped is not None
@@ -91,6 +90,8 @@ class Recording:
             version, member = known
             digest = state.version(version).digest
             return Assignment(episode_id, version, member, episode_id, digest, new=False)
+        if episode_id in self._known:
+            raise ConflictError(f"episode {episode_id} is recorded already, and cannot begin again")
         if self._stopped:
             raise NotAllowedError("the campaign has stopped; no episode may begin")
         version = state.in_force.version

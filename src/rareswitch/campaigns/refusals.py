@@ -1,5 +1,6 @@
 """The register of what was refused, and why: bad input never enters, and is never forgotten."""
 
+import re
 from typing import Any
 
 from rareswitch.campaigns.canonical import digest_of
@@ -9,18 +10,21 @@ from rareswitch.campaigns.pen import Pen
 from rareswitch.campaigns.state import State
 
 MOST_CHARACTERS = 2000
+# Who it was, in a text that may not even be JSON: the register is kept for good.
+PARTICIPANT = re.compile(r'("participant"\s*+:\s*+)(?:"(?:[^"\\]|\\.)*(?:"|$)|(?!null|").*)', re.S)
 
 
 def refuse(pen: Pen, state: State, episode_id: Any, *, reason: str, said: str, now: str) -> int:
     """Write a refusal into the register, and look whether there are too many; return its number.
 
-    Of what was said the beginning is kept, with all that is not plain text escaped, and a digest.
+    Of what was said the beginning is kept, without who it was and with all that is not plain text
+    escaped, and a digest.
     """
     number = pen.add(
         "refusals",
         episode_id=_readable(episode_id) if isinstance(episode_id, str) else None,
         reason=_readable(reason),
-        excerpt=_readable(said),
+        excerpt=_readable(PARTICIPANT.sub(r'\1"…"', said[:MOST_CHARACTERS])),
         digest=digest_of(said.encode(errors="surrogatepass")),
         received=now,
     )

@@ -71,9 +71,11 @@ class Report:
         for name, least in (("version", 1), ("member", 0)):
             if (given := getattr(self, name)) is not None:
                 settle(self, **{name: whole(name, given, least=least, most=2**31)})
-        for name in (*CLAIMS, "participant"):
+        for name in CLAIMS:
             if (text := getattr(self, name)) is not None:
                 checked_text(name, text, most=1000)
+        if self.participant is not None:
+            _check_participant(self.participant)
         self._check_offers()
 
     def _check_offers(self) -> None:
@@ -236,6 +238,16 @@ def _places(name: str, given: Any, offered: Sequence[Rows | None]) -> Ints:
                 f"{step}"
             )
     return places
+
+
+def _check_participant(participant: Any) -> None:
+    """Refuse what is no text, without repeating it: a refusal is on record for good."""
+    try:
+        checked_text("participant", participant, most=1000)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            "participant must be a text of 1 to 1000 characters, none of them a control character"
+        ) from None
 
 
 def _numbers(name: str, value: Any) -> Any:
