@@ -22,6 +22,10 @@ def render() -> str:
     root = click.Context(main, info_name="rareswitch", **main.context_settings)
     for name, command in sorted(main.commands.items()):
         parts.append(_section(f"rareswitch {name}", command, root))
+        if isinstance(command, click.Group):
+            group = click.Context(command, info_name=name, parent=root)
+            for sub, inner in sorted(command.commands.items()):
+                parts.append(_section(f"rareswitch {name} {sub}", inner, group))
     return "\n".join(parts)
 
 

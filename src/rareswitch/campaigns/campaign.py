@@ -344,3 +344,9 @@ class Campaign:
         with self._deciding() as (pen, state):
             number = refuse(pen, state, episode_id, reason=str(error), said=said, now=self.clock())
         return RefusedError(f"{error} (refusal {number})")
+
+
+def campaigns_of(store: Store) -> list[str]:
+    """Return the names of the campaigns of a store."""
+    with store.reading() as connection:
+        return sorted(connection.execute(sa.select(campaigns.c.campaign)).scalars())

@@ -18,7 +18,7 @@ from rareswitch.campaigns.pen import heads_of
 from rareswitch.campaigns.state import Candidate, State
 from rareswitch.campaigns.store.tables import progress, snapshots
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import Trigger, triggers_of
+from rareswitch.core.schedule import Trigger
 
 SCHEDULE = "schedule"  # who proposes what the schedule asks for
 # A snapshot is kept after so many more episodes, and with every candidate.
@@ -45,10 +45,11 @@ class Learning:
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    def step(self) -> Candidate | None:
+    def step(self, *, actor: str = SCHEDULE, reason: str | None = None) -> Candidate | None:
         """Fold what has come in; if a new policy is due, propose the first that is.
 
-        Where the schedule decides it is in force then, and the next step goes on from there.
+        Where the schedule decides it is in force then, and the next step goes on from there. A
+        person may propose it in place of the schedule, and somebody else has to approve.
         """
         campaign = self.campaign
         with campaign.store.reading() as connection:
@@ -60,7 +61,8 @@ class Learning:
             may = bool(state.left) and not state.stopped
 
             def due(fold: Fold) -> bool:
-                return may and fold.seq > state.watched and fold.learner.due
+                allowed = may and state.spent < fold.protocol.budget  # now, and at that row
+                return allowed and fold.seq > state.watched and fold.due
 
             found = fold.absorb(connection, upto=head, until=due)
             self._keep(fold, always=found)
@@ -69,7 +71,7 @@ class Learning:
             candidate = fold.learner.fit()
             evidence = self._evidence(connection, fold, state, candidate)
         reached = [trigger for trigger in evidence["triggers"] if trigger["reached"]]
-        reason = "; ".join(
+        observed = "; ".join(
             f"{one['quantity']} {one['value']:g} has reached {one['threshold']:g}"
             for one in reached
         )
@@ -79,8 +81,8 @@ class Learning:
                 seq=fold.seq,
                 evidence=evidence,
                 expected=state.in_force.version,
-                actor=SCHEDULE,
-                reason=reason,
+                actor=actor,
+                reason=reason or observed,
             )
         except NotAllowedError:  # something came between: the next step sees it
             self._fold = None
@@ -118,10 +120,7 @@ class Learning:
     @property
     def triggers(self) -> tuple[Trigger, ...]:
         """What the schedule watches, as of the last step."""
-        if self._fold is None:
-            return ()
-        learner = self._fold.learner
-        return triggers_of(learner.schedule, learner.clock)
+        return () if self._fold is None else self._fold.triggers
 
     def _evidence(
         self, connection: Connection, fold: Fold, state: State, candidate: Policy
@@ -173,9 +172,7 @@ class Learning:
         said = {
             "episodes": learner.episodes,
             "entries": fold.entries,
-            "triggers": [
-                trigger._asdict() for trigger in triggers_of(learner.schedule, learner.clock)
-            ],
+            "triggers": [trigger._asdict() for trigger in fold.triggers],
         }
         large = always or fold.seq - self._kept >= SNAPSHOT_EVERY
         with self.campaign.store.writing(name) as connection:

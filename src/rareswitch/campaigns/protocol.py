@@ -207,6 +207,22 @@ class Protocol:
         """SHA-256 of the canonical text of `plain`."""
         return digest_of(canonical(self.plain))
 
+    def to_toml(self) -> str:
+        """Return what `from_toml` reads; what is None is left out.
+
+        >>> from rareswitch import EveryEpisode
+        >>> task = Task(dim=2, horizon=1, episodes=30)
+        >>> protocol = Protocol(name="doors", task=task, schedule=EveryEpisode(), budget=29)
+        >>> print(protocol.to_toml()[:24])
+        format = 1
+        name = "doors"
+        >>> Protocol.from_toml(protocol.to_toml()) == protocol
+        True
+        """
+        import tomli_w
+
+        return tomli_w.dumps(_without_none(self.plain))
+
     @classmethod
     def from_toml(cls, text: str) -> "Protocol":
         """Read a protocol; an error names the table and the key."""
@@ -283,8 +299,8 @@ class Protocol:
         ...     name="doors", task=Task(dim=2, horizon=1, episodes=30),
         ...     schedule=UniformGrid(episodes=30, batches=3), budget=2,
         ... )
-        >>> first.amended({"budget": {"deployments": 4}}).budget
-        4
+        >>> first.amended({"budget": {"deployments": 4}, "episodes": 60}).schedule
+        UniformGrid(episodes=60, batches=3, spread='last')
         """
         if unknown := [name for name in changes if name not in AMENDABLE]:
             raise ValueError(
@@ -295,7 +311,13 @@ class Protocol:
         tables = dict(self.plain)
         given = dict(changes)
         if "episodes" in given:
+            settled = vars(self.task)
             tables["task"] = tables["task"] | {"episodes": given.pop("episodes")}
+            tables["schedule"] = {  # what the task had settled, the new one settles
+                key: value
+                for key, value in tables["schedule"].items()
+                if key not in named.SETTLED or value != settled.get(key)
+            }
         amended = Protocol.from_plain(tables | given)
         if amended == self:
             raise ValueError("an amendment must change something; this one is the same protocol")
@@ -326,6 +348,14 @@ KEYS = {
 def protocol_of(text: str) -> Protocol:
     """Return the protocol of a canonical text: a ledger is read more often than it is amended."""
     return Protocol.from_plain(json.loads(text))
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in table.items()
+        if value is not None
+    }
 
 
 def _table(value: Any, name: str) -> dict[str, Any]:

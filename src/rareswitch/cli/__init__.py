@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rareswitch import __version__
+from rareswitch.cli.campaign import campaign
 from rareswitch.cli.compare import compare
 from rareswitch.cli.evaluate import evaluate
 from rareswitch.cli.experiments import plot, reproduce, run
@@ -59,8 +60,9 @@ def main() -> None:
       rareswitch reproduce --quick    every figure and claim of the paper, small
       rareswitch reproduce            the same at the paper's scale
       rareswitch plan --help          from a budget of switches to a schedule
+      rareswitch campaign --help      from a schedule to a campaign in the real world
     """
 
 
-for command in (learn, train, evaluate, compare, plan, reproduce, run, plot):
+for command in (learn, train, evaluate, compare, plan, campaign, reproduce, run, plot):
     main.add_command(command)

@@ -1,0 +1,91 @@
+"""An environment of Gymnasium as the world of a simulated campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rareswitch.campaigns.world import Step
+from rareswitch.core.streams import KeyedStream, Seed, Stream
+from rareswitch.gym.answers import five, number, pair
+from rareswitch.gym.known import known_returns
+from rareswitch.gym.offers import Offer, Offers
+from rareswitch.gym.rollout import LARGEST_ENVIRONMENT_SEED, action_space
+
+if TYPE_CHECKING:
+    from rareswitch.campaigns.protocol import Protocol
+    from rareswitch.core.arguments import Rows
+    from rareswitch.core.policy import Policy
+    from rareswitch.gym.setting import Setting
+
+
+class EnvironmentWorld:
+    """Episodes of an environment as a setting sees it; the k-th is seeded as in `gym.play`."""
+
+    def __init__(self, environment: Any, setting: Setting, *, seed: Seed = 0) -> None:
+        self._environment, self._setting = environment, setting
+        self.horizon = setting.horizon
+        self._offers = Offers(setting.features)
+        self._seeds = KeyedStream(seed, Stream.ENVIRONMENT)
+        start = int(getattr(action_space(environment), "start", 0))
+        ours = range(start, start + setting.features.actions)
+        self._handed = ours if setting.actions is None else list(setting.actions)
+        self._stage = 0
+        self._offer: Offer
+
+    def begin(self, number: int) -> Rows:
+        seed = int(self._seeds.at(number).integers(LARGEST_ENVIRONMENT_SEED))
+        observation, info = pair(self._environment.reset(seed=seed))
+        self._stage = 0
+        return self._offered(observation, info)
+
+    def step(self, place: int) -> Step:
+        mask = self._offer.mask
+        action = place if mask is None else int(np.flatnonzero(mask)[place])
+        answer = five(self._environment.step(self._handed[action]))
+        observation, reward, terminated, truncated, info = answer
+        earned = self._setting.rewards.scaled(number(reward))
+        self._stage += 1
+        if terminated:
+            return Step(earned, None, True)
+        return Step(earned, self._offered(observation, info), bool(truncated))
+
+    def loss(self, policy: Policy) -> float | None:
+        """Return the expected regret of scaled rewards; None if the model is not told."""
+        setting = self._setting
+        known = known_returns(policy, self._environment, setting.features, setting.actions)
+        if known is None:
+            return None
+        return max(known.optimum - known.policy, 0.0) / (setting.rewards.high - setting.rewards.low)
+
+    def _offered(self, observation: Any, info: Mapping[str, Any]) -> Rows:
+        # After the last stage a map is told the last one.
+        self._offer = self._offers.after(observation, min(self._stage, self.horizon - 1), info)
+        return self._offer.rows
+
+
+def check_setting(setting: Setting, protocol: Protocol) -> None:
+    """Refuse an environment that is learnt otherwise than the protocol says."""
+    found = {
+        "dim": setting.features.dim,
+        "one_hot": setting.features.one_hot,
+        "end_reward": setting.rewards.end,
+    }
+    agreed = {
+        "dim": protocol.task.dim,
+        "one_hot": protocol.one_hot,
+        "end_reward": protocol.end_reward,
+    }
+    for name, value in found.items():
+        if value != agreed[name]:
+            raise ValueError(
+                f"the protocol's [task] {name} is {agreed[name]}; that of --env is {value}"
+            )
+    named = protocol.features
+    if named is not None and named.digest not in ("", setting.features.digest):
+        raise ValueError(
+            f"the protocol's [features] are {named.name}, {named.digest[:12]}…; those of --env are "
+            f"{setting.features.name}, {setting.features.digest[:12]}…"
+        )
