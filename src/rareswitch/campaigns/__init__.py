@@ -15,7 +15,8 @@ from rareswitch.campaigns.finite_world import FiniteWorld
 from rareswitch.campaigns.learning import Learning
 from rareswitch.campaigns.protocol import Approval, FeatureName, Intake, Protocol
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.simulated import SimulatedCampaign, simulate_campaign
+from rareswitch.campaigns.simulated import simulate_campaign
+from rareswitch.campaigns.simulated_result import SimulatedCampaign
 from rareswitch.campaigns.stopping import DataQuality, Futility, Harm
 from rareswitch.campaigns.store import Store, open_store
 from rareswitch.campaigns.world import Step, World

@@ -32,6 +32,10 @@ class FiniteWorld:
         self._noise: list[Floats] = []
         self._number = self._stage = self._state = 0
 
+    @property
+    def horizon(self) -> int:
+        return self.mdp.horizon
+
     def begin(self, number: int) -> Rows:
         number = whole("number", number, least=1)
         while len(self._noise) < number:

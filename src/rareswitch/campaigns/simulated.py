@@ -86,3 +86,8 @@ def _check_fit(world: World, protocol: Protocol) -> None:
         protocol.learner().policy.choices(0, world.begin(1))
     except (TypeError, ValueError) as error:
         raise ValueError(f"world must offer rows of the protocol's task; {error}") from None
+    horizon = getattr(world, "horizon", protocol.task.horizon)
+    if horizon != protocol.task.horizon:
+        raise ValueError(
+            f"world must have the protocol's horizon, {protocol.task.horizon}; got {horizon}"
+        )

@@ -40,7 +40,7 @@ def played(
             break
     episode = Episode(
         features=np.array([rows[place] for rows, place in zip(offered, places, strict=False)]),
-        rewards=rewards,
+        rewards=np.array(rewards),
         next_features=offered[1:],
     )
     return Report(

@@ -21,8 +21,9 @@ class World(Protocol):
     """A world that plays one episode at a time.
 
     What it draws in an episode depends on its number and on nothing else, so that episodes are the
-    same in whichever order they are played. Where it is known what a policy loses against the best
-    one, a world has `loss(policy)` too: the expected regret of an episode.
+    same in whichever order they are played. A world may tell its `horizon`, which then must be that
+    of the protocol. Where it is known what a policy loses against the best one, it has
+    `loss(policy)` too: the expected regret of an episode, or None.
     """
 
     def begin(self, number: int) -> Rows:

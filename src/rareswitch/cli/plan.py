@@ -22,6 +22,7 @@ from rareswitch.cli.plan_environment import (
     train_code,
     train_command,
 )
+from rareswitch.cli.plan_protocol import write_protocol
 from rareswitch.cli.training_table import show_picked
 from rareswitch.cli.worlds import FINITE, build_world, world_options
 
@@ -88,7 +89,7 @@ class SimulatorError(Exception):
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for plan.json and the picture of regret against deployments.",
+    help="Folder for plan.json, protocol.toml and the picture of regret against deployments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
 @world_options(default=None)
@@ -148,7 +149,11 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
         if (settings["instance"] or settings["env"]) and data["command"]:
             click.echo(f"\n{data['command']}")
     if out is not None:
-        save(made, data, out)
+        report = save(made, data, out)
+        if trouble := write_protocol(
+            made, out, budget=settings["switches"], report=report, setting=setting
+        ):
+            click.echo(trouble, err=True)
         if not as_json:
             click.echo(f"\nwritten to {out}")
 
@@ -332,13 +337,13 @@ def prepare(out: Path, *, drawing: bool) -> None:
         raise click.UsageError(f"--out {out} cannot be written ({error.strerror})") from None
 
 
-def save(made: Plan, data: dict[str, Any], out: Path) -> None:
-    """Write plan.json and, where something was simulated, the picture."""
+def save(made: Plan, data: dict[str, Any], out: Path) -> bytes:
+    """Write plan.json and, where something was simulated, the picture; return what is in it."""
     from rareswitch.archive import write_bytes
 
-    text = json.dumps(data, indent=2, allow_nan=False)
+    report = json.dumps(data, indent=2, allow_nan=False).encode()
     try:
-        write_bytes(out / "plan.json", text.encode())
+        write_bytes(out / "plan.json", report)
         if made.recommended.regret is not None:
             from rareswitch.drawing import save_figure
             from rareswitch.planning.picture import draw_plan
@@ -346,6 +351,7 @@ def save(made: Plan, data: dict[str, Any], out: Path) -> None:
             save_figure(draw_plan(made), out)
     except OSError as error:
         raise click.ClickException(f"--out {out} cannot be written ({error.strerror})") from None
+    return report
 
 
 def show(made: Plan, code: str) -> None:
