@@ -48,8 +48,6 @@ class History:
         self.dim = dim = whole("dim", dim, least=1, most=10**6)
         self.pools = Pools(horizon, stages)
         self.feature_norm = real("feature_norm", feature_norm, above=0.0, most=1e100)
-        # The square of a row that is not too long, where squares do not vanish.
-        self._surely_short = self.feature_norm**2 if self.feature_norm > 1e-100 else -1.0
         self.end_reward = real("end_reward", end_reward, least=0.0, most=1.0)
         self.episodes = 0
         self.ridge = positive_ridge(ridge)
@@ -139,15 +137,14 @@ class History:
             self._check_kind(episode)
         if self.one_hot or not episodes:
             return
-        rows = np.concatenate([part for e in episodes for part in (e.features, e.next_rows)])
-        with np.errstate(over="ignore"):  # what is infinite is looked at again
-            squares = np.vecdot(rows, rows)
-        if squares.max() <= self._surely_short:
+        parts = [part for e in episodes for part in (e.features, e.next_rows)]
+        numbers = np.concatenate(parts, axis=None)
+        longest = max(float(numbers.max()), -float(numbers.min()))
+        if longest * math.sqrt(self.dim) <= self.feature_norm:
             return
-        longest = float(np.abs(rows).max())
-        if longest * math.sqrt(self.dim) > self.feature_norm:  # only then is it worth a closer look
-            scale = max(1.0, longest / 1e100)  # squares must not overflow
-            longest = scale * float(np.linalg.norm(rows / scale, axis=1).max())
+        scale = max(1.0, longest / 1e100)  # squares must not overflow
+        rows = numbers.reshape(-1, self.dim) / scale
+        longest = scale * float(np.linalg.norm(rows, axis=1).max())
         if longest > self.feature_norm * (1.0 + 1e-9):
             raise ValueError(
                 f"episode must have features no longer than feature_norm = {self.feature_norm:g}; "

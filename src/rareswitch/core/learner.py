@@ -181,6 +181,7 @@ class Learner:
 
     def absorb_all(self, episodes: Iterable[Episode]) -> None:
         """Absorb episodes in their order, all or none: quicker than one by one, to the same end."""
+        episodes = tuple(episodes)  # whoever makes them may use this learner
         with self._lock:
             self._history.absorb_all(episodes)
 

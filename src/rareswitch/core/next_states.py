@@ -50,7 +50,7 @@ class NextStates:
 
         A step is (φ, 1, r), a state its rows as `row_sets` gives them, b"" the end of an episode.
         """
-        ended, count, end = self._ended, len(self), len(self._rows.array)
+        ended, count, end = self._ended, len(self._position), self._rows.count
         if b"" in states:
             goes_on = [bool(state) for state in states]
             ended = np.stack(sums.add_in_turn(ended[0], ended[1], steps[np.logical_not(goes_on)]))
@@ -119,7 +119,7 @@ class NextStates:
 
     def _append(self, steps: Floats, states: list[bytes], keys: list[bytes]) -> None:
         """Add steps that led to states of which some are new and some come up again."""
-        position, dim = self._position, self._rows.array.shape[1]
+        position = self._position
         count, first, again = len(position), list[int](), dict[int, list[int]]()
         for i, key in enumerate(keys):
             place = position.setdefault(key, len(position))
@@ -128,10 +128,10 @@ class NextStates:
             else:
                 again.setdefault(place, []).append(i)
         if first:
-            new, width = [states[i] for i in first], NUMBER * dim
+            new, dim = [states[i] for i in first], steps.shape[1] - 2
             self._sums.extend(steps.take(first, 0) if again else steps)
             self._lost.extend(np.zeros((len(new), dim + 2)))
-            self._lengths.extend(np.array([len(state) // width for state in new]))
+            self._lengths.extend(np.array([len(state) // (NUMBER * dim) for state in new]))
             self._rows.extend(np.frombuffer(b"".join(new)).reshape(-1, dim))
         if again:
             self._add(steps, again)

@@ -1,7 +1,6 @@
 """The steps of some episodes end to end, so that sums over them are made at once."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -20,6 +19,8 @@ class Steps:
         self._steps = np.ones((len(features), features.shape[1] + 2))  # (S, d+2)
         self._steps[:, :-2] = features
         self._steps[:, -1] = np.concatenate([episode.rewards for episode in episodes])
+        if pools.count > 1:
+            self._there, self._states = self._places(), self._followed()
 
     def by_pool(self) -> Floats:
         """Return each episode's Σ(φ, 1, r) and Σ r·(φ, 1, r) over each pool, (n, 2, P, d+2)."""
@@ -35,9 +36,8 @@ class Steps:
         there, states = self._there[pool], self._states
         return self._steps.take(np.array(there, np.int64), 0), [states[step] for step in there]
 
-    @cached_property
-    def _there(self) -> list[list[int]]:
-        """Which steps each pool has, without those of the last stage, which lead nowhere."""
+    def _places(self) -> list[list[int]]:
+        """Return which steps each pool has, without those of the last stage, which lead nowhere."""
         there: list[list[int]] = [[] for _ in range(self._pools.count)]
         pools = [there[self._pools.of(h)] for h in range(self._pools.horizon - 1)]
         start = 0
@@ -47,9 +47,8 @@ class Steps:
             start += len(episode)
         return there
 
-    @cached_property
-    def _states(self) -> list[bytes]:
-        """The state after each step."""
+    def _followed(self) -> list[bytes]:
+        """Return the state after each step."""
         lengths: list[int] = []
         for episode in self._episodes:
             lengths += map(len, episode.next_features)
