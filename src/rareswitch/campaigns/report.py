@@ -120,13 +120,11 @@ class Report:
     def body(self) -> bytes:
         """The numbers, in the format of `core/codec.py`."""
         episode = self.episode
-        following = episode.next_features
-        empty = episode.features[:0]
         arrays: codec.Arrays = {
             "features": episode.features,
             "rewards": episode.rewards,
-            "next_features": np.concatenate(following) if following else empty,
-            "lengths": np.array([len(rows) for rows in following], np.int64),
+            "next_features": episode.next_rows,
+            "lengths": np.array(list(map(len, episode.next_features)), np.int64),
         }
         for name in MORE_ARRAYS:
             if (array := getattr(self, name)) is not None:
@@ -212,7 +210,7 @@ class Report:
 
 
 def episode_of(body: bytes) -> Episode:
-    """Return the episode that a body holds."""
+    """Return the episode that a body holds, which was checked when it was recorded."""
     parts = codec.unpack("report", body)
     with parts.reading():
         return _episode(parts)
@@ -221,9 +219,12 @@ def episode_of(body: bytes) -> Episode:
 def _episode(parts: codec.Parts) -> Episode:
     parts.only(meta=(), arrays=ARRAYS, optional=MORE_ARRAYS)
     arrays = parts.arrays
-    ends = np.cumsum(arrays["lengths"])
-    following = np.split(arrays["next_features"], ends[:-1]) if len(ends) else []
-    return Episode(features=arrays["features"], rewards=arrays["rewards"], next_features=following)
+    features, rewards, following = (arrays[name] for name in ARRAYS[:3])
+    lengths: list[int] = arrays["lengths"].tolist()
+    whole = len(features) == len(rewards) > 0 and sum(lengths) == len(following)
+    if not whole or len(features) - len(lengths) not in (0, 1):
+        raise ValueError("its arrays must be those of one episode")
+    return Episode.of_checked(features, rewards, following, lengths)
 
 
 def _places(name: str, given: Any, offered: Sequence[Rows | None]) -> Ints:

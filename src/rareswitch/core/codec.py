@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,15 @@ DTYPES = ("<f8", "<i8", "|u1")
 Arrays = dict[str, npt.NDArray[Any]]
 Buffer = bytes | memoryview
 Listed = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape of each array
+
+
+class _Announced(NamedTuple):
+    """An array as a header announces it; `length` is in bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    length: int
 
 
 @dataclass(frozen=True)
@@ -148,27 +157,27 @@ def unpack(kind: str, data: bytes) -> Parts:
         raise ValueError(f"data must be an unaltered {kind}; its checksum does not match")
     start = len(MAGIC) + 4
     stop = start + int.from_bytes(body[start - 4 : start], "little")
-    meta, listed = _read_header(kind, body[start:stop])
+    meta, listed, size = _read_header(kind, body[start:stop])
+    if stop + size != len(body):
+        raise ValueError(f"data must be a {kind}; its arrays are longer or shorter than the data")
+    # Of numbers that do not lie as in memory of their own, a BLAS rounds products otherwise.
+    values = np.frombuffer(body, np.uint8, offset=stop).copy() if size else np.empty(0, np.uint8)
+    values.flags.writeable = False
     arrays: Arrays = {}
-    for name, dtype, shape in listed:
-        size = math.prod(shape)
-        if name in arrays or stop + size * np.dtype(dtype).itemsize > len(body):
-            raise ValueError(
-                f"data must be a {kind}; {name} comes twice or is larger than the data"
-            )
-        array = np.frombuffer(body, dtype=dtype, count=size, offset=stop).reshape(shape)
-        stop += array.nbytes
-        # Of numbers that do not lie as in memory of their own, a BLAS rounds products otherwise.
-        arrays[name] = array if array.flags.aligned else array.copy()
-        arrays[name].flags.writeable = False
-    if stop != len(body):
-        raise ValueError(f"data must be a {kind}; it is longer than its arrays")
+    begin = 0
+    for name, dtype, shape, length in listed:
+        array = values[begin : begin + length].view(dtype).reshape(shape)
+        begin += length
+        if not array.flags.aligned:
+            array = array.copy()
+            array.flags.writeable = False
+        arrays[name] = array
     return Parts(kind, dict(meta), arrays)
 
 
 @lru_cache
-def _read_header(kind: str, text: bytes) -> tuple[dict[str, Any], Listed]:
-    """Return the plain values and the arrays that a header announces."""
+def _read_header(kind: str, text: bytes) -> tuple[dict[str, Any], tuple[_Announced, ...], int]:
+    """Return the plain values and the arrays that a header announces, and their bytes in all."""
     try:
         header = json.loads(text)
         written, found, meta, listed = (header[k] for k in ("format", "kind", "meta", "arrays"))
@@ -183,10 +192,13 @@ def _read_header(kind: str, text: bytes) -> tuple[dict[str, Any], Listed]:
         raise ValueError(f"data must hold {_a(kind)}; got {_a(str(found))}")
     if not isinstance(meta, dict) or not isinstance(listed, list):
         raise ValueError(f"data must be a {kind}; its header is not one")
-    return meta, tuple(_announced(kind, entry) for entry in listed)
+    announced = tuple(_announced(kind, entry) for entry in listed)
+    if len({one.name for one in announced}) < len(announced):
+        raise ValueError(f"data must be a {kind}; one of its arrays comes twice")
+    return meta, announced, sum(one.length for one in announced)
 
 
-def _announced(kind: str, entry: Any) -> tuple[str, str, tuple[int, ...]]:
+def _announced(kind: str, entry: Any) -> _Announced:
     """Return one entry of the header's list of arrays, if it is one."""
     if isinstance(entry, list) and len(entry) == 3:
         name, dtype, shape = entry
@@ -194,7 +206,8 @@ def _announced(kind: str, entry: Any) -> tuple[str, str, tuple[int, ...]]:
         if isinstance(name, str) and dtype in DTYPES and sizes:
             plain = all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
             if plain and min(shape, default=0) >= 0 and math.prod(max(n, 1) for n in shape) < 2**48:
-                return name, dtype, tuple(shape)
+                length = math.prod(shape) * np.dtype(dtype).itemsize
+                return _Announced(name, dtype, tuple(shape), length)
     raise ValueError(f"data must be a {kind}; its header announces {str(entry)[:80]!r} as an array")
 
 
