@@ -6,25 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rareswitch import samples
 from rareswitch.experiments.algorithms import EVERY
 from rareswitch.experiments.bounds import growth_bound, regret_bound, switch_limit
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.verdict import Claim
+from rareswitch.pages import template
 
 
 def render(results: Mapping[str, Results], claims: list[Claim], out: Path, command: str) -> str:
     """Return the report on these results, with the figures that were saved beside them."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = lambda value: f"{value:,.0f}".replace(",", "\u202f")
     sections = [
         {
             "runs": runs,
@@ -36,7 +28,7 @@ def render(results: Mapping[str, Results], claims: list[Claim], out: Path, comma
         }
         for name, runs in results.items()
     ]
-    return environment.get_template("report.html").render(
+    return template(Path(__file__).parent / "report.html").render(
         sections=sections,
         claims=claims,
         bounds=bound_rows(results["bounds"]) if "bounds" in results else [],
