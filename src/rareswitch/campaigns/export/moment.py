@@ -1,5 +1,7 @@
 """One moment of a campaign, as a connection sees it: what all files of an export agree on."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -73,5 +75,5 @@ class Moment:
         )
         return dict(map(tuple, rows))
 
-    def _counts(self, asked: sa.Select[tuple[int, int]]) -> dict[int, int]:
-        return {row[0]: row[1] for row in self.connection.execute(asked)}
+    def _counts(self, asked: sa.Select[Any]) -> dict[int, int]:
+        return dict(map(tuple, self.connection.execute(asked)))
