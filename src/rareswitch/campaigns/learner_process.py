@@ -53,6 +53,7 @@ class LearnerProcess:
             self.deaths += 1
             self._down_until = tick + outage
             self.end()
+            self.look(tick, None)  # where there is no outage, another looks at once
 
     def take_over(self) -> None:
         """End an outage."""

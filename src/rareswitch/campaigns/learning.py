@@ -64,7 +64,8 @@ class Learning:
                 allowed = may and state.spent < fold.protocol.budget  # now, and at that row
                 return allowed and fold.seq > state.watched and fold.due
 
-            found = fold.absorb(connection, upto=head, until=due)
+            # One that died before it proposed has left a snapshot of where it is due.
+            found = due(fold) or fold.absorb(connection, upto=head, until=due)
             self._keep(fold, always=found)
             if not found:
                 return None
