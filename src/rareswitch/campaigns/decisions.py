@@ -9,6 +9,7 @@ from typing import Any
 from rareswitch.campaigns.artifacts import add_artifact
 from rareswitch.campaigns.errors import MovedError, NotAllowedError
 from rareswitch.campaigns.ledger import enter
+from rareswitch.campaigns.names import checked_text
 from rareswitch.campaigns.pen import Pen
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.state import Candidate, State
@@ -40,6 +41,12 @@ def propose(
     _may_deploy(state, expected)
     if state.waiting is not None:
         raise NotAllowedError(f"candidate {state.waiting.number} waits for a decision")
+    least = max(state.in_force.seq, state.asked_again if planned else 0)
+    head = pen.heads["episodes"].length
+    if not least <= seq <= head:
+        raise NotAllowedError(
+            f"a candidate must be fitted on the log up to a row from {least} to {head}; got {seq}"
+        )
     add_artifact(pen.connection, pen.campaign, "policy", policy.to_bytes())
     deployed = deployment(policy, version=expected + 1, seq=seq)
     payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
@@ -51,9 +58,10 @@ def propose(
 
 def approve(pen: Pen, state: State, number: int, *, actor: str, **signed: str) -> int:
     """Sign for a candidate and put it in force; return its version."""
+    checked_text("actor", actor, most=200)
     found = _waiting(state, number)
     _may_deploy(state, found.version - 1)
-    if actor == found.proposer:
+    if actor.strip().casefold() == found.proposer.strip().casefold():
         raise NotAllowedError(
             f"candidate {number} was proposed by {actor}; another person has to approve"
         )

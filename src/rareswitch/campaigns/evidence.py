@@ -12,7 +12,6 @@ from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import Version
 from rareswitch.core.arguments import Rows
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import triggers_of
 from rareswitch.evaluation import Comparison, compare, conditional_propensities
 from rareswitch.trajectories import Trajectory
 
@@ -43,7 +42,7 @@ def evidence_of(
     gain, warnings = _gain(candidate, in_force, offers)
     return {
         "episodes": learner.episodes,
-        "triggers": [trigger._asdict() for trigger in triggers_of(learner.schedule, learner.clock)],
+        "triggers": [trigger._asdict() for trigger in fold.triggers],
         "disagreement": offers.disagreement(candidate, in_force),
         "gain": gain,
         "warnings": [*warnings, *offers.warnings, *learner.health().warnings],

@@ -13,12 +13,12 @@ from rareswitch.campaigns.log import rows_of
 from rareswitch.campaigns.pen import heads_of
 from rareswitch.campaigns.report import Report
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import triggers_of
 
 # Weights that differ by no more were rounded by another BLAS.
 TOLERANCE = 1e-9
 # The states in which policies that are not equal in bytes must act alike.
 MOST_STATES = 5000
+SAID_EVERY = 5000
 
 
 def replay(
@@ -29,14 +29,14 @@ def replay(
     fold = Fold(campaign.name, campaign.artifact)
     last = heads_of(connection, campaign.name)["episodes"].length
 
-    def look(fold: Fold) -> bool:
-        if fold.seq % 1000 == 0:
+    def absorb(upto: int) -> None:
+        while fold.seq < upto:
+            fold.absorb(connection, upto=min(upto, fold.seq + SAID_EVERY))
             progress("replay", fold.seq, last)
-        return False
 
     for entry in entries:
         if entry.kind == "candidate":
-            fold.absorb(connection, upto=entry.payload["seq"], until=look)
+            absorb(entry.payload["seq"])
             _same_candidate(connection, campaign, fold, entry, check)
         fold.follow(connection, [entry])
         if entry.kind == "created":
@@ -53,7 +53,7 @@ def _same_candidate(
     learner = fold.learner
     where = f"entry {entry.number}, candidate for version {entry.payload['version']}"
     told = entry.payload["evidence"]["triggers"]
-    seen = [trigger._asdict() for trigger in triggers_of(learner.schedule, learner.clock)]
+    seen = [trigger._asdict() for trigger in fold.triggers]
     alike = len(told) == len(seen) and all(
         (one["quantity"], one["reached"]) == (other["quantity"], other["reached"])
         and np.isclose(one["value"], other["value"], rtol=TOLERANCE, atol=TOLERANCE)
@@ -62,7 +62,7 @@ def _same_candidate(
     )
     if not alike:
         check.problems.append(f"{where}: the trigger was {told}, and the log says {seen}")
-    if entry.payload["planned"] and not learner.due:
+    if entry.payload["planned"] and not fold.due:
         check.problems.append(f"{where}: no new policy was due")
     _same_policy(connection, campaign, fold, learner.fit(), entry, check)
 

@@ -61,7 +61,7 @@ class State:
     versions: list[Version] = field(default_factory=list)
     candidates: dict[int, Candidate] = field(default_factory=dict)
     stopped: Entry | None = None
-    _asked_again: int = 0  # the row after which the schedule is asked again
+    asked_again: int = 0  # the first row at which the schedule is asked after a rejection
 
     @property
     def protocol(self) -> Protocol:
@@ -94,7 +94,7 @@ class State:
         if not self.candidates:
             return 0
         last = max(candidate.seq for candidate in self.candidates.values())
-        return max(last, self._asked_again - 1)
+        return max(last, self.asked_again - 1)
 
     def version(self, number: int) -> Version:
         if not 1 <= number <= len(self.versions):
@@ -145,7 +145,7 @@ class State:
 
     def _rejected(self, entry: Entry) -> None:
         self.candidates[entry.payload["candidate"]].status = "rejected"
-        self._asked_again = entry.position + self.protocol.approval.retry_after
+        self.asked_again = entry.position + self.protocol.approval.retry_after
 
     def _deployed(self, entry: Entry) -> None:
         number = entry.payload["candidate"]

@@ -1,0 +1,419 @@
+"""The learner of a campaign: a function of log and ledger, byte for byte that of the core."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import rareswitch as rs
+from campaign_builders import check_chains, create, fill, played, propose, protocol, report
+from rareswitch.campaigns import Approval, Campaign, Intake, Learning, NotAllowedError, open_store
+from rareswitch.campaigns.fold import Fold
+from rareswitch.campaigns.store.tables import progress, snapshots
+from rareswitch.core.task import Task
+
+SECOND = Approval(by="second-person", retry_after=4)
+SCHEDULES = {
+    "grid": rs.UniformGrid(episodes=60, batches=4),
+    "growth": rs.DeterminantGrowth(eta=2.0),
+    "spread": rs.SpreadBudget(switches=5, episodes=60, dim=3),
+}
+
+
+def folded(campaign):
+    """Return the learner that somebody folds who has only the log and the ledger."""
+    fold = Fold(campaign.name, campaign.artifact)
+    with campaign.store.reading() as connection:
+        fold.follow(connection, campaign.entries_at(connection))
+        fold.absorb(connection, upto=10**9)
+    return fold
+
+
+def lose_caches(store):
+    with store.writing("trial") as connection:
+        connection.execute(snapshots.delete())
+        connection.execute(progress.delete())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("exploration", [rs.Ensemble(members=3), rs.Bonus(0.5)])
+def test_a_campaign_is_the_learner_of_the_core(store, schedule, exploration):
+    campaign = create(
+        store, schedule=SCHEDULES[schedule], recipe=rs.core.recipe.Recipe(exploration=exploration)
+    )
+    learner, switches = campaign.protocol.learner(), 0
+    with Learning(campaign) as learning:
+        for k in range(60):
+            one = played(campaign.policy(), f"p{k}", k)
+            campaign.take(one)
+            switched = learner.observe(one.episode) if switches < 5 else learner.absorb(one.episode)
+            candidate = learning.step()
+            assert bool(switched) == (candidate is not None), k
+            if candidate:
+                switches += 1
+                assert candidate.seq == k + 1
+                assert candidate.digest == learner.policy.digest
+                assert campaign.policy().to_bytes() == learner.policy.to_bytes()
+    assert switches >= 3
+    assert folded(campaign).learner.snapshot() == learner.snapshot()
+    assert campaign.state.stopped.reason == "episodes: all 60 are recorded"
+    check_chains(campaign)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 7])
+def test_approvals_that_take_long_change_nothing_that_is_fitted(store, delay):
+    """The policies are those of a learner that saw the log and deployed each where it was due."""
+    campaign = create(store, approval=SECOND, schedule=SCHEDULES["spread"])
+    waits = {}
+    with Learning(campaign) as learning:
+        for k in range(59):
+            campaign.take(played(campaign.policy(), f"p{k}", k))
+            candidate = learning.step()
+            if candidate:
+                waits[candidate.number] = k + delay
+            due = [number for number, when in waits.items() if when <= k]
+            for number in due:
+                campaign.approve(number, actor="ben", reason="yes")
+                del waits[number]
+    learner, told = campaign.protocol.learner(), []
+    for k in range(59):
+        version = campaign.state.version(learner_version(campaign, k))
+        one = played(campaign.artifact(version.digest), f"p{k}", k)
+        if learner.observe(one.episode):
+            told.append((k + 1, learner.policy.digest))
+    found = [(v.seq, v.digest) for v in campaign.state.versions[1:]]
+    assert len(found) >= 3
+    assert found == told[: len(found)]
+
+
+def learner_version(campaign, k):
+    """Return the version that acted in the k-th episode."""
+    acted = [v.version for v in campaign.state.versions if v.since <= k]
+    return max(acted)
+
+
+def test_evidence_has_the_trigger_its_margin_and_how_the_policies_differ(store):
+    campaign = create(store, schedule=SCHEDULES["growth"])
+    with Learning(campaign) as learning:
+        for k in range(30):
+            campaign.take(played(campaign.policy(), f"p{k}", k))
+            if candidate := learning.step():
+                break
+    evidence = candidate.evidence
+    (trigger,) = [one for one in evidence["triggers"] if one["reached"]]
+    assert trigger["value"] > trigger["threshold"] == pytest.approx(np.log(2.0))
+    assert 0.0 <= evidence["disagreement"] <= 1.0
+    assert evidence["episodes"] == candidate.seq
+    assert evidence["gain"]["low"] <= evidence["gain"]["value"] <= evidence["gain"]["high"]
+    assert f"{trigger['value']:g} has reached {trigger['threshold']:g}" in candidate.entry.reason
+
+
+def test_a_rejection_leaves_no_trace_in_what_is_fitted(store):
+    campaign = create(store, approval=SECOND)  # due before episodes 11, 21, …
+    with Learning(campaign) as learning:
+        fill(campaign, range(12))
+        first = learning.step()
+        assert first.seq == 10
+        campaign.reject(first.number, actor="ben", reason="no")
+        assert learning.step() is None
+        fill(campaign, range(12, 15))
+        assert learning.step() is None  # three of the four episodes to wait for
+        fill(campaign, [15])
+        again = learning.step()
+    assert again.seq == 16
+    learner = campaign.protocol.learner()
+    for k in range(16):
+        learner.absorb(report(k).episode)
+    assert again.digest == learner.fit().digest
+    campaign.approve(again.number, actor="ben", reason="yes")
+    learner.deploy(learner.fit())
+    assert folded(campaign).learner.snapshot() == learner.snapshot()
+
+
+def test_while_a_candidate_waits_none_is_proposed(store):
+    campaign = create(store, approval=SECOND)
+    with Learning(campaign) as learning:
+        fill(campaign, range(10))
+        candidate = learning.step()
+        fill(campaign, range(10, 45))
+        assert learning.step() is None
+        campaign.approve(candidate.number, actor="ben", reason="at last")
+        following = learning.step()
+    assert (candidate.seq, following.seq) == (10, 20)
+
+
+@pytest.mark.parametrize("rule", ["learn", "record"])
+def test_whether_late_episodes_are_learnt_from(store, rule):
+    campaign = create(store, intake=Intake(late=rule))
+    with Learning(campaign) as learning:
+        fill(campaign, range(10))
+        assert learning.step().version == 2
+        for k in range(10, 16):
+            campaign.take(report(k, version=1 + k % 2))
+        learning.step()
+    learner = campaign.protocol.learner()
+    for k in range(16):
+        if k < 10 or k % 2 or rule == "learn":
+            learner.observe(report(k).episode)
+    assert folded(campaign).learner.snapshot() == learner.snapshot()
+
+
+def test_later_fits_use_corrections_and_leave_out_what_was_withdrawn(store):
+    campaign = create(store)
+    with Learning(campaign) as learning:
+        fill(campaign, range(8))
+        learning.step()
+        campaign.correct(report(3, rewards=[0.25, 0.75]), actor="ana", reason="typing error")
+        campaign.withdraw("p5", actor="ana", reason="consent")
+        learning.step()
+        campaign.correct(report(3, rewards=[0.5, 0.75]), actor="ana", reason="another")
+        fill(campaign, range(8, 11))
+        candidate = learning.step()
+    told = {3: report(3, rewards=[0.5, 0.75])}
+    learner = campaign.protocol.learner()
+    for k in (0, 1, 2, 3, 4, 6, 7, 8, 9, 10):
+        learner.absorb(told.get(k, report(k)).episode)
+    assert candidate.seq == 14  # three rows of eleven episodes are corrections
+    assert candidate.digest == learner.fit().digest
+    learner.deploy(learner.fit())
+    assert folded(campaign).learner.snapshot() == learner.snapshot()
+
+
+def busy_story(campaign, step):
+    """Have all kinds of things happen; `step` is called between them, by whoever learns."""
+    for k in range(60):
+        if k == 14:
+            campaign.correct(report(2, rewards=[0.25, 0.75]), actor="ana", reason="typing error")
+        if k == 26:
+            campaign.amend(
+                {"schedule": {"kind": "determinant-growth", "eta": 1.5}},
+                actor="ana",
+                reason="sooner",
+            )
+        if k == 33:
+            campaign.roll_back(1, actor="cyd", reason="harm")
+        if k == 41:
+            campaign.withdraw("p30", actor="ana", reason="consent")
+            campaign.correct(report(1, rewards=[0.0, 0.0]), actor="ana", reason="typing error")
+        if k == 47:
+            campaign.amend({"budget": {"deployments": 9}}, actor="ana", reason="more")
+        if not campaign.state.stopped:
+            campaign.take(report(k))
+        step(k)
+
+
+def test_whoever_folds_log_and_ledger_later_has_the_same_learner(store):
+    """After corrections, amendments and rollbacks: live, from a snapshot, and from nothing."""
+    campaign = create(store, schedule=SCHEDULES["spread"])
+    with Learning(campaign) as learning:
+        busy_story(campaign, lambda k: learning.step())
+        live = learning._fold
+        assert live.learner.snapshot() == folded(campaign).learner.snapshot()
+    with Learning(campaign) as resumed:
+        assert resumed.step() is None
+        assert resumed._fold.learner.snapshot() == live.learner.snapshot()
+    assert campaign.version > 4
+    assert any(version.rollback_to for version in campaign.state.versions)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_learner_that_is_replaced_often_decides_as_one_that_never_is(tmp_path, seed):
+    """New learners, with or without the snapshot, at random moments: the same ledger."""
+    rng = np.random.default_rng(seed)
+    ledgers = []
+    for name, url in (("one", tmp_path / "one.db"), ("many", tmp_path / "many.db")):
+        with open_store(url, create=True) as store:
+            campaign = create(store, schedule=SCHEDULES["spread"])
+            learning = Learning(campaign)
+
+            def step(k, learning=learning, campaign=campaign, store=store, name=name):
+                if name == "many" and rng.random() < 0.5:
+                    learning._fold = None
+                    if rng.random() < 0.5:
+                        lose_caches(store)
+                while learning.step():
+                    pass
+
+            with learning:
+                busy_story(campaign, step)
+            ledgers.append(
+                [(e.kind, e.actor, e.reason, e.payload | {"reached": 0}) for e in campaign.entries]
+            )
+    assert ledgers[0] == ledgers[1]
+
+
+@pytest.mark.parametrize("late", [1, 3, 10])
+def test_an_amendment_holds_for_the_rows_after_it_however_late_the_learner(store, late):
+    """What was recorded before an amendment is judged by what was agreed then."""
+    campaign = create(store, schedule=rs.UniformGrid(episodes=60, batches=2))  # due at 30
+    with Learning(campaign) as learning:
+        for k in range(20):
+            campaign.take(report(k))
+            if k == 11:
+                campaign.amend(
+                    {"schedule": {"kind": "uniform-grid", "episodes": 60, "batches": 12}},
+                    actor="ana",
+                    reason="sooner",
+                )
+            if (k + 1) % late == 0:
+                learning.step()
+        learning.step()
+    assert campaign.state.versions[1].seq == 13  # the first row after the amendment
+
+
+def test_a_snapshot_from_before_an_amendment_goes_on_through_it(store):
+    campaign = create(store, approval=SECOND)  # due at 10 and, without an amendment, at 20
+    fill(campaign, range(14))
+    campaign.amend(
+        {"schedule": {"kind": "uniform-grid", "episodes": 60, "batches": 2}},
+        actor="ana",
+        reason="later",
+    )
+    with Learning(campaign) as learning:
+        candidate = learning.step()
+    assert candidate.seq == 10
+    with Learning(campaign) as resumed:
+        assert resumed.step() is None
+        assert resumed._fold.protocol == campaign.state.revisions[0]
+        campaign.approve(candidate.number, actor="ben", reason="yes")
+        fill(campaign, range(14, 35))
+        following = resumed.step()
+    assert following.seq == 30
+
+
+def test_a_larger_budget_holds_for_the_rows_after_its_amendment(store):
+    seqs = []
+    for name, always in (("fast", True), ("slow", False)):
+        campaign = create(store, name=name, schedule=rs.EveryEpisode(), budget=1)
+        with Learning(campaign) as learning:
+            for k in range(9):
+                if k == 6:
+                    campaign.amend({"budget": {"deployments": 2}}, actor="ana", reason="more")
+                campaign.take(report(k))
+                if always or k == 8:
+                    while learning.step():
+                        pass
+        seqs.append([version.seq for version in campaign.state.versions])
+    assert seqs == [[0, 1, 7]] * 2
+
+
+def test_schedules_count_rollbacks_apart_as_the_budget_does(store):
+    campaign = create(store, schedule=rs.SpreadBudget(switches=2, episodes=60, dim=3), budget=2)
+    with Learning(campaign) as learning:
+        for k in range(60):
+            if campaign.version == 2:
+                campaign.roll_back(1, actor="cyd", reason="harm")
+            campaign.take(report(k))
+            learning.step()
+    assert (campaign.state.spent, campaign.version) == (2, 4)
+
+
+def test_an_early_proposal_is_unplanned_and_waits(store):
+    campaign = create(store)
+    fill(campaign, range(4))
+    with Learning(campaign) as learning:
+        candidate = learning.propose_early(actor="ana", reason="new data from abroad")
+        assert (candidate.planned, candidate.status, candidate.seq) == (False, "waiting", 4)
+        with pytest.raises(NotAllowedError, match="waits for a decision"):
+            learning.propose_early(actor="ana", reason="again")
+        campaign.approve(candidate.number, actor="ben", reason="fine")
+        fill(campaign, range(4, 12))
+        following = learning.step()
+    assert (following.seq, following.version) == (10, 3)
+    learner = campaign.protocol.learner()
+    for k in range(10):
+        learner.absorb(report(k).episode)
+        if k == 3:
+            assert candidate.digest == learner.fit().digest
+            learner.deploy(learner.fit())
+    assert following.digest == learner.fit().digest
+
+
+def test_there_is_one_learner(store, store_url):
+    campaign = create(store)
+    with Learning(campaign):
+        with (
+            open_store(store_url) as other,
+            pytest.raises(NotAllowedError, match="another process is the learner of trial"),
+            Learning(Campaign(other, "trial")),
+        ):
+            pass
+        other = create(store, name="other")
+        with Learning(other):
+            pass
+    with Learning(campaign) as learning:
+        assert learning.step() is None
+
+
+def test_a_decision_that_came_between_wins(store):
+    """The learner fits while somebody rolls back: it sees that at its next step."""
+    campaign = create(store)
+    fill(campaign, range(10))
+    with Learning(campaign) as learning:
+        propose_really = campaign.propose
+
+        def too_late(*values, **named):
+            campaign.propose = propose_really
+            propose(campaign, seq=5, seed=7)
+            return propose_really(*values, **named)
+
+        campaign.propose = too_late
+        assert learning.step() is None
+        assert campaign.version == 2
+        fill(campaign, range(10, 20))
+        following = learning.step()
+    assert (following.version, following.seq) == (3, 10)
+
+
+def test_following_goes_on_until_it_is_told_to_end(store):
+    campaign = create(store)
+    ended = threading.Event()
+    with Learning(campaign) as learning:
+        thread = threading.Thread(target=learning.follow, args=(ended,), kwargs={"every": 0.01})
+        thread.start()
+        fill(campaign, range(25))
+        for _ in range(2000):
+            if campaign.version == 3:
+                break
+            ended.wait(0.01)
+        ended.set()
+        thread.join()
+    assert [version.seq for version in campaign.state.versions] == [0, 10, 20]
+
+
+def test_stages_that_share_and_one_hot_features(store):
+    campaign = create(
+        store,
+        one_hot=True,
+        end_reward=0.25,
+        task=Task(dim=4, horizon=2, episodes=30, stages="shared"),
+        schedule=rs.UniformGrid(episodes=30, batches=3),
+    )
+    learner = campaign.protocol.learner()
+    rng = np.random.default_rng(5)
+    with Learning(campaign) as learning:
+        for k in range(30):
+            steps = int(rng.integers(1, 3))
+            episode = rs.Episode(
+                features=rng.integers(4, size=steps),
+                rewards=rng.random(steps),
+                next_features=[[0, 1, 2, 3]] * (steps - 1),
+            )
+            campaign.record(f"p{k}", episode)
+            assert learner.observe(episode) == (learning.step() is not None)
+    assert campaign.version == 3
+    assert folded(campaign).learner.snapshot() == learner.snapshot()
+
+
+def test_a_protocol_makes_the_learner_it_says():
+    made = protocol(schedule=SCHEDULES["spread"]).learner()
+    assert (
+        made.snapshot()
+        == rs.Learner(
+            dim=3,
+            horizon=2,
+            schedule=SCHEDULES["spread"],
+            planned_episodes=60,
+            feature_norm=1.0,
+        ).snapshot()
+    )
