@@ -304,6 +304,7 @@ def test_out_takes_the_plan_and_its_picture(here):
     assert json.loads((folder / "plan.json").read_text(encoding="utf-8")) == data
     assert {path.name for path in folder.iterdir()} == {
         "plan.json",
+        "protocol.toml",
         "figure.png",
         "figure.pdf",
         "figure.svg",
@@ -313,7 +314,7 @@ def test_out_takes_the_plan_and_its_picture(here):
 def test_without_a_simulation_there_is_no_picture(here):
     result = call(*SIZES, "--switches", 7, "--out", "plan")
     assert result.stdout.endswith("written to plan\n")
-    assert [path.name for path in (here / "plan").iterdir()] == ["plan.json"]
+    assert {path.name for path in (here / "plan").iterdir()} == {"plan.json", "protocol.toml"}
 
 
 @pytest.mark.parametrize("how", [(), ("--json",)])

@@ -45,7 +45,7 @@ def protocol_of_plan(
         features = setting.features
         of_environment = {
             "one_hot": features.one_hot,
-            "end_reward": setting.rewards.end,
+            "end_reward": setting.rewards.end + 0.0,  # not -0, which reads oddly
             "features": FeatureName(name=features.name, digest=features.digest),
         }
     return Protocol(

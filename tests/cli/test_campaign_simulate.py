@@ -1,0 +1,217 @@
+"""`rareswitch campaign simulate`: instances and environments, and what is refused."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+
+import rareswitch as rs
+from cli.terminal import call, refused
+from rareswitch.campaigns import (
+    Campaign,
+    Circumstances,
+    Protocol,
+    open_store,
+    simulate_campaign,
+)
+from rareswitch.cli.campaign_environment import EnvironmentWorld
+from rareswitch.core.recipe import Recipe
+from rareswitch.features import OneHot
+from rareswitch.gym import play, setting_of
+
+SIMULATE = ("campaign", "simulate")
+TABULAR = ("--instance", "tabular", "--states", 2, "--actions", 2)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RARESWITCH_STORE", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def small(here):
+    """Write the protocol of a small table, as a plan would."""
+    arguments = ("plan", "--episodes", 40, *TABULAR, "--horizon", 2, "--switches", 3)
+    done = call(*arguments, "--beta", 1, "--rounds", 2, "--out", "small")
+    assert done.exit_code == 0, done.output
+    return "small/protocol.toml"
+
+
+def lake(**more):
+    world = gymnasium.make("FrozenLake-v1", **more)
+    return world, setting_of(world, horizon=10)
+
+
+def test_an_instance_is_played_as_in_python(here, small):
+    options = ("--sites", 3, "--delay", 5, "--missing", 0.1, "--damaged", 0.2, "--seed", 7)
+    done = call(*SIMULATE, small, *TABULAR, *options, "--json")
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    mdp = rs.instances.tabular(states=2, actions=2, horizon=2, seed=7)
+    with open_store(here / "python.db", create=True) as store:
+        same = simulate_campaign(
+            Protocol.from_toml((here / small).read_text(encoding="utf-8")),
+            rs.campaigns.FiniteWorld(mdp, seed=7),
+            store,
+            circumstances=Circumstances(sites=3, delay=5.0, missing=0.1, damaged=0.2),
+            simulation=(here / "small" / "plan.json").read_bytes(),
+            seed=7,
+        )
+    assert found == json.loads(json.dumps(same.plain))
+    assert found["agrees_with_learner"] is True
+    with open_store(here / "campaign.db") as store:
+        assert Campaign(store, "small").entries[-1].link == found["links"]["ledger"]
+
+
+def test_people_read_what_json_says(here, small):
+    shown = call(*SIMULATE, small, *TABULAR, "--overridden", 0.2, "--store", "sqlite:///a.db")
+    assert shown.exit_code == 0, shown.output
+    same = call(
+        *SIMULATE, small, *TABULAR, "--overridden", 0.2, "--store", "sqlite:///b.db", "--json"
+    )
+    found = json.loads(same.stdout)
+    lines = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line[0] != " ")
+    assert lines["begun"].startswith("40 episodes; ")
+    assert lines["recorded"].startswith(str(found["recorded"]))
+    assert lines["overridden"].startswith(str(found["overridden"]))
+    assert lines["deployments"].startswith(f"{found['deployments']} of at most 3")
+    assert lines["ledger"] == found["links"]["ledger"]
+    assert lines["regret"].startswith(f"{found['regret']:.1f}, ")
+    assert "every candidate, byte for byte" in shown.stdout
+
+
+def test_a_campaign_that_differs_from_a_learner_ends_with_status_1(here, small, monkeypatch):
+    monkeypatch.setattr(
+        "rareswitch.campaigns.simulated_field.differences_from_learner", lambda campaign: ("so",)
+    )
+    done = call(*SIMULATE, small, *TABULAR, "--episodes", 3)
+    assert done.exit_code == 1
+    assert "as a Learner    NO\n                so\n" in done.stdout
+
+
+def test_a_rehearsal_is_approved_by_hand_and_goes_on(here, small):
+    text = (here / small).read_text(encoding="utf-8")
+    (here / small).write_text(text.replace('by = "schedule"', 'by = "second-person"'))
+    first = call(
+        *SIMULATE, small, *TABULAR, "--missing", 0, "--episodes", 25, "--no-signs", "--json"
+    )
+    waiting = json.loads(first.stdout)["waiting"]
+    signed = call("campaign", "approve", waiting, "--by", "ben", "--reason", "looked at it")
+    assert signed.exit_code == 0, signed.output
+    rest = json.loads(
+        call(*SIMULATE, small, *TABULAR, "--missing", 0, "--no-signs", "--json").stdout
+    )
+    assert (rest["begun"], rest["deployments"]) == (15, 1)
+    assert rest["stopped"] == "episodes: all 40 are recorded"
+
+
+def test_what_does_not_fit_is_refused_in_one_line(here, small):
+    assert "--instance or --env must name a world" in refused(*SIMULATE, small)
+    assert "--env and --instance exclude each other" in refused(
+        *SIMULATE, small, *TABULAR, "--env", "FrozenLake-v1"
+    )
+    assert "--horizon of the protocol is 2; got 3" in refused(
+        *SIMULATE, small, *TABULAR, "--horizon", 3
+    )
+    assert "[task] dim is 4; that of --env is 64" in refused(
+        *SIMULATE, small, "--env", "FrozenLake-v1"
+    )
+    call("campaign", "init", small, "--simulation", "small/plan.json", "--by", "ana")
+    real = call(*SIMULATE, small, *TABULAR)
+    assert real.exit_code == 1
+    assert real.stderr.startswith("Error: campaign small was created by ana")
+    (here / "small" / "plan.json").write_text("{}")
+    other = call(*SIMULATE, small, *TABULAR, "--store", "sqlite:///other.db")
+    assert other.exit_code == 1
+    assert "simulation must be the report whose digest the protocol has" in other.stderr
+
+
+def test_an_environment_is_played_from_its_plan(here):
+    sizes = ("--episodes", 40, "--env", "FrozenLake-v1", "--switches", 3, "--horizon", 10)
+    planned = call("plan", *sizes, "--rounds", 2, "--workers", 1, "--beta", 1, "--out", "lake")
+    assert planned.exit_code == 0, planned.output
+    done = call(*SIMULATE, "lake/protocol.toml", "--env", "FrozenLake-v1", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["begun"] == 40
+    assert found["deployments"] == 3
+    assert found["regret"] > 0.0
+    wrong = refused(*SIMULATE, "lake/protocol.toml", "--env", "FrozenLake-v1", "--rewards", -1, 1)
+    assert "[task] end_reward is 0.0; that of --env is 0.5" in wrong
+    other = refused(
+        *SIMULATE,
+        "lake/protocol.toml",
+        "--env",
+        "FrozenLake-v1",
+        "--features",
+        "one-hot,stage=true",
+    )
+    assert "the protocol's [" in other
+
+
+def test_a_calm_campaign_in_an_environment_is_its_training(here):
+    """One policy at a time and nothing goes wrong: the very episodes of `gym.play`."""
+    world, setting = lake()
+    schedule = rs.UniformGrid(episodes=30, batches=3)
+    protocol = Protocol(
+        name="lake",
+        task=setting.task(30),
+        schedule=schedule,
+        budget=2,
+        recipe=Recipe(exploration=rs.Bonus(1.0)),
+        one_hot=True,
+    )
+    with open_store(here / "lake.db", create=True) as store:
+        done = simulate_campaign(
+            protocol,
+            EnvironmentWorld(world, setting, seed=4),
+            store,
+            circumstances=Circumstances.calm(),
+        )
+        digest = Campaign(store, "lake").policy().digest
+    learner = setting.learner(
+        schedule, exploration=rs.Bonus(1.0), planned_episodes=30, feature_norm=1.0
+    )
+    games = list(play(learner, world, setting.features, episodes=30, seed=4))
+    assert done.mean_return == pytest.approx(np.mean([game.total for game in games]))
+    assert digest == learner.policy.digest
+
+
+def test_only_what_is_feasible_is_offered_and_an_end_is_told_from_a_cut(here):
+    class Corridor:
+        """Three places; from the first only to the right; at the last it ends, or is cut off."""
+
+        action_space = gymnasium.spaces.Discrete(2, start=5)
+        observation_space = gymnasium.spaces.Discrete(3)
+
+        def __init__(self, cut):
+            self.cut = cut
+
+        def reset(self, seed=None):
+            self.at = 0
+            return 0, {"action_mask": np.array([0, 1], np.int8)}
+
+        def step(self, action):
+            assert action in (5, 6)
+            assert (self.at, action) != (0, 5)
+            self.at = max(0, self.at + (1 if action == 6 else -1))
+            over = self.at == 2
+            return self.at, -1.0, over and not self.cut, over and self.cut, {}
+
+    for cut in (False, True):
+        world = Corridor(cut)
+        setting = setting_of(
+            world, features=OneHot(states=3, actions=2), horizon=6, rewards=(-2.0, 0.0)
+        )
+        played = EnvironmentWorld(world, setting)
+        assert list(played.begin(1)) == [1]
+        first = played.step(0)
+        assert (first.reward, list(first.offered), first.over) == (0.5, [2, 3], False)
+        last = played.step(1)
+        assert last.over is True
+        assert (last.offered is None) is not cut
+        assert played.loss(rs.Policy(weights=np.zeros((6, 6)), one_hot=True)) is None

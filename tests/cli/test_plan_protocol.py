@@ -1,0 +1,135 @@
+"""A plan writes the protocol of its recommendation, which a campaign can be begun with."""
+
+import hashlib
+import json
+import tomllib
+
+import pytest
+
+import rareswitch as rs
+from cli.terminal import call
+from rareswitch.campaigns import Campaign, Intake, Protocol, open_store
+
+SIZES = ("plan", "--episodes", 100, "--horizon", 3, "--dim", 2)
+OWN = """
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EveryTenth:
+    shift: int = 0
+
+    def due(self, clock):
+        return clock.episode % 10 == self.shift
+
+    def deployment_limit(self, task, ridge):
+        return 10
+
+
+class Opaque:
+    def __init__(self, odd=True):
+        self.odd = odd
+
+    def due(self, clock):
+        return clock.episode == 50
+
+    def deployment_limit(self, task, ridge):
+        return 1
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def planned(folder, *arguments):
+    result = call(*arguments, "--out", folder)
+    assert result.exit_code == 0, result.output
+    text = (folder / "protocol.toml").read_text(encoding="utf-8")
+    return Protocol.from_toml(text), text
+
+
+def test_the_protocol_is_the_recommendation_with_the_digest_of_its_report(here):
+    protocol, text = planned(here / "dose finding", *SIZES, "--switches", 7, "--ridge", 0.5)
+    made = rs.plan(rs.Task(episodes=100, horizon=3, dim=2), switches=7, ridge=0.5)
+    assert protocol.name == "dose-finding"
+    assert protocol.task == made.task
+    assert protocol.schedule == made.recommended.candidate.schedule
+    assert protocol.recipe.exploration == made.exploration
+    assert protocol.recipe.ridge == 0.5
+    assert protocol.budget == 7
+    assert protocol.intake == Intake()
+    report = (here / "dose finding" / "plan.json").read_bytes()
+    assert protocol.simulation == hashlib.sha256(report).hexdigest()
+    assert text.startswith("# A protocol for `rareswitch campaign`")
+    assert Protocol.from_toml(protocol.to_toml()) == protocol
+    assert tomllib.loads(text) == protocol.plain
+
+
+def test_a_campaign_begins_with_both(here):
+    protocol, _ = planned(here / "trial", *SIZES, "--switches", 7)
+    report = (here / "trial" / "plan.json").read_bytes()
+    with open_store(here / "store.db", create=True) as store:
+        campaign = Campaign.create(store, protocol, actor="ana", simulation=report)
+        assert campaign.protocol == protocol
+    done = call(
+        "campaign", "init", "trial/protocol.toml", "--simulation", "trial/plan.json",
+        "--by", "ana", "--store", "sqlite:///again.db", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["protocol"] == protocol.digest
+
+
+def test_without_a_budget_it_is_what_the_rule_promises(here):
+    (here / "less.py").write_text(
+        "from rareswitch.planning import Outcome\n\n\n"
+        "def play(schedule, exploration, seeds):\n"
+        "    left = 0.0 if getattr(schedule, 'batches', 0) == 11 else 9.0\n"
+        "    return [Outcome(regret=left, deployments=11, switches=1) for _ in seeds]\n"
+    )
+    protocol, _ = planned(here / "aim", *SIZES, "--price", 0.01, "--simulator", "less:play")
+    recommended = json.loads((here / "aim" / "plan.json").read_text())["recommended"]
+    assert protocol.budget == int(recommended.rpartition("at most ")[2]) > 1
+
+
+def test_a_rule_of_your_own_goes_into_it_by_its_name(here):
+    (here / "tenths.py").write_text(OWN)
+    arguments = (*SIZES, "--switches", 12, "--simulator", "worst:play", "--rounds", 2)
+    (here / "worst.py").write_text(
+        "from rareswitch.planning import Outcome\n\n\n"
+        "def play(schedule, exploration, seeds):\n"
+        "    regret = 1.0 if type(schedule).__name__ in ('EveryTenth', 'Opaque') else 90.0\n"
+        "    return [Outcome(regret=regret, deployments=2, switches=1) for _ in seeds]\n"
+    )
+    protocol, text = planned(here / "own", *arguments, "--candidate", "tenths:EveryTenth,shift=3")
+    assert 'kind = "tenths:EveryTenth"' in text
+    assert protocol.schedule.shift == 3
+    opaque = call(*arguments, "--candidate", "tenths:Opaque,odd=false", "--out", here / "opaque")
+    assert opaque.exit_code == 0
+    assert "no protocol.toml is written: a rule of your own must be a dataclass" in opaque.stderr
+    assert not (here / "opaque" / "protocol.toml").exists()
+    assert (here / "opaque" / "plan.json").exists()
+
+
+def test_where_the_extra_is_missing_the_rest_is_written_and_one_line_says_so(here, monkeypatch):
+    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    result = call(*SIZES, "--switches", 7, "--out", "plan")
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("no protocol.toml is written: sqlalchemy")
+    assert line.endswith("pip install 'rareswitch[campaigns]'")
+    assert [path.name for path in (here / "plan").iterdir()] == ["plan.json"]
+
+
+def test_an_environment_tells_its_features_and_the_worth_of_an_early_end(here):
+    protocol, _ = planned(
+        here / "lake", "plan", "--episodes", 40, "--env", "FrozenLake-v1", "--switches", 3,
+        "--horizon", 8, "--rounds", 2, "--workers", 1, "--beta", 1, "--rewards", -1, 1,
+    )  # fmt: skip
+    assert protocol.one_hot
+    assert protocol.end_reward == 0.5
+    assert protocol.task.stages == "shared"
+    assert protocol.features.name
+    assert len(protocol.features.digest) == 64
