@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-MOST_POINTS = 200
+MOST_POINTS = 80
 
 
 class Stretch(NamedTuple):

@@ -98,7 +98,7 @@ def _design(protocol: Protocol) -> list[tuple[str, str]]:
     members = recipe.exploration.members
     shares = f"{members} members in equal shares, drawn by a hash of the episode's id"
     features = protocol.features
-    kind = "one-hot positions" if protocol.one_hot else "rows of numbers"
+    kind = "positions of a one" if protocol.one_hot else "numbers"
     return [
         ("Episodes planned", str(task.episodes)),
         ("Decisions in an episode, at most", str(task.horizon)),
@@ -106,7 +106,7 @@ def _design(protocol: Protocol) -> list[tuple[str, str]]:
         ("Actions", ", ".join(protocol.actions) or "named by the actors"),
         (
             "Features",
-            f"{task.dim} {kind}, no longer than {task.feature_norm:g}"
+            f"{task.dim} {kind} for each action, no longer than {task.feature_norm:g}"
             + (f"; {features.name} {features.digest[:16]}" if features else ""),
         ),
         ("Stages", "each learns from its own steps" if task.stages == "own" else "share steps"),
