@@ -22,6 +22,7 @@ from rareswitch.gym import play, setting_of
 
 SIMULATE = ("campaign", "simulate")
 TABULAR = ("--instance", "tabular", "--states", 2, "--actions", 2)
+BY_HAND = (*TABULAR, "--missing", 0, "--no-signs", "--json")
 
 
 @pytest.fixture
@@ -102,9 +103,7 @@ def test_a_rehearsal_is_approved_by_hand_and_goes_on(here, small):
     waiting = json.loads(first.stdout)["waiting"]
     signed = call("campaign", "approve", waiting, "--by", "ben", "--reason", "looked at it")
     assert signed.exit_code == 0, signed.output
-    rest = json.loads(
-        call(*SIMULATE, small, *TABULAR, "--missing", 0, "--no-signs", "--json").stdout
-    )
+    rest = json.loads(call(*SIMULATE, small, *BY_HAND).stdout)
     assert (rest["begun"], rest["deployments"]) == (15, 1)
     assert rest["stopped"] == "episodes: all 40 are recorded"
 
@@ -147,10 +146,10 @@ def test_an_environment_is_played_from_its_plan(here):
         "lake/protocol.toml",
         "--env",
         "FrozenLake-v1",
-        "--features",
-        "one-hot,stage=true",
+        "--env-arg",
+        "map_name=8x8",
     )
-    assert "the protocol's [" in other
+    assert "[task] dim is 64; that of --env is 256" in other
 
 
 def test_a_calm_campaign_in_an_environment_is_its_training(here):
