@@ -6,6 +6,7 @@ from rareswitch.campaigns.canonical import canonical
 from rareswitch.campaigns.cohorts import Cohorts, counted_again
 from rareswitch.campaigns.errors import NotAllowedError
 from rareswitch.campaigns.ledger import enter
+from rareswitch.campaigns.looking import look
 from rareswitch.campaigns.pen import Pen
 from rareswitch.campaigns.recording import Recorded, check_episode
 from rareswitch.campaigns.report import Report
@@ -56,4 +57,5 @@ def correct(
         connection, campaign, last.version, horizon=state.protocol.task.horizon
     )
     cohorts.write()
+    look(pen, state, cohorts, version=last.version, now=now)
     return Recorded(seq, last.version, last.member, last.late, new=True)
