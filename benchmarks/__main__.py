@@ -1,7 +1,8 @@
 """Measure everything: `python benchmarks`. Prints a table and writes benchmarks.json.
 
 CPU time on one BLAS thread; ratios are of times measured in this run. `--only rounds machine` runs
-some parts; `--rlberry FOLDER` names where rlberry's own environment is, or will be made.
+some parts; `--rlberry FOLDER` and `--optuna FOLDER` name where their own environments are,
+or will be made.
 """
 
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import against_rlberry
+import campaign_speed
 import end_to_end
 import machine
 import mixtures
@@ -36,12 +38,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rlberry", type=Path, default=Path(".venv-rlberry"))
+    parser.add_argument("--optuna", type=Path, default=Path(".venv-optuna"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks.json"))
     arguments = parser.parse_args()
     runs = {
         "rounds": rounds.run,
         "mixtures": mixtures.run,
         "play": play.run,
+        "campaigns": lambda: campaign_speed.run(arguments.optuna),
         "replay": replay.run,
         "rlberry": lambda: against_rlberry.run(arguments.rlberry),
         "scaling": scaling.run,

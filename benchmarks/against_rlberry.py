@@ -19,12 +19,12 @@ PACKAGES = ("rlberry==0.7.2", "rlberry-scool==0.7.2", "numba")
 EPISODES = 12
 
 
-def environment(folder: Path) -> Path:
-    """Return the Python of an environment with rlberry, made on first use."""
+def environment(folder: Path, packages: tuple[str, ...] = PACKAGES) -> Path:
+    """Return the Python of an environment with packages of others, made on first use."""
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *PACKAGES], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", *packages], check=True)
         (folder / "ready").touch()
     return python
 

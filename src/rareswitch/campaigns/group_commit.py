@@ -1,6 +1,7 @@
 """Several callers, one commit: the disk costs the same for one as for many."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -8,6 +9,8 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 MOST_TOGETHER = 512
+# How long the callers of a group are waited for before the next, in seconds: a commit costs more.
+LONGEST_GATHERING = 0.002
 
 
 class _Caller(Generic[Asked, Answer]):
@@ -36,6 +39,7 @@ class GroupCommit(Generic[Asked, Answer]):
         self._lock = threading.Lock()
         self._queue: list[_Caller[Asked, Answer]] = []
         self._committing = False
+        self._last = 1  # how many were answered together
 
     def ask(self, asked: Asked) -> Answer:
         """Return the answer once it is committed, or raise the error."""
@@ -54,6 +58,7 @@ class GroupCommit(Generic[Asked, Answer]):
 
     def _commit_group(self) -> None:
         """Commit for those who have waited longest, oneself first, and call the next."""
+        self._gather()
         with self._lock:
             group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
         answers: list[Answer | BaseException] = []
@@ -69,7 +74,14 @@ class GroupCommit(Generic[Asked, Answer]):
                 one.answer = answer
                 one.called.set()
             with self._lock:
+                self._last = len(group)
                 self._committing = bool(self._queue)
                 if self._queue:
                     self._queue[0].commits = True
                     self._queue[0].called.set()
+
+    def _gather(self) -> None:
+        """Let those who were answered together come again, if they come at once."""
+        end = time.monotonic() + LONGEST_GATHERING
+        while len(self._queue) < self._last and time.monotonic() < end:
+            time.sleep(LONGEST_GATHERING / 20)

@@ -17,11 +17,19 @@ class Head(NamedTuple):
     link: str
 
 
+_HEADS = sa.select(heads.c.chain, heads.c.length, heads.c.link).where(
+    heads.c.campaign == sa.bindparam("of")
+)
+_MOVE = (
+    heads.update()
+    .where(heads.c.campaign == sa.bindparam("of"), heads.c.chain == sa.bindparam("moved"))
+    .values(length=sa.bindparam("length"), link=sa.bindparam("link"))
+)
+
+
 def heads_of(connection: Connection, campaign: str) -> dict[str, Head]:
     """Return the heads of all chains of a campaign; none, if there is no such campaign."""
-    found = connection.execute(
-        sa.select(heads.c.chain, heads.c.length, heads.c.link).where(heads.c.campaign == campaign)
-    )
+    found = connection.execute(_HEADS, {"of": campaign})
     return {chain: Head(length, link) for chain, length, link in found}
 
 
@@ -63,11 +71,8 @@ class Pen:
             table, _ = CHAINS[chain]
             self.connection.execute(table.insert(), rows)
             length, link = self.heads[chain]
-            self.connection.execute(
-                heads.update()
-                .where(heads.c.campaign == self.campaign, heads.c.chain == chain)
-                .values(length=length, link=link)
-            )
+            moved = {"of": self.campaign, "moved": chain, "length": length, "link": link}
+            self.connection.execute(_MOVE, moved)
         self._rows.clear()
 
 

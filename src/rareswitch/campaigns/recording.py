@@ -1,8 +1,9 @@
 """Taking in reports and handing out assignments, many at once, in one transaction."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from rareswitch.campaigns.pen import Pen
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import State, Version
-from rareswitch.campaigns.store.among import among
+from rareswitch.campaigns.store.among import among, names_given
 from rareswitch.campaigns.store.tables import assignments, episodes, participants
 
 
@@ -64,9 +65,9 @@ class Recording:
     def __init__(self, pen: Pen, state: State, *, now: str, asked: Sequence[Asked]) -> None:
         self._pen, self._state, self._now = pen, state, now
         self._cohorts = Cohorts(pen.connection, pen.campaign)
-        ids = [one.id for one in asked]
-        self._known = _recorded(pen.connection, pen.campaign, ids)
-        self._assigned = _assigned(pen.connection, pen.campaign, ids)
+        names = names_given(one.id for one in asked)
+        self._known = _recorded(pen.connection, pen.campaign, names)
+        self._assigned = _assigned(pen.connection, pen.campaign, names)
         self._people: list[dict[str, str]] = []
         self._stopped = state.stopped is not None
 
@@ -212,35 +213,39 @@ def check_episode(report: Report, protocol: Protocol) -> None:
         raise RefusedError(f"at most {len(names)} actions may be offered; got {most} in one state")
 
 
-def _recorded(
-    connection: Connection, campaign: str, ids: Iterable[str]
-) -> dict[str, tuple[Recorded, str]]:
-    """Return where these ids are recorded, and the digests of their reports."""
+@lru_cache
+def _recorded_statement(dialect: str) -> Any:
     columns = episodes.c
-    rows: Any = connection.execute(
-        sa.select(
-            columns.episode_id, columns.seq, columns.version, columns.member, columns.late,
-            columns.digest,
-        ).where(
-            columns.campaign == campaign,
-            among(connection, columns.episode_id, ids),
-            columns.revision == 0,
-        )
+    return sa.select(
+        columns.episode_id, columns.seq, columns.version, columns.member, columns.late,
+        columns.digest,
+    ).where(
+        columns.campaign == sa.bindparam("of"),
+        among(dialect, columns.episode_id),
+        columns.revision == 0,
     )  # fmt: skip
+
+
+@lru_cache
+def _assigned_statement(dialect: str) -> Any:
+    columns = assignments.c
+    return sa.select(columns.episode_id, columns.version, columns.member).where(
+        columns.campaign == sa.bindparam("of"), among(dialect, columns.episode_id)
+    )
+
+
+def _recorded(connection: Connection, campaign: str, names: str) -> dict[str, tuple[Recorded, str]]:
+    """Return where these ids are recorded, and the digests of their reports."""
+    statement = _recorded_statement(connection.dialect.name)
+    rows = connection.execute(statement, {"of": campaign, "names": names})
     return {
         episode_id: (Recorded(seq, version, member, late, new=False), digest)
         for episode_id, seq, version, member, late, digest in rows
     }
 
 
-def _assigned(
-    connection: Connection, campaign: str, ids: Iterable[str]
-) -> dict[str, tuple[int, int]]:
+def _assigned(connection: Connection, campaign: str, names: str) -> dict[str, tuple[int, int]]:
     """Return the version and member that these ids were assigned to."""
-    columns = assignments.c
-    rows = connection.execute(
-        sa.select(columns.episode_id, columns.version, columns.member).where(
-            columns.campaign == campaign, among(connection, columns.episode_id, ids)
-        )
-    )
+    statement = _assigned_statement(connection.dialect.name)
+    rows = connection.execute(statement, {"of": campaign, "names": names})
     return {episode_id: (version, member) for episode_id, version, member in rows}

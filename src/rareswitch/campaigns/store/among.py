@@ -4,16 +4,24 @@ from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.canonical import canonical
 
 
-def among(connection: Connection, column: sa.Column[Any], names: Iterable[str]) -> Any:
-    """Return the condition that a column is one of these names, which are sent as one JSON text."""
-    text = sa.bindparam("names", canonical(sorted(set(names))), unique=True, type_=sa.Text)
-    if connection.dialect.name == "sqlite":
+def among(dialect: str, column: sa.Column[Any]) -> Any:
+    """Return the condition that a column is one of the `names` that the statement is given."""
+    text = sa.bindparam("names", type_=sa.Text)
+    if dialect == "sqlite":
         table = sa.func.json_each(text).table_valued("value")
         return column.in_(sa.select(table.c.value))
     listed = sa.func.json_array_elements_text(sa.cast(text, sa.JSON)).column_valued("name")
     return column.in_(sa.select(listed))
+
+
+def names_given(names: Iterable[str]) -> str:
+    """Return what such a statement is given: all names as one text.
+
+    >>> names_given(["ben", "ada"])
+    '["ada","ben"]'
+    """
+    return canonical(sorted(set(names)))

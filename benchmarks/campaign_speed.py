@@ -1,0 +1,203 @@
+"""What durable records cost, and how fast a campaign is imported, replayed and shown.
+
+Episodes are of 1.6 kB (H = 5, four actions, d = 6). The baseline of recording is a bare group
+commit: as many callers hand in the same bodies, made beforehand, and one of them inserts what has
+come in into an SQLite table with an index on the id, with the same settings of durability. Optuna's SQLite storage, in an environment of its own,
+stands for a library that people use to keep a study: it is asked for a trial and told its value.
+Recordings take turns, a few hundred episodes at a time, so that a busy machine slows all alike;
+here times are those of the clock, since waiting for the disk is what is measured.
+"""
+
+import json
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import rareswitch as rs
+from rareswitch.campaigns import Campaign, Protocol, Report, open_store
+from rareswitch.campaigns.group_commit import GroupCommit
+from rareswitch.campaigns.status import status_of
+from rareswitch.campaigns.verify import verify
+
+HORIZON, ACTIONS, DIM = 5, 4, 6
+CALLERS, TURN, TURNS = 32, 640, 4
+IMPORTED, SHOWN = 20_000, 1_000_000
+OPTUNA = Path(__file__).with_name("optuna_trials.py")
+PROTOCOL = Protocol(
+    name="bench",
+    task=rs.Task(dim=DIM, horizon=HORIZON, episodes=10**7),
+    schedule=rs.SpreadBudget(switches=5, episodes=10**7, dim=DIM),
+    budget=5,
+)
+
+
+def episodes(seed: int) -> Iterator[tuple[rs.Episode, dict[str, Any]]]:
+    """Give episodes, each with what a report tells besides."""
+    rng = np.random.default_rng(seed)
+    while True:
+        offered = rng.random((HORIZON, ACTIONS, DIM)) / DIM
+        taken = rng.integers(ACTIONS, size=HORIZON)
+        episode = rs.Episode(
+            features=offered[np.arange(HORIZON), taken],
+            rewards=rng.random(HORIZON),
+            next_features=list(offered[1:]),
+        )
+        yield episode, {"first_features": offered[0], "actions": taken}
+
+
+class Bare:
+    """Bodies in a table, inserted by one caller for all who wait."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = sqlite3.connect(
+            folder / "bare.db", isolation_level=None, check_same_thread=False
+        )
+        for line in (
+            "PRAGMA journal_mode=WAL",
+            "PRAGMA synchronous=FULL",
+            "CREATE TABLE episodes (seq INTEGER PRIMARY KEY, id TEXT UNIQUE, body BLOB)",
+        ):
+            self._store.execute(line)
+        self._together: GroupCommit[tuple[str, bytes], None] = GroupCommit(self._insert)
+
+    def record(self, turn: int, told: list[tuple[rs.Episode, dict[str, Any]]]) -> float:
+        bodies = [Report(id="one", episode=e, **more).body for e, more in told]
+        return _called(lambda i: self._together.ask((f"{turn}-{i}", bodies[i])), len(bodies))
+
+    def _insert(self, rows: list[tuple[str, bytes]]) -> list[None | BaseException]:
+        self._store.execute("BEGIN IMMEDIATE")
+        self._store.executemany("INSERT INTO episodes (id, body) VALUES (?, ?)", rows)
+        self._store.execute("COMMIT")
+        return [None] * len(rows)
+
+
+class Ours:
+    """A campaign that as many callers record to, each its own episode."""
+
+    def __init__(self, url: str) -> None:
+        self.campaign = Campaign.create(open_store(url, create=True), PROTOCOL, actor="bench")
+
+    def record(self, turn: int, told: list[tuple[rs.Episode, dict[str, Any]]]) -> float:
+        def call(i: int) -> None:
+            episode, more = told[i]
+            self.campaign.record(f"{turn}-{i}", episode, **more)
+
+        return _called(call, len(told))
+
+
+class Optuna:
+    """Trials of an Optuna study, in a process of its own environment."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self._process = subprocess.Popen(
+            [str(python), str(OPTUNA), str(folder / "optuna.db")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def record(self, count: int) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def run(optuna: Path) -> dict[str, Any]:
+    from against_rlberry import environment
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        results = _recording(folder, environment(optuna, ("optuna",)))
+        return results | _importing(folder) | _showing(folder)
+
+
+def _recording(folder: Path, python: Path) -> dict[str, Any]:
+    source = episodes(seed=0)
+    bare, ours, theirs = Bare(folder), Ours(str(folder / "ours.db")), Optuna(folder, python)
+    rates: list[tuple[float, float, float]] = []
+    for turn in range(TURNS + 1):
+        told = [next(source) for _ in range(TURN)]
+        seconds = bare.record(turn, told), ours.record(turn, told), theirs.record(TURN // 32)
+        rates.append((TURN / seconds[0], TURN / seconds[1], TURN // 32 / seconds[2]))
+    theirs.close()
+    found = np.array(rates[1:])  # the first turn warms up
+    ratio, beside = found[:, 1] / found[:, 0], found[:, 1] / found[:, 2]
+    middle = np.median(found, axis=0)
+    return {
+        "bare group commit, 32 callers": f"{middle[0]:.0f} episodes/s",
+        "record, 32 callers": f"{middle[1]:.0f} episodes/s: {np.median(ratio):.0%} of bare "
+        f"[{ratio.min():.0%}, {ratio.max():.0%}]",
+        "Optuna's SQLite storage, ask and tell": f"{middle[2]:.0f} trials/s; record is "
+        f"{np.median(beside):.0f} times as fast [{beside.min():.0f}, {beside.max():.0f}]",
+    }
+
+
+def _importing(folder: Path) -> dict[str, Any]:
+    campaign = Ours(str(folder / "imported.db")).campaign
+    source = episodes(seed=1)
+    lines = [
+        json.dumps(Report(id=f"p{i}", episode=e, **more).plain)
+        for i, (e, more) in zip(range(IMPORTED), source, strict=False)
+    ]
+    seconds = _timed(lambda: sum(1 for _ in campaign.take_all(lines)))
+    proved = _timed(lambda: verify(campaign))
+    return {
+        f"import of {IMPORTED} reports in JSON": f"{IMPORTED / seconds:.0f} episodes/s",
+        "verify: chains, rules and replay": f"{IMPORTED / proved:.0f} episodes/s",
+    }
+
+
+def _showing(folder: Path) -> dict[str, Any]:
+    campaign = Ours(str(folder / "shown.db")).campaign
+    source = episodes(seed=2)
+    few = [next(source) for _ in range(1000)]
+    reports = (
+        Report(id=f"p{i}", episode=few[i % 1000][0], **few[i % 1000][1]) for i in range(SHOWN)
+    )
+    loaded = _timed(lambda: sum(1 for _ in campaign.take_all(reports)))
+    opened = Campaign(open_store(str(folder / "shown.db")), "bench")
+    return {
+        f"recording {SHOWN} episodes from memory": f"{SHOWN / loaded:.0f} episodes/s",
+        f"status of {SHOWN} episodes": f"{_timed(lambda: status_of(opened)):.2f} s",
+    }
+
+
+def _called(call: Callable[[int], object], count: int) -> float:
+    """Return the seconds that 32 callers need for so many calls."""
+
+    def go(caller: int) -> None:
+        for i in range(caller, count, CALLERS):
+            call(i)
+
+    callers = [threading.Thread(target=go, args=(i,)) for i in range(CALLERS)]
+    began = perf_counter()
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return perf_counter() - began
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    began = perf_counter()
+    work()
+    return perf_counter() - began
+
+
+if __name__ == "__main__":
+    for name, value in run(Path(sys.argv[1] if len(sys.argv) > 1 else ".venv-optuna")).items():
+        print(f"| {name} | {value} |", flush=True)
