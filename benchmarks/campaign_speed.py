@@ -2,10 +2,11 @@
 
 Episodes are of 1.6 kB (H = 5, four actions, d = 6). The baseline of recording is a bare group
 commit: as many callers hand in the same bodies, made beforehand, and one of them inserts what has
-come in into an SQLite table with an index on the id, with the same settings of durability. Optuna's SQLite storage, in an environment of its own,
-stands for a library that people use to keep a study: it is asked for a trial and told its value.
-Recordings take turns, a few hundred episodes at a time, so that a busy machine slows all alike;
-here times are those of the clock, since waiting for the disk is what is measured.
+come in into an SQLite table with an index on the id, with the same settings of durability.
+Optuna's SQLite storage, in an environment of its own, stands for a library that people use to keep
+a study: it is asked for a trial and told its value. They take turns, a few hundred episodes at a
+time, so that a busy machine slows all alike; here times are those of the clock, since waiting for
+the disk is what is measured.
 """
 
 import json
@@ -72,7 +73,7 @@ class Bare:
         bodies = [Report(id="one", episode=e, **more).body for e, more in told]
         return _called(lambda i: self._together.ask((f"{turn}-{i}", bodies[i])), len(bodies))
 
-    def _insert(self, rows: list[tuple[str, bytes]]) -> list[None | BaseException]:
+    def _insert(self, rows: list[tuple[str, bytes]]) -> list[BaseException | None]:
         self._store.execute("BEGIN IMMEDIATE")
         self._store.executemany("INSERT INTO episodes (id, body) VALUES (?, ?)", rows)
         self._store.execute("COMMIT")

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.canonical import GENESIS, digest_of, linked
+from rareswitch.campaigns.store.insert import insert_rows
 from rareswitch.campaigns.store.tables import CHAINS, heads
 
 
@@ -68,8 +69,7 @@ class Pen:
     def write(self) -> None:
         """Insert the rows, and move the heads."""
         for chain, rows in self._rows.items():
-            table, _ = CHAINS[chain]
-            self.connection.execute(table.insert(), rows)
+            insert_rows(self.connection, CHAINS[chain][0], rows)
             length, link = self.heads[chain]
             moved = {"of": self.campaign, "moved": chain, "length": length, "link": link}
             self.connection.execute(_MOVE, moved)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 MAGIC = b"rareswitch"
 FORMAT = 1
 DTYPES = ("<f8", "<i8", "|u1")
+SMALL = 2**16  # bytes that are sooner copied than looked at
 
 Arrays = dict[str, npt.NDArray[Any]]
 Buffer = bytes | memoryview
@@ -126,7 +127,10 @@ def _body(kind: str, meta: dict[str, Any], arrays: Arrays) -> Iterator[Buffer]:
     yield len(header).to_bytes(4, "little")
     yield header
     for array in arrays.values():
-        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        if array.nbytes < SMALL:
+            yield array.tobytes()
+        else:  # without a copy
+            yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 @lru_cache
