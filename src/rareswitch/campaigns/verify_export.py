@@ -582,6 +582,9 @@ def check_triggers(folder: Path, story: Story) -> Iterator[str]:
             deployments += "to" not in event  # rollbacks are counted apart
             continue
         evidence, name = event["evidence"], f"candidate {event['entry']['number']}"
+        if "triggers" not in evidence or "episodes" not in evidence:
+            yield f"{name} says nothing of its trigger"
+            continue
         told = [[one["quantity"], one["value"], one["threshold"]] for one in evidence["triggers"]]
         found = triggers_of(protocol["schedule"], now, then, replay.sums.steps, deployments)
         if evidence["episodes"] != (episodes := replay.sums.episodes):

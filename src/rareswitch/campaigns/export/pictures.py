@@ -17,9 +17,11 @@ UNPLANNED = ("unplanned", "rollback")
 WIDTH = 7.0
 
 
-def returns_picture(rows: list[CohortRow]) -> str:
-    """The mean return of each version with its interval."""
+def returns_picture(rows: list[CohortRow]) -> str | None:
+    """The mean return of each version with its interval; None before the first episode."""
     known = [row for row in rows if row.mean_return is not None]
+    if not known:
+        return None
     with style():
         figure = Figure(figsize=(WIDTH, 1.1 + 0.32 * max(2, len(known))), layout="constrained")
         axis = figure.subplots()
@@ -34,9 +36,11 @@ def returns_picture(rows: list[CohortRow]) -> str:
     return _svg(figure)
 
 
-def course_picture(rows: list[CohortRow], course: Course) -> str:
+def course_picture(rows: list[CohortRow], course: Course) -> str | None:
     """Mean returns along the log, and episodes over time, with the versions marked."""
     stretches = course.stretches
+    if not stretches:
+        return None
     times = [stretch.at for stretch in stretches]
     timed = len({time for time in times if time}) > 1 and None not in times
     with style():

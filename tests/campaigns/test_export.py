@@ -1,0 +1,407 @@
+"""What an export holds, file by file, against the store."""
+
+import csv
+import json
+import re
+import signal
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import sqlalchemy as sa
+
+import rareswitch as rs
+from rareswitch.campaigns import Campaign, Protocol, Report, open_store
+from rareswitch.campaigns.canonical import canonical, digest_of
+from rareswitch.campaigns.cohorts import counted_again
+from rareswitch.campaigns.errors import DamagedError
+from rareswitch.campaigns.export import cohort_table, export_campaign
+from rareswitch.campaigns.export import export as export_module
+from rareswitch.campaigns.store.tables import CHAINS, artifacts, episodes
+from rareswitch.campaigns.verify_export import verify
+from small_export import SECRET, SIMULATION, full_campaign, opened, play, protocol_of
+
+SIGNED = {"actor": "ana", "reason": "final report"}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Return a campaign, its export and the summary of that."""
+    folder = tmp_path_factory.mktemp("export")
+    campaign = full_campaign(folder / "store.db")
+    yield campaign, folder / "out", export_campaign(campaign, folder / "out", **SIGNED)
+    campaign.store.close()
+
+
+def lines(folder, chain):
+    return [json.loads(line) for line in (folder / f"{chain}.jsonl").read_text().splitlines()]
+
+
+def stored(campaign, chain):
+    """Return the rows of a chain, those of the ledger without the last, which notes the export."""
+    table, number = CHAINS[chain]
+    with campaign.store.reading() as connection:
+        rows = connection.execute(sa.select(table).order_by(table.c[number])).mappings().all()
+    return rows[:-1] if chain == "ledger" else rows
+
+
+def cohorts(folder):
+    return {row["version"]: row for row in json.loads((folder / "cohorts.json").read_text())}
+
+
+def versions_of(campaign, condition):
+    """Count episodes by version under a condition."""
+    with campaign.store.reading() as connection:
+        rows = connection.execute(
+            sa.select(episodes.c.version, sa.func.count())
+            .where(condition)
+            .group_by(episodes.c.version)
+        )
+        return dict(map(tuple, rows))
+
+
+def test_all_files_are_there(exported):
+    _, folder, summary = exported
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    policies = {name for name in names if name.startswith("policies/")}
+    assert len(policies) == 6  # of five versions, one twice, and of a rejected candidate
+    assert names - policies == {
+        "appendix.md", "assignments.jsonl", "cohorts.csv", "cohorts.json", "episodes.jsonl",
+        "episodes.parquet", "ledger.jsonl", "manifest.json", "protocol/revision-1.json",
+        "protocol/revision-1.toml", "protocol/revision-2.json", "protocol/revision-2.toml",
+        "refusals.jsonl", "report.html", "simulation.json", "verify_export.py",
+    }  # fmt: skip
+    assert summary.files == len(names)
+    assert json.loads(json.dumps(summary.plain))["rows"]["episodes"] == 65
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_every_row_is_exported_with_all_its_columns(exported, chain):
+    campaign, folder, _ = exported
+    rows, found = stored(campaign, chain), lines(folder, chain)
+    assert len(rows) == len(found) > 0
+    for row, line in zip(rows, found, strict=True):
+        assert set(line) == set(row) - {"campaign"}
+        for name, value in line.items():
+            if name in ("claims", "payload"):
+                assert canonical(value) == row[name]
+            elif name == "body" and value is not None:
+                told = Report.from_plain({"id": row["episode_id"], **value})
+                assert told.body == row["body"]  # the very bytes
+            else:
+                assert value == row[name]
+                assert type(value) is type(row[name])
+
+
+def test_the_table_has_a_row_for_each_row_of_the_log(exported):
+    campaign, folder, _ = exported
+    table = pyarrow.parquet.read_table(folder / "episodes.parquet").to_pylist()
+    rows = stored(campaign, "episodes")
+    last = {row["episode_id"]: row["seq"] for row in rows}
+    for row, found in zip(rows, table, strict=True):
+        for name in ("seq", "episode_id", "revision", "version", "member", "assigned", "late",
+                     "learn", "received", "link"):  # fmt: skip
+            assert found[name] == row[name]
+        claims = json.loads(row["claims"])
+        assert [found[name] for name in ("site", "began", "ended")] == [
+            claims.get(name) for name in ("site", "began", "ended")
+        ]
+        assert found["current"] is (
+            last[row["episode_id"]] == row["seq"] and row["body"] is not None
+        )
+        if row["body"] is None:
+            assert found["total"] is found["rewards"] is found["steps"] is None
+            continue
+        report = Report.from_body(row["body"], id="x")
+        assert found["total"] == row["total"]
+        assert found["rewards"] == report.episode.rewards.tolist()
+        assert found["features"] == report.episode.features.tolist()
+        assert found["steps"] == len(report.episode)
+        assert found["cut_off"] is (len(report.episode.next_features) == found["steps"])
+        for name in ("actions", "recommended", "propensities"):
+            told = getattr(report, name)
+            assert found[name] == (None if told is None else told.tolist())
+        assert found["offered"][1:] == [3] * (found["steps"] - 1)
+        assert found["offered"][0] == (None if report.first_features is None else 3)
+    assert sum(row["overridden"] or 0 for row in table if row["current"]) == 11
+
+
+def test_cohorts_are_those_of_the_log(exported):
+    campaign, folder, _ = exported
+    found, state = cohorts(folder), campaign.state
+    assert list(found) == [version.version for version in state.versions]
+    late = versions_of(campaign, episodes.c.late & (episodes.c.revision == 0))
+    assert late == {1: 1}
+    for version in state.versions:
+        row = found[version.version]
+        with campaign.store.reading() as connection:
+            seen = counted_again(connection, campaign.name, version.version, horizon=2)
+        assert row["episodes"] == seen.observations
+        if seen.mean is not None:
+            assert row["mean_return"] == pytest.approx(2 * seen.mean, rel=1e-15)
+            assert [row["low"], row["high"]] == [2 * end for end in seen.bounds(0.95)]
+        assert row["late"] == late.get(version.version, 0)
+        assert (row["digest"], row["fitted_on"]) == (version.digest, version.seq)
+        assert (row["in_force_since"], row["in_force_at"]) == (version.since, version.entry.at)
+    assert [row["origin"] for row in found.values()] == [
+        "first", "planned", "planned", "planned", "rollback", "unplanned"
+    ]  # fmt: skip
+    assert [row["withdrawn"] for row in found.values()] == [1, 0, 0, 0, 0, 0]
+    assert [row["corrected"] for row in found.values()] == [0, 1, 0, 0, 0, 0]
+    assert sum(row["assigned"] for row in found.values()) == len(stored(campaign, "assignments"))
+    assert sum(row["missing"] for row in found.values()) == 4  # 9, 19, … that were assigned
+    assert sum(row["overridden_steps"] for row in found.values()) == 11
+    with open(folder / "cohorts.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    for row, plain in zip(table, found.values(), strict=True):
+        assert row == {key: "" if value is None else str(value) for key, value in plain.items()}
+
+
+def test_what_made_a_version_due_is_told(exported):
+    campaign, folder, _ = exported
+    found = cohorts(folder)
+    for candidate in campaign.state.candidates.values():
+        if candidate.status != "deployed":
+            continue
+        row, told = found[candidate.version], candidate.evidence["triggers"]
+        assert row["proposed_by"] == candidate.proposer
+        assert row["put_in_force_by"] == "eve"
+        assert row["observed"] in [trigger["value"] for trigger in told]
+        assert row["margin"] == row["observed"] - row["threshold"]
+        assert (row["margin"] >= 0.0) is candidate.planned
+    assert found[1]["quantity"] is found[5]["quantity"] is None
+
+
+def test_the_trigger_told_is_one_that_was_reached(exported):
+    campaign, _, _ = exported
+    candidate = next(iter(campaign.state.candidates.values()))
+    first, second = candidate.evidence["triggers"]
+    swapped = [first | {"reached": False}, second | {"reached": True}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(candidate.evidence, "triggers", swapped)
+        assert cohort_table.trigger_of(candidate) == swapped[1]
+        patch.setitem(candidate.evidence, "triggers", [])
+        assert cohort_table.trigger_of(candidate) is None
+
+
+def test_protocols_policies_and_simulation_are_those_on_record(exported):
+    campaign, folder, _ = exported
+    state = campaign.state
+    for number, protocol in enumerate(state.revisions, start=1):
+        text = (folder / f"protocol/revision-{number}.json").read_text()
+        assert digest_of(text) == protocol.digest
+        assert (
+            Protocol.from_toml((folder / f"protocol/revision-{number}.toml").read_text())
+            == protocol
+        )
+    assert state.revisions[1].budget == 6
+    for version in state.versions:
+        data = (folder / f"policies/{version.digest}.policy").read_bytes()
+        assert rs.Policy.from_bytes(data).digest == version.digest
+    assert (folder / "simulation.json").read_bytes() == SIMULATION
+
+
+def test_the_manifest_is_entered_into_the_ledger(exported):
+    campaign, folder, summary = exported
+    last = campaign.entries[-1]
+    data = (folder / "manifest.json").read_bytes()
+    assert last.kind == "exported"
+    assert (last.actor, last.reason) == ("ana", "final report")
+    assert last.payload["digest"] == summary.digest == digest_of(data)
+    manifest = json.loads(data)
+    assert manifest["campaign"] == "small"
+    assert manifest["software"]["numpy"] == np.__version__
+    assert manifest["heads"]["ledger"] == [last.number - 1, campaign.entries[-2].link]
+    for name, digest in manifest["files"].items():
+        assert digest_of((folder / name).read_bytes()) == digest
+    assert all(not check.wrong for check in verify(folder, summary.digest))
+
+
+def test_who_took_part_is_not_exported(tmp_path):
+    campaign = opened(tmp_path / "store.db", protocol_of())
+    episode = rs.Episode(features=np.eye(3)[[0]], rewards=[1.0], next_features=[])
+    campaign.record("p1", episode, participant=SECRET)
+    export_campaign(campaign, tmp_path / "out", **SIGNED)
+    for path in (tmp_path / "out").rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes()
+    campaign.store.close()
+
+
+def test_the_appendix_tells_what_checklists_ask_for(exported):
+    campaign, folder, _ = exported
+    text = (folder / "appendix.md").read_text()
+    asked = ["(3a)", "(ACE 3b)", "(ACE 3c)", "5 iii)", "5 i)", "5 vi)", "(ACE 7b)", "(ACE 12b)",
+             "(13a)", "(14b)", "(ACE 14c)", "(17a)", "(ACE 24b)"]  # fmt: skip
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert len(headings) == len(asked)
+    for heading, item in zip(headings, asked, strict=True):
+        assert item in heading
+    assert campaign.state.revisions[0].digest in text
+    assert "consent \\<b\\>withdrawn\\</b\\>" in text  # what people wrote is only text
+    assert "typo \\| form" in text
+    assert "| 16 | rolled-back |" in text
+    assert "| 17 | amended |" in text
+    assert "{'deployments': 4\\}" in text
+    assert "| 18 | 6 | NO |" in text
+    assert "rejected | schedule | eve |" in text
+    assert "| rewards must lie in \\[0, 1\\] | 4 |" in text
+    assert "4 of 46 episodes that were assigned were never reported" in text
+    widths = [line.count(" | ") for line in text.splitlines() if line.startswith("| ")]
+    assert max(widths) == 11
+
+
+def test_the_report_stands_alone(exported):
+    _, folder, _ = exported
+    html = (folder / "report.html").read_text()
+    assert html.count("data:image/svg+xml;base64,") == 3
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:)", html)
+    assert "<script" not in html
+    assert "consent &lt;b&gt;withdrawn&lt;/b&gt;" in html
+    assert "not yet" in html
+
+
+def test_what_is_there_is_not_overwritten(exported, tmp_path):
+    campaign, _, _ = exported
+    (tmp_path / "note.txt").write_text("mine")
+    entries = len(campaign.entries)
+    with pytest.raises(FileExistsError, match="must be empty or new"):
+        export_campaign(campaign, tmp_path, **SIGNED)
+    with pytest.raises(FileExistsError, match="must be empty or new"):
+        export_campaign(campaign, tmp_path / "note.txt", **SIGNED)
+    with pytest.raises(ValueError, match="reason must say something"):
+        export_campaign(campaign, tmp_path / "new", actor="ana", reason=" ")
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+    assert len(campaign.entries) == entries
+
+
+def test_an_error_leaves_nothing(exported, tmp_path, monkeypatch):
+    campaign, _, _ = exported
+    entries = len(campaign.entries)
+
+    def fail(*_):
+        raise OSError("no room")
+
+    monkeypatch.setattr(export_module, "page", fail)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OSError, match="no room"):
+        export_campaign(campaign, tmp_path / "out", **SIGNED)
+    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
+    assert len(campaign.entries) == entries
+    monkeypatch.undo()
+    export_campaign(campaign, tmp_path / "out", **SIGNED)  # an empty folder will do
+    assert all(not check.wrong for check in verify(tmp_path / "out"))
+
+
+KILLED = """
+import os, signal, sys
+from rareswitch.campaigns import Campaign, open_store
+from rareswitch.campaigns.export import export, export_campaign
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(export, sys.argv[3], die)
+with open_store(sys.argv[1]) as store:
+    export_campaign(Campaign(store, "small"), sys.argv[2], actor="ana", reason="killed")
+"""
+
+
+@pytest.mark.parametrize("where", ["_write_cohorts", "_manifest"])
+def test_a_kill_leaves_nothing_that_looks_complete(exported, tmp_path, where):
+    campaign, _, _ = exported
+    entries = len(campaign.entries)
+    target = tmp_path / "out"
+    command = [sys.executable, "-c", KILLED, str(campaign.store.path), str(target), where]
+    done = subprocess.run(command, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert not target.exists()
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".out.")
+    assert left.name.endswith(".incomplete")
+    assert not (left / "manifest.json").exists()
+    assert len(campaign.entries) == entries
+
+
+def test_an_export_is_of_one_moment(tmp_path):
+    campaign = opened(tmp_path / "store.db", protocol_of())
+    play(campaign, 20)
+    other = Campaign(open_store(tmp_path / "store.db"), "small")
+    told = []
+
+    def meanwhile(what, done, of):
+        told.append((what, done, of))
+        play(other, 30, name="q", seed=1)
+
+    before = campaign.entries
+    summary = export_campaign(campaign, tmp_path / "out", progress=meanwhile, **SIGNED)
+    assert told == [("episodes", 18, 18)]
+    assert summary.rows == {"episodes": 18, "assignments": 15, "refusals": 0, "ledger": len(before)}
+    assert other.entries[-1].number > len(before) + 1  # more had happened
+    assert len(cohorts(tmp_path / "out")) == summary.versions < len(campaign.state.versions)
+    assert all(not check.wrong for check in verify(tmp_path / "out"))
+    campaign.store.close()
+    other.store.close()
+
+
+def test_a_later_export_holds_the_note_of_the_earlier(exported, tmp_path):
+    campaign, _, summary = exported
+    export_campaign(campaign, tmp_path / "out", **SIGNED)
+    noted = [row for row in lines(tmp_path / "out", "ledger") if row["kind"] == "exported"]
+    assert noted[0]["payload"]["digest"] == summary.digest
+    assert all(not check.wrong for check in verify(tmp_path / "out"))
+
+
+def test_a_campaign_without_episodes_is_exported(tmp_path):
+    campaign = opened(tmp_path / "store.db", protocol_of())
+    export_campaign(campaign, tmp_path / "out", **SIGNED)
+    assert all(not check.wrong for check in verify(tmp_path / "out"))
+    assert "No candidate was proposed" in (tmp_path / "out" / "report.html").read_text()
+    assert pyarrow.parquet.read_table(tmp_path / "out" / "episodes.parquet").num_rows == 0
+    campaign.store.close()
+
+
+def test_damage_is_said(tmp_path):
+    campaign = opened(tmp_path / "store.db", protocol_of())
+    play(campaign, 5)
+    with campaign.store.writing("small") as connection:
+        connection.execute(artifacts.update().values(data=b"other"))
+    with pytest.raises(DamagedError, match="was altered"):
+        export_campaign(campaign, tmp_path / "out", **SIGNED)
+    with campaign.store.writing("small") as connection:
+        connection.execute(episodes.update().where(episodes.c.seq == 3).values(body=b"other"))
+        policy = campaign.protocol.learner().policy.to_bytes()
+        connection.execute(artifacts.update().values(data=policy))
+    with pytest.raises(DamagedError, match="row 3 of the log"):
+        export_campaign(campaign, tmp_path / "out", **SIGNED)
+    campaign.store.close()
+
+
+def test_rows_are_written_as_they_are_read(tmp_path, monkeypatch):
+    campaign = opened(tmp_path / "store.db", protocol_of(stopping=()))
+    episode = rs.Episode(features=np.eye(3)[[0]], rewards=[1.0], next_features=[])
+    for _ in campaign.take_all(Report(id=f"p{k}", episode=episode) for k in range(119)):
+        pass
+    held, most, sizes = weakref.WeakSet(), [], []
+    real = export_module.report_of
+
+    def counted(row):
+        report = real(row)
+        held.add(report)
+        return report
+
+    def progress(what, done, of):
+        (part,) = tmp_path.glob(".out.*")
+        sizes.append((part / "episodes.jsonl").stat().st_size)
+        most.append(len(held))
+
+    monkeypatch.setattr("rareswitch.campaigns.log.READ_TOGETHER", 10)
+    monkeypatch.setattr(export_module, "REPORTED_EVERY", 10)
+    monkeypatch.setattr(export_module, "report_of", counted)
+    export_campaign(campaign, tmp_path / "out", progress=progress, **SIGNED)
+    assert len(sizes) == 12
+    assert sizes[5] > 0.2 * sizes[-1] > 0
+    assert max(most) <= 2
+    campaign.store.close()
