@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import sqlalchemy as sa
 
@@ -37,13 +37,20 @@ def _lock_of_file(store: Store, campaign: str) -> Iterator[None]:
 @contextmanager
 def _lock_of_server(store: Store, campaign: str) -> Iterator[None]:
     key = sa.func.hashtext(f"learner of {campaign}")
-    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar():
+    with store.plainly("opened"):
+        connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        with store.plainly("read"):
+            mine = connection.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar()
+        if not mine:
             raise _taken(campaign)
         try:
             yield
         finally:
-            connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
+            with suppress(sa.exc.DBAPIError):  # a server that is gone has no locks
+                connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
+    finally:
+        connection.close()
 
 
 def _taken(campaign: str) -> NotAllowedError:

@@ -43,7 +43,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a connection that sees one moment of the store throughout."""
-        with self._plainly("read"):
+        with self.plainly("read"):
             options: dict[str, Any] = {}
             if not self.is_sqlite:
                 options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -77,7 +77,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self._plainly("written"), self.engine.connect() as connection:
+        with self.plainly("written"), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             try:
@@ -100,7 +100,8 @@ class Store:
         return f"Store({self.url!r})"
 
     @contextmanager
-    def _plainly(self, done: str) -> Iterator[None]:
+    def plainly(self, done: str) -> Iterator[None]:
+        """Say in plain words why the store cannot be read, written or opened."""
         try:
             yield
         except sa.exc.DBAPIError as error:
@@ -136,7 +137,7 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
         raise ValueError(f"store must be SQLite or PostgreSQL; got {parsed.get_backend_name()!r}")
     store = Store(engine)
     try:
-        with store._plainly("opened"):
+        with store.plainly("opened"):
             settle_schema(engine)
     except BaseException:
         store.close()
