@@ -41,6 +41,7 @@ def test_stream_numbers_never_change():
         "FEATURES": 8,
         "ENVIRONMENT": 9,
         "EVALUATION": 10,
+        "CAMPAIGN": 11,
     }
 
 

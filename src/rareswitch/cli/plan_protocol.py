@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rareswitch.archive import write_bytes
-
 if TYPE_CHECKING:
     from rareswitch.campaigns import Protocol
     from rareswitch.gym.setting import Setting
@@ -62,6 +60,7 @@ def write_protocol(
     made: Plan, out: Path, *, budget: int | None, report: bytes, setting: Setting | None
 ) -> str | None:
     """Write protocol.toml beside a plan; return why not, if that cannot be."""
+    from rareswitch.archive import write_bytes
     from rareswitch.extras import require
 
     try:

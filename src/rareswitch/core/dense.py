@@ -8,12 +8,12 @@ import numpy as np
 from rareswitch.core import sums
 from rareswitch.core.arguments import Floats
 from rareswitch.core.codec import Arrays, Parts
+from rareswitch.core.dense_steps import DenseSteps
 from rareswitch.core.episode import Episode
 from rareswitch.core.gram import Gram
 from rareswitch.core.next_states import NextStates
 from rareswitch.core.pools import Pools
 from rareswitch.core.stage import Stage
-from rareswitch.core.steps import Steps
 from rareswitch.core.undo import Undo, all_or_nothing, take_back
 
 # Numbers of episodes that wait: enough to add many at once, few enough for the processor's cache.
@@ -88,12 +88,12 @@ class DenseSums:
         waiting = self._waiting
         if waiting.episodes and not waiting.folded:
             with all_or_nothing() as undo:
-                self._add(Steps(waiting.episodes, self._pools), undo)
+                self._add(DenseSteps(waiting.episodes, self._pools), undo)
                 waiting.undo = undo
         if waiting.folded:  # also if an interruption came between
             self._waiting = _Waiting()
 
-    def _add(self, steps: Steps, undo: Undo) -> None:
+    def _add(self, steps: DenseSteps, undo: Undo) -> None:
         before = self._totals, self._lost
 
         def come_back() -> None:

@@ -10,7 +10,7 @@ from rareswitch.core.pools import Pools
 from rareswitch.core.row_sets import row_sets
 
 
-class Steps:
+class DenseSteps:
     """The steps (φ, 1, r) of episodes whose features are rows, in their order."""
 
     def __init__(self, episodes: Sequence[Episode], pools: Pools) -> None:
