@@ -8,16 +8,16 @@ is None is left out:
      "site": "3", "began": "2026-11-02T09:00Z", "ended": "2026-11-16T10:30Z", "participant": "…"}
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from rareswitch.campaigns.canonical import canonical, digest_of
 from rareswitch.campaigns.names import checked_name, checked_text
+from rareswitch.campaigns.strict_json import numbers, read_json, states
 from rareswitch.core import codec
 from rareswitch.core.arguments import Floats, Ints, Rows, floats, positions, settle, shown, whole
 from rareswitch.core.episode import Episode
@@ -147,8 +147,7 @@ class Report:
         if len(text) > MOST_BYTES:
             raise ValueError(f"a report must have at most {MOST_BYTES} bytes; got {len(text)}")
         try:
-            decoded = text.decode() if isinstance(text, bytes) else text
-            values = json.loads(decoded, parse_constant=_no_number, object_pairs_hook=_distinct)
+            values = read_json(text)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"a report must be JSON; {error}") from None
         return cls.from_plain(values)
@@ -166,19 +165,14 @@ class Report:
         for name in ("id", "features", "rewards"):
             if name not in given:
                 raise ValueError(f"a report needs {name}; it has {', '.join(given) or 'nothing'}")
-        following = given.pop("next_features", [])
-        if not isinstance(following, list):
-            raise TypeError(f"next_features must be a list; got {shown(following)}")
         episode = Episode(
-            features=_numbers("features", given.pop("features")),
-            rewards=_numbers("rewards", given.pop("rewards")),
-            next_features=[
-                _numbers(f"next_features[{step}]", rows) for step, rows in enumerate(following)
-            ],
+            features=numbers("features", given.pop("features")),
+            rewards=numbers("rewards", given.pop("rewards")),
+            next_features=states("next_features", given.pop("next_features", [])),
         )
         for name in MORE_ARRAYS:
             if name in given:
-                given[name] = _numbers(name, given[name])
+                given[name] = numbers(name, given[name])
         return cls(episode=episode, **given)
 
     @property
@@ -249,43 +243,3 @@ def _check_participant(participant: Any) -> None:
         raise type(error)(
             "participant must be a text of 1 to 1000 characters, none of them a control character"
         ) from None
-
-
-def _numbers(name: str, value: Any) -> Any:
-    """Return a list of numbers, or of lists of them, as an array: neither texts nor true nor null.
-
-    Whole numbers stay whole: they are the positions of one-hot features.
-    """
-    if not isinstance(value, list):
-        raise TypeError(f"{name} must be a list; got {shown(value)}")
-    rows = value if value and isinstance(value[0], list) else [value]
-    kinds: set[type] = set()
-    for row in rows:
-        if not isinstance(row, list):
-            raise TypeError(f"{name} must be a list of lists throughout; got {shown(row)}")
-        kinds.update(map(type, row))
-    if wrong := kinds - {int, float}:
-        raise TypeError(
-            f"{name} must be numbers; got {', '.join(sorted(k.__name__ for k in wrong))}"
-        )
-    try:
-        if rows is not value and kinds == {int}:
-            return np.array(value, np.int64)
-        return np.array(value, np.float64)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{name} must be rows of one length, of numbers in range; {error}"
-        ) from None
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is there twice")
-    return values
