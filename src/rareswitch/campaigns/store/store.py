@@ -133,6 +133,7 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
         engine = _sqlite(parsed, create=create)
     elif parsed.get_backend_name() == "postgresql":
         engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        sa.event.listen(engine, "connect", _waiting_for_disk)
     else:
         raise ValueError(f"store must be SQLite or PostgreSQL; got {parsed.get_backend_name()!r}")
     store = Store(engine)
@@ -166,3 +167,11 @@ def _durable(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA busy_timeout={LONGEST_WAIT * 1000}")
+
+
+def _waiting_for_disk(connection: Any, _: object) -> None:
+    """Let a commit mean that it is on disk, even where a server is told to answer sooner."""
+    waits = connection.execute("SHOW synchronous_commit").fetchone()[0]
+    if waits == "off":
+        connection.execute("SET synchronous_commit = on")
+    connection.commit()
