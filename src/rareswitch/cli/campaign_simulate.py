@@ -124,7 +124,8 @@ def show(done: SimulatedCampaign, protocol: Protocol) -> None:
     )
     if done.overridden:
         click.echo(f"overridden      {done.overridden} episodes, by people who decided otherwise")
-    click.echo(f"learner         died {done.deaths} times, and was replaced")
+    if done.deaths:
+        click.echo(f"learner         died {done.deaths} times, and was replaced")
     if done.mean_return is not None:
         click.echo(f"mean return     {done.mean_return:.4f} of {protocol.task.horizon}")
     if done.regret is not None and done.begun:
