@@ -22,7 +22,15 @@ from rareswitch.campaigns.export import cohort_table, export_campaign
 from rareswitch.campaigns.export import export as export_module
 from rareswitch.campaigns.store.tables import CHAINS, artifacts, episodes
 from rareswitch.campaigns.verify_export import verify
-from small_export import SECRET, SIMULATION, full_campaign, opened, play, protocol_of
+from small_export import (
+    SECRET,
+    SIMULATION,
+    full_campaign,
+    opened,
+    play,
+    protocol_of,
+    ticking,
+)
 
 SIGNED = {"actor": "ana", "reason": "final report"}
 
@@ -352,6 +360,24 @@ def test_a_later_export_holds_the_note_of_the_earlier(exported, tmp_path):
     noted = [row for row in lines(tmp_path / "out", "ledger") if row["kind"] == "exported"]
     assert noted[0]["payload"]["digest"] == summary.digest
     assert all(not check.wrong for check in verify(tmp_path / "out"))
+
+
+def test_both_stores_export_the_same(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(export_module, "page", lambda *_: "")
+    times = ticking()
+    here = Campaign.create(store, protocol_of(), actor="ana", clock=lambda: next(times))
+    file = opened(tmp_path / "file.db", protocol_of())
+    for name, campaign in (("here", here), ("file", file)):
+        play(campaign, 25)
+        campaign.withdraw("p2", actor="bo", reason="asked to")
+        export_campaign(campaign, tmp_path / name, **SIGNED)
+        assert all(not check.wrong for check in verify(tmp_path / name))
+    for path in (tmp_path / "file").rglob("*"):
+        if path.is_file():
+            twin = tmp_path / "here" / path.relative_to(tmp_path / "file")
+            assert twin.read_bytes() == path.read_bytes()
+    assert len(here.state.versions) > 2
+    file.store.close()
 
 
 def test_a_campaign_without_episodes_is_exported(tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from forgery import NUMBERS, Forgery, amend
 from rareswitch.campaigns import Approval, verify_export
-from rareswitch.campaigns.canonical import canonical
+from rareswitch.campaigns.canonical import canonical, linked
 from rareswitch.campaigns.export import export as export_module
 from rareswitch.campaigns.export import export_campaign
 from rareswitch.campaigns.verify_export import verify
@@ -210,13 +210,67 @@ def test_one_altered_row_does_not_blame_others(forgery):
     ]  # fmt: skip
 
 
-def test_a_missing_tail_and_a_longer_one_are_named(forgery):
-    rows = forgery.chains["assignments"]
+def _tail(rows):
     del rows[-2:]
+
+
+def _again(rows):
+    rows.insert(5, rows[2])
+
+
+def _swapped(rows):
+    rows[3], rows[4] = rows[4], rows[3]
+
+
+def _swapped_and_altered(rows):
+    _swapped(rows)
+    rows[3]["assigned"] = "another time"
+
+
+def _longer(rows):
+    row = rows[-1] | {"number": 47, "episode_id": "new"}
+    del row["link"]
+    rows.append(row | {"link": linked(rows[-1]["link"], row)})
+
+
+def _other_last(rows):
+    row = rows[-1] | {"assigned": "another time"}
+    del row["link"]
+    rows[-1] = row | {"link": linked(rows[-2]["link"], row)}
+
+
+def _no_number(rows):
+    rows[3]["number"] = 0
+
+
+def _no_column(rows):
+    del rows[3]["member"]
+
+
+@pytest.mark.parametrize(
+    ("alter", "said"),
+    [
+        (_tail, ["row 45 is missing", "row 46 is missing"]),
+        (_again, ["row 3 is there again, in line 6"]),
+        (_swapped, ["row 4 is out of its place, in line 5"]),
+        (_swapped_and_altered, ["row 4 is out of its place, in line 5", "row 5 was altered"]),
+        (_longer, ["row 47 was added after the export"]),
+        (_other_last, ["row 46 is not the one that was last when it was exported"]),
+        (_no_number, ["line 4 is no row: its number is 0", "row 4 is missing"]),
+    ],
+)
+def test_what_was_done_to_rows_is_told(forgery, alter, said):
+    alter(forgery.chains["assignments"])
     forgery.write()
-    assert problems(forgery.folder)["chain of assignments"] == [
-        "row 45 is missing", "row 46 is missing"
-    ]  # fmt: skip
+    assert problems(forgery.folder)["chain of assignments"] == said
+
+
+def test_a_row_without_a_column_is_none(forgery):
+    _no_column(forgery.chains["assignments"])
+    forgery.write()
+    first, second = problems(forgery.folder)["chain of assignments"]
+    assert first.startswith("line 4 is no row: its columns are assigned, episode_id, link, number")
+    assert second == "row 4 is missing"
 
 
 @settings(max_examples=50, deadline=None)
@@ -475,6 +529,34 @@ def _reward(forgery):
     forgery.retell(row)
 
 
+def _never_rejected(forgery):
+    forgery.entries("rejected")[0]["kind"] = "forgotten"
+
+
+def _decided_again(forgery):
+    forgery.entries("rejected")[0]["payload"]["candidate"] = 3
+
+
+def _revision_left_out(forgery):
+    next(row for row in forgery.chains["episodes"] if row["revision"])["revision"] = 3
+
+
+def _cohort(forgery):
+    path = forgery.folder / "cohorts.json"
+    cohorts = json.loads(path.read_text())
+    cohorts[2]["episodes"] += 1
+    path.write_text(json.dumps(cohorts))
+
+
+def _broken_cohorts(forgery):
+    (forgery.folder / "cohorts.json").write_text("[1]")
+
+
+def _altered_policy(forgery):
+    digest = forgery.entries("deployed")[2]["payload"]["digest"]
+    (forgery.folder / "policies" / f"{digest}.policy").write_bytes(b"another")
+
+
 @pytest.mark.parametrize(
     ("alter", "check", "said"),
     [
@@ -523,6 +605,15 @@ def _reward(forgery):
         (_feature, "triggers", "candidate 3 says"),
         (_corrected_feature, "triggers", "candidate 13 says"),
         (_reward, "cohorts", "version 2 had a mean return of"),
+        (_never_signed, "decisions", "is of no known kind"),
+        (_never_rejected, "decisions", "comes while another waits"),
+        (_decided_again, "decisions", "is about a candidate that is deployed"),
+        (_stopped_before, "episodes", "was not assigned before the campaign stopped"),
+        (_stopped_before, "assignments", "came after the campaign stopped"),
+        (_revision_left_out, "episodes", "corrects a row that is not there"),
+        (_cohort, "cohorts", "version 3 played 17 episodes"),
+        (_broken_cohorts, "cohorts", "it cannot be checked"),
+        (_altered_policy, "policies", "(version 3): it was altered"),
     ],
 )
 def test_what_the_rules_forbid_is_named_though_the_links_are_right(forgery, alter, check, said):
@@ -615,6 +706,39 @@ def test_the_regression_of_the_last_stage_is_computed_again(tmp_path, quickly, n
     assert found["triggers"][0].endswith(
         "the weights of its last stage are not those of the regression"
     )
+
+
+@pytest.mark.parametrize("stages", ["own", "shared"])
+def test_sums_are_those_of_the_matrices(stages):
+    """Thousands of rows, folded in parts, have the determinants and the solution of Λ itself."""
+    rng = np.random.default_rng(0)
+    task = Task(dim=4, horizon=3, episodes=2000, stages=stages)
+    schedule = rs.DeterminantGrowth(eta=2.0)
+    protocol = protocol_of(task=task, recipe=Recipe(ridge=0.5), schedule=schedule)
+    sums = verify_export.Sums(protocol.plain)
+    features, rewards = rng.standard_normal((2000, 3, 4)), rng.random((2000, 3))
+    for rows, earned in zip(features.tolist(), rewards.tolist(), strict=True):
+        sums.add({"features": rows, "rewards": earned})
+    pools = [[0], [1], [2]] if stages == "own" else [[0, 1], [0, 1, 2]]
+    found = sums.known()
+    for pool, chosen in enumerate(pools):
+        rows = features[:, chosen].reshape(-1, 4)
+        gram = 0.5 * np.eye(4) + rows.T @ rows
+        assert found["logdet"][pool] == pytest.approx(np.linalg.slogdet(gram)[1], rel=1e-12)
+        assert found["trace"][pool] == pytest.approx(np.trace(gram), rel=1e-12)
+    solution = np.linalg.solve(gram, rows.T @ rewards[:, pools[-1]].reshape(-1))
+    np.testing.assert_allclose(found["last"], solution, rtol=1e-9)
+    assert found["episode"] == 2001
+    assert sums.steps.tolist() == [len(chosen) for chosen in pools]
+
+
+def test_another_protocol_beside_the_ledger_is_named(forgery):
+    path = forgery.folder / "protocol/revision-2.json"
+    path.write_text(path.read_text().replace('"deployments":6', '"deployments":7'))
+    assert problems(forgery.folder) == {
+        "files": ["protocol/revision-2.json was altered"],
+        "protocol": ["protocol/revision-2.json is another protocol than the ledger has"],
+    }
 
 
 def test_it_imports_nothing_of_the_package():

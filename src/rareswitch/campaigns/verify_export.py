@@ -50,6 +50,8 @@ CHAINS = {  # the columns of a row: what it is numbered by, and the others
 }  # fmt: skip
 TEXTS = ("claims", "payload")  # these are hashed as the JSON text of what they hold
 AMENDABLE = ("schedule", "budget", "approval", "intake", "stopping")  # and [task] episodes
+KINDS = ("created", "candidate", "approved", "rejected", "deployed", "rolled-back", "amended",
+         "corrected", "forgotten", "stopped", "exported")  # fmt: skip
 DEPLOYMENT = ("version", "seq", "digest", "members", "allocation")
 OPEN = ("waiting", "approved")
 # Weights and log-determinants are computed another way than by the software: they agree to this.
@@ -260,6 +262,8 @@ def not_allowed(story: Story, entry: Row) -> Iterator[str]:
     """Give what speaks against an entry, given those before it."""
     kind, payload = entry["kind"], entry["payload"]
     recorded, following = payload["reached"]["episodes"][0], len(story.versions) + 1
+    if kind not in KINDS:
+        yield "is of no known kind"
     if (kind == "created") != (entry["number"] == 1):
         yield "must be the first entry, and the first entry must be that"
     if kind in ("created", "amended"):
