@@ -233,9 +233,11 @@ class Story:
         elif kind in ("approved", "rejected"):
             self.candidates[payload["candidate"]]["status"] = kind
         elif kind in ("deployed", "rolled-back"):
-            for candidate in self.candidates.values():
+            for number, candidate in self.candidates.items():
                 if candidate["status"] in OPEN:
-                    candidate["status"] = "void"
+                    candidate["status"] = (
+                        "deployed" if number == payload.get("candidate") else "void"
+                    )
             self.versions.append(payload)
             self.events.append(payload)
             self.since.append(reached["episodes"][0])
