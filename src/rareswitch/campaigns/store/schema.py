@@ -14,8 +14,11 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 def settle_schema(engine: Engine) -> None:
     """Make the tables of a new store, or migrate those of an older version."""
-    if _present(engine) == NEWEST:
+    present = _present(engine)
+    if present == NEWEST:
         return
+    if present is None and engine.dialect.name == "sqlite":
+        _refuse_others(engine)
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
@@ -38,3 +41,11 @@ def _present(engine: Engine) -> str | None:
             return None
         found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
         return None if found is None else str(found)
+
+
+def _refuse_others(engine: Engine) -> None:
+    """Leave a file alone that is the database of something else."""
+    if others := sa.inspect(engine).get_table_names():
+        raise UnavailableError(
+            f"the file {engine.url.database} is no store: it holds something else: {others[0]}"
+        )
