@@ -168,6 +168,26 @@ def test_cohorts_are_those_of_the_log(exported):
         assert row == {key: "" if value is None else str(value) for key, value in plain.items()}
 
 
+def test_a_corrected_episode_counts_in_its_first_place(tmp_path, monkeypatch):
+    """An interval that holds at every look depends on the order of what was seen."""
+    monkeypatch.setattr(export_module, "page", lambda *_: "")
+    campaign = opened(tmp_path / "store.db", protocol_of(stopping=(), budget=0))
+    for k in range(80):
+        rewards = [0.5 + 0.1 * (k % 2)]
+        campaign.record(
+            f"p{k}", rs.Episode(features=np.eye(3)[[0]], rewards=rewards, next_features=[])
+        )
+    other = rs.Episode(features=np.eye(3)[[0]], rewards=[0.0], next_features=[])
+    campaign.correct(Report(id="p0", episode=other), actor="bo", reason="typo")
+    export_campaign(campaign, tmp_path / "out", **SIGNED)
+    with campaign.store.reading() as connection:
+        seen = counted_again(connection, "small", 1, horizon=2)
+    (row,) = cohorts(tmp_path / "out").values()
+    assert 0.0 < row["low"] < row["high"] < 2.0
+    assert [row["low"], row["high"]] == [2 * end for end in seen.bounds(0.95)]
+    campaign.store.close()
+
+
 def test_what_made_a_version_due_is_told(exported):
     campaign, folder, _ = exported
     found = cohorts(folder)

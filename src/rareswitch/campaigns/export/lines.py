@@ -11,7 +11,6 @@ from rareswitch.campaigns.log import rows_of
 from rareswitch.campaigns.report import Report
 
 TEXTS = ("claims", "payload")  # columns that hold JSON: written as what it says
-ENVELOPE = ("id", "version", "member")
 
 
 def line_of(row: Any, report: Report | None = None) -> bytes:
@@ -22,7 +21,7 @@ def line_of(row: Any, report: Report | None = None) -> bytes:
         if name in plain:
             plain[name] = json.loads(plain[name])
     if report is not None:
-        plain["body"] = {k: v for k, v in report.plain.items() if k not in ENVELOPE}
+        plain["body"] = {k: v for k, v in report.plain.items() if k != "id"}
     return canonical(plain).encode() + b"\n"
 
 
