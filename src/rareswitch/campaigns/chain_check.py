@@ -50,6 +50,12 @@ class ChainCheck:
             self.problems.append(
                 f"{self.chain}: row {self.length} is not the last one written, {head.length}"
             )
+        for length in sorted(self._marks):
+            if length > max(self.length, head.length):
+                who = self._marks[length][0][1]
+                self.problems.append(
+                    f"{self.chain}: rows {self.length + 1} to {length} are missing, which {who} saw"
+                )
         return self.problems
 
     def _compare_marks(self) -> None:

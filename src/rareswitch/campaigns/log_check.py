@@ -70,7 +70,10 @@ class LogCheck:
             wrong = self._attribution(row)
         total = None
         if row.body is not None:
-            total = float(episode_of(row.body).rewards.sum())
+            try:
+                total = float(episode_of(row.body).rewards.sum())
+            except ValueError as error:
+                return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
             if total != row.total:
                 wrong.append(f"its rewards add up to {total!r}, not {row.total!r}")
         self._totals.setdefault(row.version, {})[row.episode_id] = total

@@ -1,0 +1,174 @@
+"""Tampering with a store: whatever row is altered, removed or moved, `verify` names it."""
+
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from campaign_builders import chain
+from golden.make_campaign import story
+from rareswitch.campaigns import Campaign, open_store
+from rareswitch.campaigns.store.tables import CHAINS, artifacts, cohorts, heads, metadata
+from rareswitch.campaigns.verify import verify
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def written(request, tmp_path_factory):
+    """Return a campaign in which there is one of everything, and all rows of its store."""
+    if request.param == "sqlite":
+        url = tmp_path_factory.mktemp("verify") / "store.db"
+    else:
+        url = request.getfixturevalue("postgres").create_database()
+    with open_store(url, create=True) as store:
+        campaign = story(store)
+        with store.reading() as connection:
+            rows = {
+                table: [row._asdict() for row in connection.execute(sa.select(table))]
+                for table in metadata.sorted_tables
+            }
+        yield campaign, rows
+
+
+@pytest.fixture
+def campaign(written):
+    """Return the campaign as it was written, whatever the test before did to it."""
+    campaign, rows = written
+    with campaign.store.writing(campaign.name) as connection:
+        for table, values in rows.items():
+            connection.execute(table.delete())
+            connection.execute(table.insert(), values)
+    return campaign
+
+
+def problems(campaign):
+    """Return what somebody finds who opens the campaign now."""
+    return verify(Campaign(campaign.store, campaign.name)).problems
+
+
+def row_at(name, number):
+    table, column = CHAINS[name]
+    return table, table.c[column] == number
+
+
+def put(campaign, name, place, /, **values):
+    table, where = row_at(name, place)
+    with campaign.store.writing(campaign.name) as connection:
+        assert connection.execute(table.update().where(where).values(**values)).rowcount == 1
+
+
+def other(column, value):
+    """Return another value for a column, as little another as may be."""
+    if value is None:
+        return b"" if column == "body" else "x"
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, bytes):
+        return value[:-1] + bytes([value[-1] ^ 1])
+    if column in ("claims", "payload"):
+        return json.dumps(json.loads(value) | {"more": 1})
+    return value + "x"
+
+
+def test_nothing_is_wrong_with_what_was_written(campaign):
+    assert problems(campaign) == []
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_value_that_was_altered_is_named(campaign, name):
+    """Every column of the first row and of the last."""
+    table, number = CHAINS[name]
+    rows = chain(campaign, name)
+    columns = [column.name for column in table.columns]
+    for row in {rows[0], rows[-1]}:
+        for column in set(columns) - {"campaign", number}:
+            kept = getattr(row, column)
+            put(campaign, name, getattr(row, number), **{column: other(column, kept)})
+            said = problems(campaign)
+            assert any(f"{name}: row {getattr(row, number)} is not" in one for one in said), (
+                column,
+                said,
+            )
+            put(campaign, name, getattr(row, number), **{column: kept})
+    assert problems(campaign) == []
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_row_that_was_removed_is_named(campaign, name):
+    table, number = CHAINS[name]
+    rows = chain(campaign, name)
+    for row in (rows[0], rows[len(rows) // 2], rows[-1]):
+        table, where = row_at(name, getattr(row, number))
+        with campaign.store.writing(campaign.name) as connection:
+            connection.execute(table.delete().where(where))
+        said = problems(campaign)
+        place = getattr(row, number)
+        assert any(f"{name}: row {place} is missing" in one for one in said) or any(
+            f"{name}: rows {place} to {place} are missing" in one for one in said
+        ), said
+        with campaign.store.writing(campaign.name) as connection:
+            connection.execute(table.insert().values(row._asdict()))
+    assert problems(campaign) == []
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_two_rows_that_changed_places_are_named(campaign, name):
+    _, number = CHAINS[name]
+    last = len(chain(campaign, name))
+    for place, new in ((last, 10_000), (last - 1, last), (10_000, last - 1)):
+        put(campaign, name, place, **{number: new})
+    said = problems(campaign)
+    for place in (last - 1, last):
+        assert any(f"{name}: row {place} is not" in one for one in said), said
+
+
+def test_rows_cut_off_with_their_head_are_missed_by_the_ledger(campaign):
+    """Somebody shortens the log and its head: the ledger knows how long it was."""
+    rows = chain(campaign, "episodes")
+    cut = rows[-4]
+    table, _ = CHAINS["episodes"]
+    with campaign.store.writing(campaign.name) as connection:
+        connection.execute(table.delete().where(table.c.seq > cut.seq))
+        connection.execute(
+            heads.update().where(heads.c.chain == "episodes").values(length=cut.seq, link=cut.link)
+        )
+    said = problems(campaign)
+    assert any(f"episodes: rows {cut.seq + 1} to {rows[-1].seq} are" in one for one in said), said
+
+
+def test_a_head_that_was_moved_is_noticed(campaign):
+    with campaign.store.writing(campaign.name) as connection:
+        connection.execute(
+            heads.update().where(heads.c.chain == "ledger").values(length=heads.c.length + 1)
+        )
+    assert any(one.startswith("ledger: ") for one in problems(campaign))
+
+
+def test_a_policy_that_was_altered_or_removed_is_named(campaign):
+    digest = campaign.state.versions[2].digest
+    where = artifacts.c.digest == digest
+    with campaign.store.writing(campaign.name) as connection:
+        data = bytes(connection.execute(sa.select(artifacts.c.data).where(where)).scalar_one())
+        connection.execute(artifacts.update().where(where).values(data=data[:-1] + b"x"))
+    assert problems(campaign) == [f"artifact {digest[:12]} was altered"]
+    with campaign.store.writing(campaign.name) as connection:
+        connection.execute(artifacts.delete().where(where))
+    assert problems(campaign) == [f"artifact {digest[:12]} is missing"]
+
+
+def test_a_cohort_that_was_altered_is_named(campaign):
+    with campaign.store.writing(campaign.name) as connection:
+        kept = connection.execute(sa.select(cohorts.c.state).where(cohorts.c.version == 2)).scalar()
+        connection.execute(
+            cohorts.update().where(cohorts.c.version == 2).values(state=raised(kept))
+        )
+    assert any("cohort of version 2" in one for one in problems(campaign))
+
+
+def raised(state):
+    """Return what is kept of a cohort with another sum, whatever its form."""
+    values = json.loads(state)
+    if isinstance(values, dict):
+        return json.dumps(values | {"total": values["total"] + 1})
+    return json.dumps([values[0], values[1] + 1, *values[2:]])
