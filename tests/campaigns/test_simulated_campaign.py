@@ -218,6 +218,15 @@ def test_a_rehearsal_waits_for_people_and_goes_on(store):
     assert simulated(store, protocol, waits).begun == 0
 
 
+def test_at_the_end_somebody_looks_once_more(store):
+    """A learner that is down, or looks too seldom, is replaced before the campaign is stopped."""
+    seldom = replace(ROUGH, learn_every=10_000)
+    done = simulated(store, protocol_of(approval=Approval()), seldom, episodes=60)
+    assert done.deployments >= 2
+    assert done.agrees_with_learner
+    assert done.deaths == 0
+
+
 def test_a_stopping_rule_ends_it_and_reports_that_are_under_way_still_come(store):
     protocol = protocol_of(stopping=(Harm(below=2.0),))
     done = simulated(store, protocol, replace(ROUGH, delay=20.0))
