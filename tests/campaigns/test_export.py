@@ -162,6 +162,10 @@ def test_cohorts_are_those_of_the_log(exported):
     assert sum(row["assigned"] for row in found.values()) == len(stored(campaign, "assignments"))
     assert sum(row["missing"] for row in found.values()) == 4  # 9, 19, … that were assigned
     assert sum(row["overridden_steps"] for row in found.values()) == 11
+    assert sum(row["overridden"] for row in found.values()) == 11  # one step of each
+    table = pyarrow.parquet.read_table(folder / "episodes.parquet").to_pylist()
+    told = [row for row in table if row["current"] and row["recommended"] is not None]
+    assert sum(row["with_recommendation"] for row in found.values()) == len(told) > 11
     with open(folder / "cohorts.csv", newline="") as file:
         table = list(csv.DictReader(file))
     for row, plain in zip(table, found.values(), strict=True):
@@ -174,16 +178,19 @@ def test_a_corrected_episode_counts_in_its_first_place(tmp_path, monkeypatch):
     campaign = opened(tmp_path / "store.db", protocol_of(stopping=(), budget=0))
     for k in range(80):
         rewards = [0.5 + 0.1 * (k % 2)]
-        campaign.record(
-            f"p{k}", rs.Episode(features=np.eye(3)[[0]], rewards=rewards, next_features=[])
-        )
+        episode = rs.Episode(features=np.eye(3)[[0]], rewards=rewards, next_features=[])
+        campaign.record(f"p{k}", episode)
     other = rs.Episode(features=np.eye(3)[[0]], rewards=[0.0], next_features=[])
-    campaign.correct(Report(id="p0", episode=other), actor="bo", reason="typo")
+    campaign.correct(Report(id="p0", episode=episode), actor="bo", reason="typo")
+    campaign.correct(Report(id="p0", episode=other), actor="bo", reason="another")
     export_campaign(campaign, tmp_path / "out", **SIGNED)
     with campaign.store.reading() as connection:
         seen = counted_again(connection, "small", 1, horizon=2)
     (row,) = cohorts(tmp_path / "out").values()
     assert 0.0 < row["low"] < row["high"] < 2.0
+    assert (row["episodes"], row["corrected"]) == (80, 1)
+    table = pyarrow.parquet.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
+    assert [found["seq"] for found in table if not found["current"]] == [1, 81]
     assert [row["low"], row["high"]] == [2 * end for end in seen.bounds(0.95)]
     campaign.store.close()
 
