@@ -164,8 +164,7 @@ class Model:
         if self.waiting or self.stopped or self.spent >= self.now.budget:
             return None
         watched = max([one.seq for one in self.candidates.values()], default=0)
-        if self.candidates:
-            watched = max(watched, self.asked_again - 1)
+        watched = max(watched, self.asked_again - 1)
         deployed = self.versions[-1].seq
         for row in range(max(watched, deployed) + 1, len(self.rows) + 1):
             known = len(self.episodes(row, known_at=row))
@@ -244,6 +243,8 @@ class Model:
         amended = self.now.amended(changes)
         if amended.budget < self.spent:
             raise NotAllowedError
+        if self.now.budget <= self.spent < amended.budget:
+            self.asked_again = max(self.asked_again, len(self.rows) + 1)
         self.revisions.append((len(self.rows), amended))
         self.entries.append("amended")
 

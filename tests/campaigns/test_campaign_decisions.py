@@ -166,6 +166,7 @@ def test_the_budget_is_never_exceeded(store):
         propose(campaign, seed=3)
     assert campaign.version == 3
     campaign.amend({"budget": {"deployments": 3}}, actor="ana", reason="more was granted")
+    fill(campaign, [0])
     propose(campaign, seed=3)
     with pytest.raises(NotAllowedError, match="the budget of 3 deployments is spent"):
         propose(campaign, seed=4)

@@ -297,6 +297,23 @@ def test_a_larger_budget_holds_for_the_rows_after_its_amendment(store):
     assert seqs == [[0, 1, 7]] * 2
 
 
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_budget_that_was_taken_away_and_given_back(store, ran):
+    """Rows from before are not asked about again, whether or not a learner ran meanwhile."""
+    campaign = create(store, schedule=rs.EveryEpisode(), budget=2)
+    fill(campaign, range(2))
+    campaign.amend({"budget": {"deployments": 0}}, actor="ana", reason="frozen")
+    fill(campaign, range(2, 4))
+    with Learning(campaign) as learning:
+        if ran:
+            assert learning.step() is None
+        campaign.amend({"budget": {"deployments": 2}}, actor="ana", reason="thawed")
+        assert learning.step() is None
+        fill(campaign, range(4, 6))
+        assert learning.step().seq == 5
+    assert campaign.version == 2
+
+
 def test_schedules_count_rollbacks_apart_as_the_budget_does(store):
     campaign = create(store, schedule=rs.SpreadBudget(switches=2, episodes=60, dim=3), budget=2)
     with Learning(campaign) as learning:

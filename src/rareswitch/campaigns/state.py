@@ -61,7 +61,8 @@ class State:
     versions: list[Version] = field(default_factory=list)
     candidates: dict[int, Candidate] = field(default_factory=dict)
     stopped: Entry | None = None
-    asked_again: int = 0  # the first row at which the schedule is asked after a rejection
+    # The first row at which the schedule is asked after a rejection, or when there is budget again.
+    asked_again: int = 0
 
     @property
     def protocol(self) -> Protocol:
@@ -91,9 +92,7 @@ class State:
     @property
     def watched(self) -> int:
         """The row of the log up to which the schedule was asked, or is not asked any more."""
-        if not self.candidates:
-            return 0
-        last = max(candidate.seq for candidate in self.candidates.values())
+        last = max((candidate.seq for candidate in self.candidates.values()), default=0)
         return max(last, self.asked_again - 1)
 
     def version(self, number: int) -> Version:
@@ -124,7 +123,10 @@ class State:
         self.revisions.append(protocol_of(canonical(entry.payload["protocol"])))
 
     def _amended(self, entry: Entry) -> None:
+        spent = not self.left
         self.revisions.append(protocol_of(canonical(entry.payload["protocol"])))
+        if spent and self.left:  # nobody was asked at the rows before, whether a learner ran or not
+            self.asked_again = max(self.asked_again, entry.position + 1)
 
     def _candidate(self, entry: Entry) -> None:
         payload = entry.payload
