@@ -31,6 +31,7 @@ from rareswitch.campaigns.verify import verify
 
 numbers = st.integers(0, 15)
 variants = st.integers(0, 2)
+few = st.integers(0, 6)
 FRESH = itertools.count(1)
 
 
@@ -45,7 +46,7 @@ class CampaignMachine(RuleBasedStateMachine):
     @initialize(
         by=st.sampled_from(["schedule", "second-person"]),
         late=st.sampled_from(["learn", "record"]),
-        budget=st.integers(0, 4),
+        budget=st.integers(1, 4),
         episodes=st.integers(6, 14),
     )
     def begin(self, by, late, budget, episodes):
@@ -84,6 +85,15 @@ class CampaignMachine(RuleBasedStateMachine):
         assert found is None or found.version == version
 
     @rule(number=numbers, variant=variants, version=st.sampled_from([None, None, None, 1, 2, 3, 4]))
+    def record_any(self, number, variant, version):
+        self.record(number, variant, version)
+
+    @rule(variant=variants, data=st.data())
+    def record_next(self, variant, data):
+        """Record one more, of the version in force, of an earlier one, or of one to come."""
+        version = data.draw(st.sampled_from([None, *range(1, len(self.model.versions) + 2)]))
+        self.record(len(self.model.first_rows()), variant, version)
+
     def record(self, number, variant, version):
         found, seq = self.both(
             lambda: self.campaign.take(told(number, variant, version)),
@@ -101,26 +111,37 @@ class CampaignMachine(RuleBasedStateMachine):
         )
         assert (found.seq, found.new, found.late) == (seq, False, row.late)
 
-    @rule(number=numbers, variant=variants)
-    def correct(self, number, variant):
+    @rule(data=st.data(), variant=variants)
+    def correct(self, data, variant):
+        number = data.draw(self.some_episode())
         self.both(
             lambda: self.campaign.correct(told(number, variant, None), actor="ana", reason="typo"),
             lambda: self.model.correct(number, (number, variant, None)),
         )
 
-    @rule(number=numbers)
-    def withdraw(self, number):
+    @rule(data=st.data())
+    def withdraw(self, data):
+        number = data.draw(self.some_episode())
         self.both(
             lambda: self.campaign.withdraw(f"p{number}", actor="ana", reason="consent"),
             lambda: self.model.correct(number, None),
         )
 
+    def some_episode(self):
+        """Return mostly one that is recorded."""
+        known = [row.number for row in self.model.first_rows()]
+        return st.sampled_from([*known, 15])
+
     @rule(text=st.sampled_from(["", "[]", '{"id": "p1"}', '{"id": 5}']))
     def refuse(self, text):
         self.both(lambda: self.campaign.record_json(text), self.model.refuse)
 
-    @rule()
-    def learn(self):
+    @rule(times=st.integers(1, 3))
+    def learn(self, times):
+        for _ in range(times):
+            self.learn_once()
+
+    def learn_once(self):
         seq = self.model.due()
         candidate = self.learning.step()
         if seq is None:
@@ -162,8 +183,9 @@ class CampaignMachine(RuleBasedStateMachine):
         known = list(self.model.candidates)
         return st.sampled_from([*[self.model.waiting or known[-1]] * 4, *known])
 
-    @rule(to=st.integers(0, 4))
-    def roll_back(self, to):
+    @rule(data=st.data())
+    def roll_back(self, data):
+        to = data.draw(st.integers(0, len(self.model.versions)))
         self.both(
             lambda: self.campaign.roll_back(to, actor="cyd", reason="harm"),
             lambda: self.model.roll_back(to),
@@ -171,7 +193,7 @@ class CampaignMachine(RuleBasedStateMachine):
 
     @rule(
         changes=st.one_of(
-            st.fixed_dictionaries({"budget": st.fixed_dictionaries({"deployments": numbers})}),
+            st.fixed_dictionaries({"budget": st.fixed_dictionaries({"deployments": few})}),
             st.fixed_dictionaries({"episodes": st.integers(5, 20)}),
             st.fixed_dictionaries(
                 {
@@ -267,12 +289,12 @@ def same(now, changes):
 
 
 def test_a_campaign_is_what_the_model_says(store_url):
-    few = 12 if store_url.startswith("postgresql") else 30
+    examples = 15 if store_url.startswith("postgresql") else 40
     run_state_machine_as_test(
         lambda: CampaignMachine(store_url),
         settings=settings(
-            max_examples=few,
-            stateful_step_count=40,
+            max_examples=examples,
+            stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
