@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -173,6 +173,17 @@ def test_an_error_of_the_disk_is_told_as_it_is(store):
         connection.execute(sa.text("insert into nowhere values (1)"))
     assert not caught.value.full
     assert "***" in str(caught.value) or store.is_sqlite
+    assert campaign.take(report(0)).seq == 1
+
+
+def test_too_many_at_once_are_told_so(store, monkeypatch):
+    campaign = create(store)
+    monkeypatch.setattr(store.engine.pool, "_timeout", 0.05)
+    with ExitStack() as held:
+        for _ in range(15):  # as many as the pool has
+            held.enter_context(store.reading())
+        with pytest.raises(UnavailableError, match="too many use it at once"):
+            campaign.take(report(0))
     assert campaign.take(report(0)).seq == 1
 
 

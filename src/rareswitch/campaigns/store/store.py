@@ -106,6 +106,10 @@ class Store:
             yield
         except sa.exc.DBAPIError as error:
             raise unavailable(error, f"the store {self.url} cannot be {done}") from error
+        except sa.exc.TimeoutError as error:
+            raise UnavailableError(
+                f"the store {self.url} cannot be {done}: too many use it at once"
+            ) from error
 
 
 def unavailable(error: sa.exc.DBAPIError, what: str) -> UnavailableError:
