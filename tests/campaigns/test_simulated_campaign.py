@@ -26,6 +26,7 @@ from rareswitch.core.recipe import Recipe
 
 EPISODES = 120
 MDP = rs.instances.tabular(states=3, actions=3, horizon=2, seed=5)
+GRID = rs.UniformGrid(episodes=EPISODES, batches=5)
 ROUGH = Circumstances(
     sites=4,
     delay=12.0,
@@ -182,12 +183,11 @@ def test_it_is_a_learner_whatever_the_protocol(store, late, by, seed):
 
 def test_a_calm_campaign_is_the_simulation_of_the_lab(store):
     """One policy at a time, nothing goes wrong: the very episodes and regret of rs.simulate."""
-    schedule = rs.UniformGrid(episodes=EPISODES, batches=5)
     protocol = protocol_of(
-        schedule=schedule, recipe=Recipe(exploration=rs.Bonus(0.5)), approval=Approval()
+        schedule=GRID, recipe=Recipe(exploration=rs.Bonus(0.5)), approval=Approval()
     )
     done = simulated(store, protocol, Circumstances.calm())
-    run = rs.simulate(MDP, schedule, episodes=EPISODES, beta=0.5)
+    run = rs.simulate(MDP, GRID, episodes=EPISODES, beta=0.5)
     totals = [r.total for r in sorted(rows(store, tables.episodes), key=lambda row: row.seq)]
     states = run.states[:, :-1]
     stage = np.arange(MDP.horizon)
@@ -252,6 +252,9 @@ def test_a_world_of_another_task_is_refused_before_anything_is_written(store):
     longer = rs.instances.tabular(states=3, actions=3, horizon=3, seed=0)
     with pytest.raises(ValueError, match="world must have the protocol's horizon, 2; got 3"):
         simulate_campaign(protocol_of(), FiniteWorld(longer), store)
+    short = protocol_of(task=replace(MDP.task(episodes=EPISODES), feature_norm=0.9), schedule=GRID)
+    with pytest.raises(ValueError, match="no longer than the protocol's feature_norm"):
+        simulate_campaign(short, FiniteWorld(MDP), store)
     with pytest.raises(TypeError, match="circumstances must be Circumstances"):
         simulate_campaign(protocol_of(), FiniteWorld(MDP), store, circumstances={})
     assert rows(store, tables.campaigns) == []

@@ -36,6 +36,10 @@ class FiniteWorld:
     def horizon(self) -> int:
         return self.mdp.horizon
 
+    @property
+    def feature_norm(self) -> float:
+        return self.mdp.feature_norm
+
     def begin(self, number: int) -> Rows:
         number = whole("number", number, least=1)
         while len(self._noise) < number:

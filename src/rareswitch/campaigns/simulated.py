@@ -91,3 +91,9 @@ def _check_fit(world: World, protocol: Protocol) -> None:
         raise ValueError(
             f"world must have the protocol's horizon, {protocol.task.horizon}; got {horizon}"
         )
+    norm = getattr(world, "feature_norm", 0.0)
+    if norm > protocol.task.feature_norm * (1.0 + 1e-9):
+        raise ValueError(
+            f"world must offer rows no longer than the protocol's feature_norm, "
+            f"{protocol.task.feature_norm:g}; got {norm:g}"
+        )

@@ -22,8 +22,9 @@ class World(Protocol):
 
     What it draws in an episode depends on its number and on nothing else, so that episodes are the
     same in whichever order they are played. A world may tell its `horizon`, which then must be that
-    of the protocol. Where it is known what a policy loses against the best one, it has
-    `loss(policy)` too: the expected regret of an episode, or None.
+    of the protocol, and its `feature_norm`, which then must not be above the protocol's. Where it
+    is known what a policy loses against the best one, a world has `loss(policy)` too: the expected
+    regret of an episode, or None.
     """
 
     def begin(self, number: int) -> Rows:
