@@ -281,6 +281,8 @@ def test_the_appendix_tells_what_checklists_ask_for(exported):
     assert "| 17 | amended |" in text
     assert "{'deployments': 4\\}" in text
     assert "| 18 | 6 | NO |" in text
+    assert "| bo | a candidate for version 6 that was not due | interim |" in text
+    assert "who took part in" in text
     assert "rejected | schedule | eve |" in text
     assert "| rewards must lie in \\[0, 1\\] | 4 |" in text
     assert "4 of 46 episodes that were assigned were never reported" in text
@@ -411,7 +413,9 @@ def test_a_campaign_without_episodes_is_exported(tmp_path):
     campaign = opened(tmp_path / "store.db", protocol_of())
     export_campaign(campaign, tmp_path / "out", **SIGNED)
     assert all(not check.wrong for check in verify(tmp_path / "out"))
-    assert "No candidate was proposed" in (tmp_path / "out" / "report.html").read_text()
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert "No candidate was proposed" in html
+    assert "<img" not in html
     assert pyarrow.parquet.read_table(tmp_path / "out" / "episodes.parquet").num_rows == 0
     campaign.store.close()
 
