@@ -183,15 +183,20 @@ def test_it_is_a_learner_whatever_the_protocol(store, late, by, seed):
 
 def test_a_calm_campaign_is_the_simulation_of_the_lab(store):
     """One policy at a time, nothing goes wrong: the very episodes and regret of rs.simulate."""
+    deep = rs.instances.tabular(states=3, actions=3, horizon=3, seed=5)
     protocol = protocol_of(
-        schedule=GRID, recipe=Recipe(exploration=rs.Bonus(0.5)), approval=Approval()
+        task=deep.task(episodes=EPISODES),
+        schedule=GRID,
+        recipe=Recipe(exploration=rs.Bonus(0.5)),
+        approval=Approval(),
     )
-    done = simulated(store, protocol, Circumstances.calm())
-    run = rs.simulate(MDP, GRID, episodes=EPISODES, beta=0.5)
+    calm = Circumstances.calm()
+    done = simulate_campaign(protocol, FiniteWorld(deep), store, circumstances=calm)
+    run = rs.simulate(deep, GRID, episodes=EPISODES, beta=0.5)
     totals = [r.total for r in sorted(rows(store, tables.episodes), key=lambda row: row.seq)]
     states = run.states[:, :-1]
-    stage = np.arange(MDP.horizon)
-    assert totals == pytest.approx(MDP.rewards[stage, states, run.actions].sum(axis=1))
+    stage = np.arange(deep.horizon)
+    assert totals == pytest.approx(deep.rewards[stage, states, run.actions].sum(axis=1))
     assert done.regret == pytest.approx(run.regret.sum())
     assert done.deployments == run.deployments - 1 == 4
     assert done.decision_delays == (0, 0, 0, 0)
