@@ -3,6 +3,7 @@
 from rareswitch.campaigns.cohorts import INTAKE, Cohorts
 from rareswitch.campaigns.ledger import enter
 from rareswitch.campaigns.pen import Pen
+from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping import Progress
 
@@ -11,22 +12,26 @@ ENGINE = "engine"  # who stops a campaign by a rule
 
 def look(pen: Pen, state: State, cohorts: Cohorts, *, version: int, now: str) -> bool:
     """Ask every stopping rule about a version; if one is reached, stop and return True."""
-    protocol = state.protocol
-    progress = Progress(
-        episodes=cohorts.episodes,
-        horizon=protocol.task.horizon,
-        version=version,
-        returns=cohorts[version],
-        intake=cohorts[INTAKE],
-    )
     if state.stopped:
         return False
-    for rule in protocol.stopping:
-        if reason := rule.reached(progress):
-            enter(pen, "stopped", {}, actor=ENGINE, reason=f"{rule.name}: {reason}", now=now)
-            return True
-    if progress.episodes >= protocol.task.episodes:
-        reason = f"episodes: all {protocol.task.episodes} are recorded"
+    reason = _reached(state.protocol, cohorts, version)
+    if reason is not None:
         enter(pen, "stopped", {}, actor=ENGINE, reason=reason, now=now)
-        return True
-    return False
+    return reason is not None
+
+
+def _reached(protocol: Protocol, cohorts: Cohorts, version: int) -> str | None:
+    """Return the first rule that is reached, and why."""
+    episodes, planned = cohorts.episodes, protocol.task.episodes
+    if protocol.stopping:
+        progress = Progress(
+            episodes=episodes,
+            horizon=protocol.task.horizon,
+            version=version,
+            returns=cohorts[version],
+            intake=cohorts[INTAKE],
+        )
+        for rule in protocol.stopping:
+            if reason := rule.reached(progress):
+                return f"{rule.name}: {reason}"
+    return f"episodes: all {planned} are recorded" if episodes >= planned else None

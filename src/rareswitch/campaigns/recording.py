@@ -119,6 +119,7 @@ class Recording:
         acted = self._attributed(report)
         check_episode(report, self._state.protocol)
         late, member = acted is not self._state.in_force, acted.member(report.id)
+        total = report.total
         seq = self._pen.add(
             "episodes",
             episode_id=report.id,
@@ -128,7 +129,7 @@ class Recording:
             assigned=report.id in self._assigned,
             late=late,
             learn=not late or self._state.protocol.intake.late == "learn",
-            total=report.total,
+            total=total,
             claims=canonical(report.claims),
             received=self._now,
             digest=report.digest,
@@ -144,7 +145,7 @@ class Recording:
                     "participant": report.participant,
                 }
             )
-        self._cohorts.add(acted.version, report.total / self._state.protocol.task.horizon)
+        self._cohorts.add(acted.version, total / self._state.protocol.task.horizon)
         self._cohorts.add(INTAKE, 0.0)
         if not self._stopped:
             self._stopped = look(
