@@ -24,9 +24,9 @@ import numpy as np
 
 import rareswitch as rs
 from rareswitch.campaigns import Campaign, Protocol, Report, open_store
-from rareswitch.campaigns.group_commit import GroupCommit
+from rareswitch.campaigns.proof.verify import verify
+from rareswitch.campaigns.record.group_commit import GroupCommit
 from rareswitch.campaigns.status import status_of
-from rareswitch.campaigns.verify import verify
 
 HORIZON, ACTIONS, DIM = 5, 4, 6
 CALLERS, TURN, TURNS = 32, 640, 4

@@ -7,8 +7,8 @@ import numpy as np
 
 import rareswitch as rs
 from rareswitch.campaigns import Campaign, Protocol, Report
-from rareswitch.campaigns.log import rows_of
-from rareswitch.campaigns.pen import heads_of
+from rareswitch.campaigns.record.log import rows_of
+from rareswitch.campaigns.record.pen import heads_of
 from rareswitch.campaigns.store.tables import CHAINS
 from rareswitch.core.task import Task
 

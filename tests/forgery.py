@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rareswitch.campaigns import Report
-from rareswitch.campaigns.canonical import GENESIS, canonical, digest_of, linked
-from rareswitch.campaigns.pen import linked_part
+from rareswitch.campaigns.record.canonical import GENESIS, canonical, digest_of, linked
+from rareswitch.campaigns.record.pen import linked_part
 
 NUMBERS = {"episodes": "seq", "assignments": "number", "refusals": "number", "ledger": "number"}
 Row = dict[str, Any]

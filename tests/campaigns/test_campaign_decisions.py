@@ -8,8 +8,8 @@ import pytest
 import rareswitch as rs
 from campaign_builders import chain, check_chains, create, fill, propose, report, some_policy
 from rareswitch.campaigns import Approval, MovedError, NotAllowedError
-from rareswitch.campaigns.artifacts import artifact_of
 from rareswitch.campaigns.errors import DamagedError
+from rareswitch.campaigns.record.artifacts import artifact_of
 from rareswitch.campaigns.state import State
 from rareswitch.campaigns.store.tables import artifacts
 

@@ -8,7 +8,7 @@ import pytest
 import rareswitch as rs
 from campaign_builders import check_chains, create, fill, played, propose, protocol, report
 from rareswitch.campaigns import Approval, Campaign, Intake, Learning, NotAllowedError, open_store
-from rareswitch.campaigns.fold import Fold
+from rareswitch.campaigns.learn.fold import Fold
 from rareswitch.campaigns.store.tables import progress, snapshots
 from rareswitch.core.task import Task
 

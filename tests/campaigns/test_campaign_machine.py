@@ -25,9 +25,9 @@ from rareswitch.campaigns import (
     Learning,
     open_store,
 )
+from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.store.tables import snapshots
-from rareswitch.campaigns.verify import verify
 
 numbers = st.integers(0, 15)
 variants = st.integers(0, 2)

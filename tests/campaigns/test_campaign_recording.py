@@ -29,7 +29,7 @@ from rareswitch.campaigns import (
     Report,
     open_store,
 )
-from rareswitch.campaigns.cohorts import cohorts_of
+from rareswitch.campaigns.record.cohorts import cohorts_of
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.store.tables import participants
 

@@ -15,7 +15,7 @@ from rareswitch.campaigns import (
     Report,
     open_store,
 )
-from rareswitch.campaigns.names import checked_name
+from rareswitch.campaigns.record.names import checked_name
 from rareswitch.core.task import Task
 
 

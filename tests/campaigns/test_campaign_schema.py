@@ -13,9 +13,9 @@ from alembic.script import ScriptDirectory
 import campaign_builders
 from campaign_builders import chain, check_chains, create, report
 from rareswitch.campaigns import Campaign, Learning, UnavailableError, open_store
+from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.store.schema import MIGRATIONS, NEWEST
 from rareswitch.campaigns.store.tables import metadata
-from rareswitch.campaigns.verify import verify
 
 GOLDEN = Path(campaign_builders.__file__).parent / "golden"
 LINKS = {

@@ -10,7 +10,7 @@ from rareswitch.campaigns import (
     NotAllowedError,
     RefusedError,
 )
-from rareswitch.campaigns.running_mean import RunningMean
+from rareswitch.campaigns.stopping.running_mean import RunningMean
 
 
 def play(campaign, numbers, reward, **told):

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from campaign_builders import chain
 from golden.make_campaign import story
 from rareswitch.campaigns import Campaign, open_store
+from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.store.tables import CHAINS, artifacts, cohorts, heads, metadata
-from rareswitch.campaigns.verify import verify
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

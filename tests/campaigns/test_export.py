@@ -15,13 +15,13 @@ import sqlalchemy as sa
 
 import rareswitch as rs
 from rareswitch.campaigns import Campaign, Protocol, Report, open_store
-from rareswitch.campaigns.canonical import canonical, digest_of
-from rareswitch.campaigns.cohorts import counted_again
 from rareswitch.campaigns.errors import DamagedError
-from rareswitch.campaigns.export import cohort_table, export_campaign
-from rareswitch.campaigns.export import export as export_module
+from rareswitch.campaigns.proof.export import cohort_table, export_campaign
+from rareswitch.campaigns.proof.export import export as export_module
+from rareswitch.campaigns.proof.verify_export import verify
+from rareswitch.campaigns.record.canonical import canonical, digest_of
+from rareswitch.campaigns.record.cohorts import counted_again
 from rareswitch.campaigns.store.tables import CHAINS, artifacts, episodes
-from rareswitch.campaigns.verify_export import verify
 from small_export import (
     SECRET,
     SIMULATION,
@@ -335,7 +335,7 @@ def test_an_error_leaves_nothing(exported, tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from rareswitch.campaigns import Campaign, open_store
-from rareswitch.campaigns.export import export, export_campaign
+from rareswitch.campaigns.proof.export import export, export_campaign
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -454,7 +454,7 @@ def test_rows_are_written_as_they_are_read(tmp_path, monkeypatch):
         sizes.append((part / "episodes.jsonl").stat().st_size)
         most.append(len(held))
 
-    monkeypatch.setattr("rareswitch.campaigns.log.READ_TOGETHER", 10)
+    monkeypatch.setattr("rareswitch.campaigns.record.log.READ_TOGETHER", 10)
     monkeypatch.setattr(export_module, "REPORTED_EVERY", 10)
     monkeypatch.setattr(export_module, "report_of", counted)
     export_campaign(campaign, tmp_path / "out", progress=progress, **SIGNED)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rareswitch.campaigns.group_commit import MOST_TOGETHER, GroupCommit
+from rareswitch.campaigns.record.group_commit import MOST_TOGETHER, GroupCommit
 
 
 def asked_by_threads(together, values):

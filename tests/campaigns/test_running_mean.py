@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rareswitch.campaigns.running_mean import RunningMean
+from rareswitch.campaigns.stopping.running_mean import RunningMean
 
 
 def seen(values):

@@ -13,9 +13,9 @@ from rareswitch.campaigns import (
     open_store,
     simulate_campaign,
 )
-from rareswitch.campaigns.log import rows_of
+from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.report import episode_of
-from rareswitch.campaigns.same_log import differences_from_learner
+from rareswitch.campaigns.simulated.same_log import differences_from_learner
 
 MDP = rs.instances.tabular(states=2, actions=2, horizon=2, seed=1)
 PROTOCOL = Protocol(

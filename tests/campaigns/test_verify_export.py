@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from forgery import NUMBERS, Forgery, amend
-from rareswitch.campaigns import Approval, verify_export
-from rareswitch.campaigns.canonical import canonical, linked
-from rareswitch.campaigns.export import export as export_module
-from rareswitch.campaigns.export import export_campaign
-from rareswitch.campaigns.verify_export import verify
+from rareswitch.campaigns import Approval
+from rareswitch.campaigns.proof import verify_export
+from rareswitch.campaigns.proof.export import export as export_module
+from rareswitch.campaigns.proof.export import export_campaign
+from rareswitch.campaigns.proof.verify_export import verify
+from rareswitch.campaigns.record.canonical import canonical, linked
 from rareswitch.core.grids import MinimaxGrid
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task

@@ -87,7 +87,7 @@ def test_people_read_what_json_says(here, small):
 
 def test_a_campaign_that_differs_from_a_learner_ends_with_status_1(here, small, monkeypatch):
     monkeypatch.setattr(
-        "rareswitch.campaigns.simulated_field.differences_from_learner", lambda campaign: ("so",)
+        "rareswitch.campaigns.simulated.field.differences_from_learner", lambda campaign: ("so",)
     )
     done = call(*SIMULATE, small, *TABULAR, "--episodes", 3)
     assert done.exit_code == 1

@@ -1,7 +1,6 @@
 """Campaigns: a switch budget spent in the real world, on record."""
 
 from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.circumstances import Circumstances
 from rareswitch.campaigns.errors import (
     CampaignError,
     ConflictError,
@@ -11,15 +10,16 @@ from rareswitch.campaigns.errors import (
     RefusedError,
     UnavailableError,
 )
-from rareswitch.campaigns.finite_world import FiniteWorld
-from rareswitch.campaigns.learning import Learning
+from rareswitch.campaigns.learn.learning import Learning
 from rareswitch.campaigns.protocol import Approval, FeatureName, Intake, Protocol
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.simulated import simulate_campaign
-from rareswitch.campaigns.simulated_result import SimulatedCampaign
-from rareswitch.campaigns.stopping import DataQuality, Futility, Harm
+from rareswitch.campaigns.simulated.circumstances import Circumstances
+from rareswitch.campaigns.simulated.finite_world import FiniteWorld
+from rareswitch.campaigns.simulated.result import SimulatedCampaign
+from rareswitch.campaigns.simulated.simulate import simulate_campaign
+from rareswitch.campaigns.simulated.world import Step, World
+from rareswitch.campaigns.stopping.rules import DataQuality, Futility, Harm
 from rareswitch.campaigns.store import Store, open_store
-from rareswitch.campaigns.world import Step, World
 
 __all__ = [
     "Approval",

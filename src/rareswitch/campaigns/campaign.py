@@ -10,21 +10,21 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns import decisions
-from rareswitch.campaigns.artifacts import add_artifact, artifact_of
-from rareswitch.campaigns.canonical import canonical, digest_of
-from rareswitch.campaigns.corrections import correct
 from rareswitch.campaigns.errors import (
     CampaignError,
     ConflictError,
     NotAllowedError,
     RefusedError,
 )
-from rareswitch.campaigns.group_commit import GroupCommit
-from rareswitch.campaigns.ledger import Entry, enter, entries_after
-from rareswitch.campaigns.names import checked_name, checked_text
-from rareswitch.campaigns.pen import Pen, begin_chains, heads_of
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.recording import (
+from rareswitch.campaigns.record.artifacts import add_artifact, artifact_of
+from rareswitch.campaigns.record.canonical import canonical, digest_of
+from rareswitch.campaigns.record.corrections import correct
+from rareswitch.campaigns.record.group_commit import GroupCommit
+from rareswitch.campaigns.record.ledger import Entry, enter, entries_after
+from rareswitch.campaigns.record.names import checked_name, checked_text
+from rareswitch.campaigns.record.pen import Pen, begin_chains, heads_of
+from rareswitch.campaigns.record.recording import (
     Answer,
     Asked,
     Assign,
@@ -32,7 +32,7 @@ from rareswitch.campaigns.recording import (
     Recorded,
     Recording,
 )
-from rareswitch.campaigns.refusals import refuse
+from rareswitch.campaigns.record.refusals import refuse
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import Candidate, State, Version
 from rareswitch.campaigns.store import Store

@@ -6,12 +6,12 @@ Each function looks at the state under the lock of its transaction, and enters o
 from collections.abc import Mapping
 from typing import Any
 
-from rareswitch.campaigns.artifacts import add_artifact
 from rareswitch.campaigns.errors import MovedError, NotAllowedError
-from rareswitch.campaigns.ledger import enter
-from rareswitch.campaigns.names import checked_text
-from rareswitch.campaigns.pen import Pen
 from rareswitch.campaigns.protocol import Protocol
+from rareswitch.campaigns.record.artifacts import add_artifact
+from rareswitch.campaigns.record.ledger import enter
+from rareswitch.campaigns.record.names import checked_text
+from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.state import Candidate, State
 from rareswitch.core.policy import Policy
 

@@ -9,9 +9,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rareswitch import named
-from rareswitch.campaigns.canonical import canonical, digest_of
-from rareswitch.campaigns.names import checked_digest, checked_name
-from rareswitch.campaigns.stopping import StoppingRule, plain_rule, rule_of
+from rareswitch.campaigns.record.canonical import canonical, digest_of
+from rareswitch.campaigns.record.names import checked_digest, checked_name
+from rareswitch.campaigns.stopping.rules import StoppingRule, plain_rule, rule_of
 from rareswitch.core.arguments import flag, one_of, real, settle, shown, whole
 from rareswitch.core.history import History
 from rareswitch.core.learner import Learner
@@ -213,7 +213,7 @@ class Protocol:
         >>> from rareswitch import EveryEpisode
         >>> task = Task(dim=2, horizon=1, episodes=30)
         >>> protocol = Protocol(name="doors", task=task, schedule=EveryEpisode(), budget=29)
-        >>> print(protocol.to_toml()[:24])
+        >>> print(protocol.to_toml()[:25])
         format = 1
         name = "doors"
         >>> Protocol.from_toml(protocol.to_toml()) == protocol

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.campaigns.canonical import canonical, digest_of
-from rareswitch.campaigns.names import checked_name, checked_text
-from rareswitch.campaigns.strict_json import numbers, read_json, states
+from rareswitch.campaigns.record.canonical import canonical, digest_of
+from rareswitch.campaigns.record.names import checked_name, checked_text
+from rareswitch.campaigns.record.strict_json import numbers, read_json, states
 from rareswitch.core import codec
 from rareswitch.core.arguments import Floats, Ints, Rows, floats, positions, settle, shown, whole
 from rareswitch.core.episode import Episode

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rareswitch.campaigns.canonical import canonical
 from rareswitch.campaigns.errors import DamagedError, NotAllowedError
-from rareswitch.campaigns.ledger import Entry
 from rareswitch.campaigns.protocol import Protocol, protocol_of
+from rareswitch.campaigns.record.canonical import canonical
+from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.core.allocation import member_of
 
 

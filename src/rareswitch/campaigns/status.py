@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.cohorts import cohorts_of
-from rareswitch.campaigns.learning import progress_of
-from rareswitch.campaigns.pen import heads_of
+from rareswitch.campaigns.learn.learning import progress_of
+from rareswitch.campaigns.record.cohorts import cohorts_of
+from rareswitch.campaigns.record.pen import heads_of
 from rareswitch.campaigns.state import Candidate, State
 from rareswitch.campaigns.store.tables import episodes
 

@@ -35,7 +35,7 @@ def verify(store: str, name: str | None, as_json: bool) -> None:
       rareswitch campaign verify --json
     """
     with opened_campaign(store, name) as campaign:
-        from rareswitch.campaigns.verify import verify as verified
+        from rareswitch.campaigns.proof.verify import verify as verified
 
         with progress("verify", 1, quiet=as_json) as report:
             found = verified(campaign, progress=lambda what, done, of: report(done, what, total=of))
@@ -71,7 +71,7 @@ def export(folder: Path, by: str, reason: str, store: str, name: str | None, as_
       rareswitch campaign export final --by ana --reason "final report"
     """
     with opened_campaign(store, name) as campaign:
-        from rareswitch.campaigns.export import export_campaign
+        from rareswitch.campaigns.proof.export import export_campaign
 
         with progress("export", 1, quiet=as_json) as report:
             found = export_campaign(
@@ -97,7 +97,7 @@ def backup(file: Path, store: str, as_json: bool) -> None:
       rareswitch campaign backup backup.db --store postgresql://ana@db/trial
     """
     with opened_store(store) as opened:
-        from rareswitch.campaigns.backup import back_up
+        from rareswitch.campaigns.proof.backup import back_up
 
         names = back_up(opened, file)
     answer({"file": str(file), "campaigns": names}, f"written        {file}", as_json=as_json)
@@ -115,7 +115,7 @@ def restore(file: Path, store: str, as_json: bool) -> None:
       rareswitch campaign restore backup.db --store sqlite:///trial.db
     """
     with opened_store(f"sqlite:///{file}") as source, opened_store(store, create=True) as target:
-        from rareswitch.campaigns.backup import copy_campaigns
+        from rareswitch.campaigns.proof.backup import copy_campaigns
 
         names = copy_campaigns(source, target)
     answer({"campaigns": names}, f"restored       {', '.join(names)}", as_json=as_json)

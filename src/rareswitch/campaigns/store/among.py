@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rareswitch.campaigns.canonical import canonical
+from rareswitch.campaigns.record.canonical import canonical
 
 
 def among(dialect: str, column: sa.Column[Any]) -> Any:

@@ -1,0 +1,1 @@
+"""The learner of a campaign, apart from recording."""

@@ -1,0 +1,153 @@
+"""The learner of a campaign, folded from its log and ledger.
+
+What a learner knows is a function of the log up to some `seq` and of the deployments before it. A
+candidate that was fitted at `seq` counts as deployed there, however long people took to approve it,
+and an amendment holds for the rows after it: so it does not matter when a learner ran, how often it
+was killed, and who ran it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlalchemy.engine import Connection
+
+from rareswitch.campaigns.protocol import Protocol, protocol_of
+from rareswitch.campaigns.record.canonical import canonical
+from rareswitch.campaigns.record.ledger import Entry
+from rareswitch.campaigns.record.log import corrections_of, rows_of
+from rareswitch.campaigns.report import episode_of
+from rareswitch.core.episode import Episode
+from rareswitch.core.learner import Learner
+from rareswitch.core.policy import Policy
+from rareswitch.core.schedule import Clock, Trigger, triggers_of
+
+ABSORBED_TOGETHER = 256
+COLUMNS = ("episode_id", "revision", "learn", "body")
+
+
+class Fold:
+    """A learner that has seen the log up to `seq`, and the first `entries` of the ledger."""
+
+    def __init__(self, campaign: str, policies: Callable[[str], Policy]) -> None:
+        self.campaign, self._policies = campaign, policies
+        self.seq = self.entries = 0
+        self.learner: Learner
+        self.protocol: Protocol  # the revision that holds for the last row
+        self._coming: list[tuple[int, Protocol]] = []  # revisions, and the rows after which
+        self._rollbacks = 0
+        self._corrected: dict[str, bytes | None] = {}
+        self._corrected_upto = 0  # the last row whose correction is among them
+        self._taken: list[Entry] = []
+
+    @classmethod
+    def resumed(
+        cls,
+        campaign: str,
+        policies: Callable[[str], Policy],
+        *,
+        data: bytes,
+        seq: int,
+        entries: Sequence[Entry],
+    ) -> "Fold":
+        """Return the fold of a snapshot that was taken after these entries."""
+        fold = cls(campaign, policies)
+        fold._taken = list(entries)
+        for entry in entries:
+            if entry.kind == "created" or (entry.kind == "amended" and entry.position < seq):
+                fold.protocol = _protocol_in(entry)
+            elif entry.kind == "amended":
+                fold._coming.append((entry.position, _protocol_in(entry)))
+            fold._rollbacks += entry.kind == "rolled-back"
+        recipe, schedule = fold.protocol.recipe, fold.protocol.schedule
+        fold.learner = Learner.restore(data, schedule=schedule, exploration=recipe.exploration)
+        fold.seq, fold.entries = seq, len(entries)
+        return fold
+
+    @property
+    def clock(self) -> Clock:
+        """What the schedule sees: rollbacks are counted apart, so it counts deployments without."""
+        seen = self.learner.clock
+        return replace(seen, deployments=seen.deployments - self._rollbacks)
+
+    @property
+    def due(self) -> bool:
+        """Whether the schedule asks for a new policy."""
+        if self.learner.episodes >= self.protocol.task.episodes:
+            return False  # there is no next episode
+        return bool(self.protocol.schedule.due(self.clock))
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """What the schedule watches."""
+        return triggers_of(self.protocol.schedule, self.clock)
+
+    def follow(self, connection: Connection, entries: Sequence[Entry]) -> None:
+        """Go on through entries of the ledger, absorbing the log up to where each belongs."""
+        for entry in entries:
+            if entry.kind == "created":
+                self.protocol = _protocol_in(entry)
+                self.learner = self.protocol.learner()
+            elif entry.kind == "amended":
+                self._coming.append((entry.position, _protocol_in(entry)))
+            elif entry.kind in ("deployed", "rolled-back") and entry.payload["version"] > 1:
+                self.absorb(connection, upto=entry.payload["seq"])
+                self.learner.deploy(self._policies(entry.payload["digest"]))
+                self._rollbacks += entry.kind == "rolled-back"
+            self._taken.append(entry)  # only now: a correction on the way folds the others again
+            self.entries = entry.number
+
+    def absorb(
+        self,
+        connection: Connection,
+        *,
+        upto: int,
+        until: Callable[["Fold"], bool] | None = None,
+    ) -> bool:
+        """Absorb the log up to a row, or until something is so after one; return whether it is."""
+        rows = rows_of(
+            connection,
+            "episodes",
+            self.campaign,
+            after=self.seq,
+            upto=upto,
+            columns=COLUMNS,
+        )
+        waiting: list[Episode] = []
+        for row in rows:
+            if row.revision and row.seq > self._corrected_upto:
+                self._fold_again(connection, upto=upto if until is None else row.seq)
+                if until is None:
+                    return False
+            elif not row.revision:
+                body = self._corrected.get(row.episode_id, row.body)
+                if body is not None and row.learn:
+                    waiting.append(episode_of(body))
+            self._go_to(row.seq)
+            if until is not None or len(waiting) == ABSORBED_TOGETHER:
+                self.learner.absorb_all(waiting)
+                waiting = []
+            if until is not None and until(self):
+                return True
+        self.learner.absorb_all(waiting)
+        return False
+
+    def _fold_again(self, connection: Connection, *, upto: int) -> None:
+        """Fold everything up to a correction again, with what is known after it."""
+        again = Fold(self.campaign, self._policies)
+        again._corrected = corrections_of(connection, self.campaign, upto=upto)
+        again._corrected_upto = upto
+        again.follow(connection, self._taken)
+        again.absorb(connection, upto=upto)
+        vars(self).update(vars(again))
+
+    def _go_to(self, seq: int) -> None:
+        """Have seen the log up to a row, with the amendments that hold from there on."""
+        self.seq = seq
+        while self._coming and self._coming[0][0] < seq:
+            _, self.protocol = self._coming.pop(0)
+            self.learner.schedule = self.protocol.schedule
+            self.learner.planned_episodes = self.protocol.task.episodes
+
+
+def _protocol_in(entry: Entry) -> Protocol:
+    return protocol_of(canonical(entry.payload["protocol"]))

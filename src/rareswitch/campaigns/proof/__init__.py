@@ -1,0 +1,1 @@
+"""Proof: of a store, of an export, and copies to keep."""

@@ -1,0 +1,108 @@
+"""Proving a campaign from its store: chains, rules, and every version fitted again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from rareswitch.campaigns.campaign import Campaign
+from rareswitch.campaigns.errors import CampaignError
+from rareswitch.campaigns.proof.chain_check import ChainCheck
+from rareswitch.campaigns.proof.check import Check, Said
+from rareswitch.campaigns.proof.log_check import LogCheck
+from rareswitch.campaigns.proof.replay_check import replay
+from rareswitch.campaigns.proof.rule_check import broken_rules
+from rareswitch.campaigns.record.artifacts import artifact_of
+from rareswitch.campaigns.record.cohorts import INTAKE, cohorts_of
+from rareswitch.campaigns.record.ledger import Entry
+from rareswitch.campaigns.record.log import rows_of
+from rareswitch.campaigns.record.pen import heads_of
+from rareswitch.campaigns.state import State
+
+
+@dataclass(kw_only=True)
+class Verification:
+    """The outcome of all checks."""
+
+    checks: list[Check]
+
+    @property
+    def ok(self) -> bool:
+        return not any(check.problems for check in self.checks)
+
+    @property
+    def problems(self) -> list[str]:
+        return [problem for check in self.checks for problem in check.problems]
+
+
+def verify(campaign: Campaign, *, progress: Said = lambda what, done, of: None) -> Verification:
+    """Check one moment of a campaign; everything that is wrong is named with its row."""
+    checks: list[Check] = []
+    with campaign.store.reading() as connection:
+        checks.extend(_chains(connection, campaign, progress))
+        if any(check.problems for check in checks):
+            return Verification(checks=checks)  # what follows would be about other rows
+        entries = campaign.entries_at(connection)
+        checks.append(Check(name="rules", rows=len(entries), problems=list(broken_rules(entries))))
+        checks.append(_artifacts(connection, campaign, campaign.state_at(connection)))
+        if not any(check.problems for check in checks):
+            checks.append(replay(connection, campaign, entries, progress))
+    return Verification(checks=checks)
+
+
+def _chains(connection: Connection, campaign: Campaign, progress: Said) -> Iterator[Check]:
+    """Go through every chain from its first row to its head."""
+    heads = heads_of(connection, campaign.name)
+    ledger = ChainCheck("ledger")
+    for row in rows_of(connection, "ledger", campaign.name):
+        ledger.see(row._mapping)
+    yield Check(name="ledger", rows=ledger.length, problems=ledger.ended(heads["ledger"]))
+    if ledger.problems:
+        return
+    entries = campaign.entries_at(connection)
+    log = LogCheck(entries, campaign.state_at(connection))
+    for chain in ("assignments", "refusals", "episodes"):
+        check = ChainCheck(chain, marks=_marks(entries, chain))
+        more: list[str] = []
+        for row in rows_of(connection, chain, campaign.name):
+            check.see(row._mapping)
+            more += log.see(chain, row)
+            if check.length % 1000 == 0:
+                progress(chain, check.length, heads[chain].length)
+        problems = check.ended(heads[chain]) + more
+        yield Check(name=chain, rows=check.length, problems=problems)
+    kept = cohorts_of(connection, campaign.name)
+    counted = log.cohorts()
+    yield Check(
+        name="cohorts",
+        rows=len(kept),
+        problems=[
+            f"cohort of version {version}: what is kept is not what the log says"
+            for version in sorted({*kept, *counted} - {INTAKE})
+            if kept.get(version) != counted.get(version)
+        ],
+    )
+
+
+def _marks(entries: Sequence[Entry], chain: str) -> dict[int, list[tuple[str, str]]]:
+    """Return which links entries of the ledger saw at the head of a chain, by its length."""
+    marks: dict[int, list[tuple[str, str]]] = {}
+    for entry in entries:
+        length, link = entry.payload["reached"][chain]
+        marks.setdefault(length, []).append((link, f"entry {entry.number} of the ledger"))
+    return marks
+
+
+def _artifacts(connection: Connection, campaign: Campaign, state: State) -> Check:
+    """Look whether everything that the ledger names by its digest is there."""
+    check = Check(name="artifacts")
+    digests = {version.digest for version in state.versions}
+    digests |= {candidate.digest for candidate in state.candidates.values()}
+    digests |= {revision.simulation for revision in state.revisions if revision.simulation}
+    for digest in sorted(digests):
+        check.rows += 1
+        try:
+            artifact_of(connection, campaign.name, digest)
+        except CampaignError as error:
+            check.problems.append(str(error))
+    return check

@@ -1,0 +1,1 @@
+"""What is recorded: chained rows, in one order, durable and never changed."""

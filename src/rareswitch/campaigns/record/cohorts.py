@@ -1,0 +1,85 @@
+"""The returns of each version, kept so that nobody has to count episodes to know them.
+
+A cohort is the episodes that one version played, as shares of the horizon; cohort 0 is the intake,
+1 for every report that was refused and 0 for every one recorded.
+"""
+
+import json
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rareswitch.campaigns.record.canonical import canonical
+from rareswitch.campaigns.stopping.running_mean import RunningMean
+from rareswitch.campaigns.store.tables import cohorts, episodes
+
+INTAKE = 0
+
+
+class Cohorts:
+    """The cohorts of a campaign within one transaction; `write` keeps those that changed."""
+
+    def __init__(self, connection: Connection, campaign: str) -> None:
+        self._connection, self._campaign = connection, campaign
+        self._known: dict[int, RunningMean] = cohorts_of(connection, campaign)
+        self._stored = set(self._known)
+        self._changed: set[int] = set()
+
+    def __getitem__(self, version: int) -> RunningMean:
+        return self._known.get(version, RunningMean())
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes all versions played together."""
+        return sum(seen.observations for version, seen in self._known.items() if version != INTAKE)
+
+    def add(self, version: int, x: float) -> None:
+        """Count one more observation in [0, 1]."""
+        self[version] = self[version].after(x)
+
+    def __setitem__(self, version: int, seen: RunningMean) -> None:
+        self._known[version] = seen
+        self._changed.add(version)
+
+    def write(self) -> None:
+        for version in sorted(self._changed):
+            state = canonical(self._known[version]._asdict())
+            if version in self._stored:
+                self._connection.execute(
+                    cohorts.update()
+                    .where(cohorts.c.campaign == self._campaign, cohorts.c.version == version)
+                    .values(state=state)
+                )
+            else:
+                self._connection.execute(
+                    cohorts.insert().values(campaign=self._campaign, version=version, state=state)
+                )
+        self._stored |= self._changed
+        self._changed.clear()
+
+
+def cohorts_of(connection: Connection, campaign: str) -> dict[int, RunningMean]:
+    """Return what is kept of every cohort."""
+    found = connection.execute(
+        sa.select(cohorts.c.version, cohorts.c.state).where(cohorts.c.campaign == campaign)
+    )
+    return {version: RunningMean(**json.loads(state)) for version, state in found}
+
+
+def counted_again(
+    connection: Connection, campaign: str, version: int, *, horizon: int
+) -> RunningMean:
+    """Return a version's cohort from the log: every episode in its place, as it was corrected."""
+    latest: dict[str, float | None] = {}
+    rows = connection.execute(
+        sa.select(episodes.c.episode_id, episodes.c.total, episodes.c.body.is_(None))
+        .where(episodes.c.campaign == campaign, episodes.c.version == version)
+        .order_by(episodes.c.seq)
+    )
+    for episode_id, total, withdrawn in rows:
+        latest[episode_id] = None if withdrawn else total
+    seen = RunningMean()
+    for total in latest.values():
+        if total is not None:
+            seen = seen.after(total / horizon)
+    return seen

@@ -1,0 +1,96 @@
+"""The log of a campaign, fed to a plain `Learner`: it must come to the same policies.
+
+This is deliberately the simplest loop there is, and shares nothing with the campaign's own fold: no
+snapshots, no process, no lock. Every candidate must be the first that was due, in equal bytes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rareswitch.campaigns.campaign import Campaign
+from rareswitch.campaigns.record.log import rows_of
+from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.state import Candidate, State
+from rareswitch.core.episode import Episode
+from rareswitch.core.learner import Learner
+
+
+def differences_from_learner(campaign: Campaign) -> tuple[str, ...]:
+    """Return where the candidates of a campaign differ from those of a `Learner`; () if nowhere.
+
+    It is about campaigns that went as their protocol planned: without amendments, rollbacks and
+    proposals that the schedule did not ask for.
+    """
+    with campaign.store.reading() as connection:
+        state = campaign.state_at(connection)
+        rejections = {
+            entry.payload["candidate"]: entry.position
+            for entry in campaign.entries_at(connection)
+            if entry.kind == "rejected"
+        }
+        rows = list(rows_of(connection, "episodes", campaign.name))
+    planned = all(candidate.planned for candidate in state.candidates.values())
+    if len(state.revisions) > 1 or not planned or any(v.rollback_to for v in state.versions):
+        raise ValueError(
+            "campaign must have gone as planned; it was amended, rolled back, or something was "
+            "proposed that was not due"
+        )
+    return tuple(_differences(campaign, state, rejections, rows))
+
+
+def _differences(
+    campaign: Campaign, state: State, rejections: dict[int, int], rows: Sequence[Any]
+) -> list[str]:
+    """Ask the schedule after every row, and compare what is due with what was proposed."""
+    learner, episodes = state.protocol.learner(), dict[str, Episode | None]()
+    expected = list(state.candidates.values())
+    place = spent = 0
+    ask_from = 1
+    for number, row in enumerate(rows, start=1):
+        episodes[row.episode_id] = None if row.body is None else episode_of(row.body)
+        if row.revision:
+            learner = _anew(campaign, state, rows[:number], episodes)
+        elif row.learn:
+            learner.absorb(episode_of(row.body))
+        if row.seq < ask_from or spent == state.protocol.budget or not learner.due:
+            continue
+        if place == len(expected):  # after a stop nothing is proposed any more
+            return [] if state.stopped else [f"a Learner is due at {row.seq}; no candidate is"]
+        candidate, fitted = expected[place], learner.fit()
+        place += 1
+        if (candidate.seq, candidate.digest) != (row.seq, fitted.digest):
+            how = "the same" if candidate.digest == fitted.digest else "another"
+            return [
+                f"candidate {candidate.number} was fitted at {candidate.seq}; a Learner is due at "
+                f"{row.seq}, with {how} policy"
+            ]
+        if candidate.status == "deployed":
+            learner.deploy(fitted)
+            spent += 1
+        ask_from = _asked_next(candidate, state, rejections, len(rows))
+    return [f"candidate {one.number} is due nowhere" for one in expected[place:]]
+
+
+def _asked_next(candidate: Candidate, state: State, rejections: dict[int, int], length: int) -> int:
+    """Return the row from which on the schedule is asked again after a candidate."""
+    if candidate.status == "deployed":
+        return candidate.seq + 1
+    if candidate.status == "rejected":
+        again = rejections[candidate.number] + state.protocol.approval.retry_after
+        return max(candidate.seq + 1, again)
+    return length + 1  # it waits
+
+
+def _anew(
+    campaign: Campaign, state: State, rows: Sequence[Any], episodes: dict[str, Episode | None]
+) -> Learner:
+    """Return a learner that has seen every row in its place, as it is corrected now."""
+    learner = state.protocol.learner()
+    deployed = {version.seq: version.digest for version in state.versions[1:]}
+    for row in rows:
+        episode = episodes[row.episode_id]
+        if not row.revision and row.learn and episode is not None:
+            learner.absorb(episode)
+        if row.seq in deployed and row is not rows[-1]:
+            learner.deploy(campaign.artifact(deployed[row.seq]))
+    return learner

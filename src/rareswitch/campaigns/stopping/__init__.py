@@ -1,0 +1,1 @@
+"""What ends a campaign, with intervals that hold at every look."""
