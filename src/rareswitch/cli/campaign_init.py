@@ -4,7 +4,13 @@ from pathlib import Path
 
 import click
 
-from rareswitch.cli.campaign_options import answer, json_option, opened_store, store_option
+from rareswitch.cli.campaign_options import (
+    answer,
+    by_option,
+    json_option,
+    opened_store,
+    store_option,
+)
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -16,14 +22,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=FILE,
     help="The report whose digest the protocol has, as plan.json of `rareswitch plan --out`.",
 )
-@click.option(
-    "--by",
-    required=True,
-    envvar="RARESWITCH_ACTOR",
-    show_envvar=True,
-    metavar="NAME",
-    help="Who does it; it is on record.",
-)
+@by_option
 @click.option("--reason", default="as agreed", help="Why; it is on record.")
 @store_option
 @json_option

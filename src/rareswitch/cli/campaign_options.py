@@ -27,6 +27,14 @@ store_option: Callable[[Command], Command] = click.option(
 name_option: Callable[[Command], Command] = click.option(
     "--campaign", "name", metavar="NAME", help="Its name.  [default: the only one of the store]"
 )
+by_option: Callable[[Command], Command] = click.option(
+    "--by",
+    required=True,
+    envvar="RARESWITCH_ACTOR",
+    show_envvar=True,
+    metavar="NAME",
+    help="Who does it; it is on record.",
+)
 json_option: Callable[[Command], Command] = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON."
 )
@@ -39,16 +47,8 @@ def campaign_options(command: Command) -> Command:
 
 def signed_options(command: Command) -> Command:
     """Let a command be signed: who, and why."""
-    by = click.option(
-        "--by",
-        required=True,
-        envvar="RARESWITCH_ACTOR",
-        show_envvar=True,
-        metavar="NAME",
-        help="Who does it; it is on record.",
-    )
     why = click.option("--reason", required=True, help="Why; it is on record.")
-    return by(why(command))
+    return by_option(why(command))
 
 
 @contextmanager
