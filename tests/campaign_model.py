@@ -6,8 +6,15 @@ stores, chains, snapshots or caches; only fits are those of the core.
 
 from dataclasses import dataclass, field
 
+import rareswitch as rs
 from campaign_builders import report
-from rareswitch.campaigns import ConflictError, MovedError, NotAllowedError, RefusedError
+from rareswitch.campaigns import (
+    CampaignError,
+    ConflictError,
+    MovedError,
+    NotAllowedError,
+    RefusedError,
+)
 
 
 @dataclass
@@ -112,31 +119,54 @@ class Model:
         return self.assigned[number]
 
     def record(self, number, content, version):
+        """Take in one report; what is refused goes into the register."""
+        try:
+            return self.taken(number, content, version)
+        except RefusedError:
+            return self.refuse()
+
+    def record_all(self, told):
+        """Take in reports in one commit; return answers and errors. Refusals come after it."""
+        answers = []
+        for number, content, version in told:
+            try:
+                answers.append(self.taken(number, content, version))
+            except CampaignError as error:
+                answers.append(error)
+        for answer in answers:
+            if isinstance(answer, RefusedError):
+                self.register()
+        return answers
+
+    def taken(self, number, content, version):
         if place := self.place(number):
             if self.rows[place - 1].content != content:
                 raise ConflictError
             return place
         intake, in_force, assigned = self.now.intake, len(self.versions), self.assigned.get(number)
         if assigned is None and intake.assigned:
-            return self.refuse()
+            raise RefusedError
         if assigned is None and self.stopped:
             raise NotAllowedError
         acted = version or assigned or in_force
         if acted > in_force or (assigned and acted != assigned):
-            return self.refuse()
+            raise RefusedError
         if not assigned and acted < in_force:
             since = len(self.rows) - self.versions[acted].since
             if since > intake.grace:
-                return self.refuse()
+                raise RefusedError
         late = acted != in_force
         self.rows.append(Row(number, 0, acted, late, not late or intake.late == "learn", content))
         self.look()
         return len(self.rows)
 
     def refuse(self):
+        self.register()
+        raise RefusedError
+
+    def register(self):
         self.refusals += 1
         self.look()
-        raise RefusedError
 
     def correct(self, number, content):
         if not self.place(number):
@@ -170,8 +200,9 @@ class Model:
             known = len(self.episodes(row, known_at=row))
             before = len(self.episodes(deployed, known_at=row))
             agreed = self.agreed(row)
-            if before < known < agreed.task.episodes and self.spent < agreed.budget:
-                return row  # the schedule of the test asks after every episode
+            allowed = known < agreed.task.episodes and self.spent < agreed.budget
+            if allowed and asked(agreed.schedule, before, known):
+                return row
         return None
 
     def episodes(self, upto, *, known_at):
@@ -247,6 +278,14 @@ class Model:
             self.asked_again = max(self.asked_again, len(self.rows) + 1)
         self.revisions.append((len(self.rows), amended))
         self.entries.append("amended")
+
+
+def asked(schedule, before, known):
+    """Return whether a policy is asked for after `known` episodes, the last after `before`."""
+    if isinstance(schedule, rs.EveryEpisode):
+        return before < known
+    length = schedule.episodes // schedule.batches
+    return any(before < batch * length <= known for batch in range(schedule.batches))
 
 
 def told(number, variant, version):

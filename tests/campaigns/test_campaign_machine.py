@@ -1,4 +1,8 @@
-"""A whole campaign against a model in plain Python, on both stores."""
+"""A whole campaign against a model in plain Python, on both stores.
+
+Every step does several things, so that few steps lead far: versions, late episodes, corrections of
+what was fitted before, amendments with rows on both sides.
+"""
 
 import itertools
 
@@ -29,10 +33,15 @@ from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.store.tables import snapshots
 
-numbers = st.integers(0, 15)
-variants = st.integers(0, 2)
-few = st.integers(0, 6)
 FRESH = itertools.count(1)
+BROKEN = ["", "[]", '{"id": "p1"}', '{"id": 5}']
+variants = st.integers(0, 2)
+by = st.sampled_from(["second-person", "schedule"])
+late = st.sampled_from(["learn", "record"])
+grace = st.integers(0, 2)
+retry_after = st.integers(1, 3)
+every_episode = st.just({"kind": "every-episode"})
+grids = st.fixed_dictionaries({"kind": st.just("uniform-grid"), "batches": st.integers(5, 12)})
 
 
 class CampaignMachine(RuleBasedStateMachine):
@@ -43,26 +52,84 @@ class CampaignMachine(RuleBasedStateMachine):
         self.url = url
         self.store = open_store(url, create=True)
 
-    @initialize(
-        by=st.sampled_from(["schedule", "second-person"]),
-        late=st.sampled_from(["learn", "record"]),
-        budget=st.integers(1, 4),
-        episodes=st.integers(6, 14),
-    )
-    def begin(self, by, late, budget, episodes):
+    @initialize(data=st.data(), seasons=st.integers(0, 3))
+    def begin(self, data, seasons):
+        """Begin a campaign, mostly one that has gone on for a while."""
+        draw = data.draw
         agreed = protocol(
             name=f"trial-{next(FRESH)}",
-            episodes=episodes,
+            episodes=draw(st.integers(15, 30)),
             batches=1,
             schedule=rs.EveryEpisode(),
-            budget=budget,
-            approval=Approval(by=by, retry_after=2),
-            intake=Intake(late=late, grace=3),
+            budget=draw(st.integers(1, 5)),
+            approval=Approval(by=draw(by), retry_after=draw(retry_after)),
+            intake=Intake(late=draw(late), grace=draw(grace)),
             recipe=rs.core.recipe.Recipe(exploration=rs.Bonus(0.5)),
         )
         self.campaign = Campaign.create(self.store, agreed, actor="ana")
         self.learning = Learning(self.campaign)
         self.model = Model(agreed)
+        for _ in range(seasons):
+            self.record_some(data)
+            self.learn_and_decide(data)
+
+    # Steps
+
+    @rule(data=st.data())
+    def season(self, data):
+        """Record, change something, learn and decide, maybe some rows later."""
+        self.record_some(data)
+        self.change(data)
+        self.learn_and_decide(data)
+
+    @rule(data=st.data())
+    def season_of_a_learner_behind(self, data):
+        """Record on both sides of changes; then learn from all of it, version by version."""
+        self.record_some(data)
+        self.amend(data)
+        self.record_some(data)
+        self.change(data)
+        for _ in range(data.draw(st.integers(2, 4))):
+            self.learn_and_decide(data)
+
+    @rule(data=st.data())
+    def season_in_single_rows(self, data):
+        """Learn after every row until nothing is due, then change the last row or the protocol."""
+        for _ in range(data.draw(st.integers(1, 2))):
+            self.record(self.fresh(), 0, None)
+            self.learn_and_decide(data)
+        self.record(self.fresh(), data.draw(variants), None)
+        self.change(data)
+        self.learn()
+
+    @rule(data=st.data())
+    def assigned_before(self, data):
+        """Assign episodes, let versions come and go, and report some of them."""
+        for _ in range(data.draw(st.integers(1, 3))):
+            self.assign(self.fresh())
+        self.learn_and_decide(data)
+        self.record_some(data)
+
+    @rule(data=st.data())
+    def look_back(self, data):
+        """Correct or withdraw what versions were fitted on."""
+        for _ in range(data.draw(st.integers(1, 2))):
+            self.correct(data)
+        self.learn_and_decide(data)
+
+    @rule(data=st.data())
+    def change_two(self, data):
+        """Do two things that may meet: an amendment and a correction, a loss and a rollback."""
+        self.change(data)
+        self.change(data)
+
+    @precondition(lambda self: self.model.stopped)
+    @rule(data=st.data(), seasons=st.integers(1, 3))
+    def begin_another(self, data, seasons):
+        self.compare_all()
+        self.begin(data, seasons)
+
+    # What steps are made of
 
     def both(self, really, expected):
         """Do something to the campaign and to its model; return their answers, None for refusals.
@@ -72,29 +139,67 @@ class CampaignMachine(RuleBasedStateMachine):
         try:
             answer = expected()
         except CampaignError as error:
-            with pytest.raises(type(error)):
-                really()
-            return None, None
-        return really(), answer
+            refusal = type(error)
+        else:
+            return really(), answer
+        with pytest.raises(CampaignError) as caught:
+            really()
+        assert caught.type is refusal  # not one of its kind: who moved may try again
+        return None, None
 
-    @rule(number=numbers)
+    def change(self, data):
+        data.draw(
+            st.sampled_from(
+                [
+                    self.amend,
+                    self.amend,
+                    self.correct,
+                    self.correct,
+                    self.roll_back,
+                    self.propose_early,
+                    self.repeat,
+                    self.refuse,
+                    self.lose_the_learner,
+                    self.reopen,
+                    self.decide,
+                    self.stop,
+                ]
+            )
+        )(data)
+
+    def fresh(self):
+        """Return the number of an episode that nobody has heard of."""
+        return 1 + max([0, *self.model.assigned, *(row.number for row in self.model.rows)])
+
     def assign(self, number):
         found, version = self.both(
             lambda: self.campaign.assign(f"p{number}"), lambda: self.model.assign(number)
         )
         assert found is None or found.version == version
 
-    @rule(number=numbers, variant=variants, version=st.sampled_from([None, None, None, 1, 2, 3, 4]))
-    def record_any(self, number, variant, version):
-        self.record(number, variant, version)
-
-    @rule(variant=variants, data=st.data())
-    def record_next(self, variant, data):
-        """Record one more, of the version in force, of an earlier one, or of one to come."""
-        known = range(1, len(self.model.versions) + 2)
-        for _ in range(data.draw(st.integers(1, 3))):
-            version = data.draw(st.sampled_from([*[None] * 6, *known]))
-            self.record(len(self.model.first_rows()), variant, version)
+    def record_some(self, data):
+        """Record a few episodes of some versions, in one commit or in many."""
+        outstanding = [n for n in self.model.assigned if not self.model.place(n)]
+        last, fresh = len(self.model.versions), self.fresh()
+        which = st.sampled_from([None] * 8 + outstanding[-3:] * 2 + [max(1, fresh - 1)])
+        acted = st.sampled_from([None] * 6 + [max(1, last - 1)] * 3 + [max(1, last - 2), last + 1])
+        reports = []
+        for number, variant, version in data.draw(
+            st.lists(st.tuples(which, variants, acted), min_size=1, max_size=5)
+        ):
+            reports.append((number or fresh, variant, version))
+            fresh += number is None
+        if data.draw(st.booleans()):
+            for one in reports:
+                self.record(*one)
+            return
+        answers = list(self.campaign.take_all([told(*one) for one in reports]))
+        expected = self.model.record_all([(one[0], one, one[2]) for one in reports])
+        for found, answer in zip(answers, expected, strict=True):
+            if isinstance(answer, CampaignError):
+                assert type(found) is type(answer)
+            else:
+                assert found.seq == answer
 
     def record(self, number, variant, version):
         found, seq = self.both(
@@ -103,47 +208,41 @@ class CampaignMachine(RuleBasedStateMachine):
         )
         assert found is None or found.seq == seq
 
-    @precondition(lambda self: self.model.rows)
-    @rule(data=st.data())
     def repeat(self, data):
-        row = data.draw(st.sampled_from(self.model.first_rows()))
-        found, seq = self.both(
-            lambda: self.campaign.take(told(*row.content)),
-            lambda: self.model.record(row.number, row.content, row.content[2]),
-        )
-        assert (found.seq, found.new, found.late) == (seq, False, row.late)
+        if self.model.rows:
+            row = data.draw(st.sampled_from(self.model.first_rows()))
+            found, seq = self.both(
+                lambda: self.campaign.take(told(*row.content)),
+                lambda: self.model.record(row.number, row.content, row.content[2]),
+            )
+            assert (found.seq, found.new, found.late) == (seq, False, row.late)
+            self.both(
+                lambda: self.campaign.assign(f"p{row.number}"),
+                lambda: self.model.assign(row.number),
+            )
 
-    @rule(data=st.data(), variant=variants)
-    def correct(self, data, variant):
-        number = data.draw(self.some_episode())
-        self.both(
-            lambda: self.campaign.correct(told(number, variant, None), actor="ana", reason="typo"),
-            lambda: self.model.correct(number, (number, variant, None)),
-        )
-
-    @rule(data=st.data())
-    def withdraw(self, data):
-        number = data.draw(self.some_episode())
-        self.both(
-            lambda: self.campaign.withdraw(f"p{number}", actor="ana", reason="consent"),
-            lambda: self.model.correct(number, None),
-        )
-
-    def some_episode(self):
-        """Return mostly one that is recorded."""
+    def correct(self, data):
+        """Correct or withdraw an episode, mostly one that is recorded."""
         known = [row.number for row in self.model.first_rows()]
-        return st.sampled_from([*known, 15])
+        number = data.draw(st.sampled_from([*known, *known[:3], *known[-3:], self.fresh()]))
+        variant = data.draw(st.sampled_from([0, 1, 2, None]))
+        if variant is None:
+            self.both(
+                lambda: self.campaign.withdraw(f"p{number}", actor="ana", reason="consent"),
+                lambda: self.model.correct(number, None),
+            )
+        else:
+            content = (number, variant, None)
+            self.both(
+                lambda: self.campaign.correct(told(*content), actor="ana", reason="typo"),
+                lambda: self.model.correct(number, content),
+            )
 
-    @rule(text=st.sampled_from(["", "[]", '{"id": "p1"}', '{"id": 5}']))
-    def refuse(self, text):
+    def refuse(self, data):
+        text = data.draw(st.sampled_from(BROKEN))
         self.both(lambda: self.campaign.record_json(text), self.model.refuse)
 
-    @rule(times=st.integers(1, 3))
-    def learn(self, times):
-        for _ in range(times):
-            self.learn_once()
-
-    def learn_once(self):
+    def learn(self):
         seq = self.model.due()
         candidate = self.learning.step()
         if seq is None:
@@ -154,86 +253,85 @@ class CampaignMachine(RuleBasedStateMachine):
             assert (candidate.number, candidate.seq) == (number, seq)
             assert (candidate.digest, candidate.status) == (made.digest, made.status)
 
-    @rule()
-    def propose_early(self):
+    def learn_and_decide(self, data):
+        """Learn, and decide about what waits, now or after more rows, or leave it."""
+        self.learn()
+        if self.model.waiting:
+            if data.draw(st.booleans()):
+                self.record_some(data)
+            self.decide(data)
+
+    def propose_early(self, data):
         found, number = self.both(
             lambda: self.learning.propose_early(actor="ana", reason="news"),
             lambda: self.model.propose(len(self.model.rows), proposer="ana", planned=False),
         )
         assert found is None or found.digest == self.model.candidates[number].digest
 
-    @precondition(lambda self: self.model.candidates)
-    @rule(data=st.data(), actor=st.sampled_from(["ana", "ben", "ben"]))
-    def approve(self, data, actor):
-        number = data.draw(self.some_candidate())
-        self.both(
-            lambda: self.campaign.approve(number, actor=actor, reason="agreed"),
-            lambda: self.model.approve(number, actor),
-        )
-
-    @precondition(lambda self: self.model.candidates)
-    @rule(data=st.data())
-    def reject(self, data):
-        number = data.draw(self.some_candidate())
-        self.both(
-            lambda: self.campaign.reject(number, actor="ben", reason="no"),
-            lambda: self.model.reject(number),
-        )
-
-    def some_candidate(self):
-        """Return mostly the one that waits."""
+    def decide(self, data):
+        """Approve, reject or pass over a candidate, mostly the one that waits."""
         known = list(self.model.candidates)
-        return st.sampled_from([*[self.model.waiting or known[-1]] * 4, *known])
+        if not known:
+            return
+        number = data.draw(st.sampled_from([*[self.model.waiting or known[-1]] * 6, *known]))
+        what = data.draw(st.sampled_from(["ben"] * 6 + ["reject"] * 3 + ["ana", "pass over", ""]))
+        if what == "reject":
+            self.both(
+                lambda: self.campaign.reject(number, actor="ben", reason="no"),
+                lambda: self.model.reject(number),
+            )
+            return
+        if what == "pass over":
+            self.roll_back(data)
+        if what:
+            actor = "ana" if what == "ana" else "ben"
+            self.both(
+                lambda: self.campaign.approve(number, actor=actor, reason="agreed"),
+                lambda: self.model.approve(number, actor),
+            )
 
-    @rule(data=st.data())
     def roll_back(self, data):
         last = len(self.model.versions)
-        to = data.draw(st.sampled_from([0, last, *[max(1, last - 1)] * 4]))
+        to = data.draw(st.sampled_from([*[max(1, last - 1)] * 3, 1, last, 0]))
         self.both(
             lambda: self.campaign.roll_back(to, actor="cyd", reason="harm"),
             lambda: self.model.roll_back(to),
         )
 
-    @rule(
-        changes=st.one_of(
-            st.fixed_dictionaries({"budget": st.fixed_dictionaries({"deployments": few})}),
-            st.fixed_dictionaries({"episodes": st.integers(5, 20)}),
-            st.fixed_dictionaries(
-                {
-                    "intake": st.fixed_dictionaries(
-                        {
-                            "late": st.sampled_from(["learn", "record"]),
-                            "grace": st.integers(0, 5),
-                            "assigned": st.sampled_from([False, False, False, True]),
-                        }
-                    )
-                }
-            ),
+    def amend(self, data):
+        """Amend something, near where it matters now."""
+        spent, counted = self.model.spent, self.model.counted
+        deployments = st.integers(max(0, spent - 1), spent + 2)
+        assigned = st.sampled_from([False, False, False, True])
+        changes = data.draw(
+            st.one_of(
+                st.fixed_dictionaries({"budget": table(deployments=deployments)}),
+                st.fixed_dictionaries({"budget": table(deployments=deployments)}),
+                st.fixed_dictionaries({"episodes": st.integers(max(1, counted), counted + 9)}),
+                st.fixed_dictionaries({"schedule": every_episode | grids}),
+                st.fixed_dictionaries({"approval": table(by=by, retry_after=retry_after)}),
+                st.fixed_dictionaries({"intake": table(late=late, grace=grace, assigned=assigned)}),
+            )
         )
-    )
-    def amend(self, changes):
         if self.model.stopped or not same(self.model.now, changes):
             self.both(
                 lambda: self.campaign.amend(changes, actor="ana", reason="agreed"),
                 lambda: self.model.amend(changes),
             )
 
-    @precondition(lambda self: len(self.model.entries) > 12)
-    @rule()
-    def stop(self):
-        self.both(lambda: self.campaign.stop(actor="ana", reason="enough"), self.model.stop)
+    def stop(self, data):
+        if data.draw(st.integers(0, 5)) == 5:
+            self.both(lambda: self.campaign.stop(actor="ana", reason="enough"), self.model.stop)
 
-    @rule()
-    def reopen(self):
+    def reopen(self, data):
         self.store.close()
         self.store = open_store(self.url)
         self.campaign = Campaign(self.store, self.campaign.name)
         self.learning = Learning(self.campaign)
 
-    @rule(forget=st.booleans())
-    def lose_the_learner(self, forget):
+    def lose_the_learner(self, data):
         self.learning = Learning(self.campaign)
-        if forget:
+        if data.draw(st.booleans()):
             with self.store.writing(self.campaign.name) as connection:
                 connection.execute(
                     snapshots.delete().where(snapshots.c.campaign == self.campaign.name)
@@ -282,6 +380,11 @@ class CampaignMachine(RuleBasedStateMachine):
         assert verify(self.campaign).problems == []
 
 
+def table(**keys):
+    """Return what draws a table of the protocol."""
+    return st.fixed_dictionaries(keys)
+
+
 def same(now, changes):
     """Return whether an amendment would change nothing, which is an error of another kind."""
     try:
@@ -297,7 +400,7 @@ def test_a_campaign_is_what_the_model_says(store_url):
         lambda: CampaignMachine(store_url),
         settings=settings(
             max_examples=examples,
-            stateful_step_count=50,
+            stateful_step_count=12,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
