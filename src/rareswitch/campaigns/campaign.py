@@ -23,7 +23,7 @@ from rareswitch.campaigns.record.corrections import correct
 from rareswitch.campaigns.record.group_commit import GroupCommit
 from rareswitch.campaigns.record.ledger import Entry, enter, entries_after
 from rareswitch.campaigns.record.names import checked_name, checked_text
-from rareswitch.campaigns.record.pen import Pen, begin_chains, heads_of
+from rareswitch.campaigns.record.pen import Head, Pen, begin_chains, heads_of
 from rareswitch.campaigns.record.recording import (
     Answer,
     Asked,
@@ -284,8 +284,9 @@ class Campaign:
     def _deciding(self) -> Iterator[tuple[Pen, State]]:
         """Give the pen and the state under the lock; write what was entered."""
         with self.store.writing(self.name) as connection:
-            pen = Pen(connection, self.name, heads_of(connection, self.name))
-            yield pen, self.state_at(connection)
+            heads = heads_of(connection, self.name)
+            pen = Pen(connection, self.name, heads)
+            yield pen, self._known_at(connection, heads["ledger"])[1]
             pen.write()
 
     def _signed(self, actor: str, reason: str) -> dict[str, str]:
@@ -293,24 +294,23 @@ class Campaign:
 
     def entries_at(self, connection: Connection) -> Sequence[Entry]:
         """Return the whole ledger as a connection sees it."""
-        return self._known_at(connection)[0]
+        return self._known_at(connection, heads_of(connection, self.name)["ledger"])[0]
 
     def state_at(self, connection: Connection) -> State:
         """Return the state as a connection sees it."""
-        return self._known_at(connection)[1]
+        return self._known_at(connection, heads_of(connection, self.name)["ledger"])[1]
 
-    def _known_at(self, connection: Connection) -> tuple[tuple[Entry, ...], State]:
+    def _known_at(self, connection: Connection, head: Head) -> tuple[tuple[Entry, ...], State]:
         """Return ledger and state of the moment that a connection sees, which may be an old one."""
         entries, state = self._known
-        last = max(0, len(entries) - 1)
-        found = entries_after(connection, self.name, last)  # the last that is known, and new ones
-        if len(found) < len(entries) - last:
+        if entries and entries[-1].link == head.link:
+            return entries, state
+        if head.length < len(entries):
             entries = tuple(entries_after(connection, self.name, 0))
             return entries, State().after(entries)
-        if len(found) > len(entries) - last:
-            entries = (*entries[:last], *found)
-            state = State().after(entries)  # one that was handed out is never changed
-            self._known = entries, state
+        entries = (*entries, *entries_after(connection, self.name, len(entries)))
+        state = State().after(entries)  # one that was handed out is never changed
+        self._known = entries, state
         return entries, state
 
     def _commit(self, asked: list[Asked]) -> list[Answer | BaseException]:

@@ -14,6 +14,17 @@ from rareswitch.campaigns.stopping.running_mean import RunningMean
 from rareswitch.campaigns.store.tables import cohorts, episodes
 
 INTAKE = 0
+_SELECT = sa.select(cohorts.c.version, cohorts.c.state).where(
+    cohorts.c.campaign == sa.bindparam("of")
+)
+_UPDATE = (
+    cohorts.update()
+    .where(cohorts.c.campaign == sa.bindparam("of"), cohorts.c.version == sa.bindparam("which"))
+    .values(state=sa.bindparam("kept"))
+)
+_INSERT = cohorts.insert().values(
+    campaign=sa.bindparam("of"), version=sa.bindparam("which"), state=sa.bindparam("kept")
+)
 
 
 class Cohorts:
@@ -42,27 +53,27 @@ class Cohorts:
         self._changed.add(version)
 
     def write(self) -> None:
-        for version in sorted(self._changed):
-            state = canonical(self._known[version]._asdict())
-            if version in self._stored:
-                self._connection.execute(
-                    cohorts.update()
-                    .where(cohorts.c.campaign == self._campaign, cohorts.c.version == version)
-                    .values(state=state)
-                )
-            else:
-                self._connection.execute(
-                    cohorts.insert().values(campaign=self._campaign, version=version, state=state)
-                )
+        for statement, versions in (
+            (_UPDATE, self._changed & self._stored),
+            (_INSERT, self._changed - self._stored),
+        ):
+            kept = [
+                {
+                    "of": self._campaign,
+                    "which": version,
+                    "kept": canonical(self._known[version]._asdict()),
+                }
+                for version in sorted(versions)
+            ]
+            if kept:
+                self._connection.execute(statement, kept)
         self._stored |= self._changed
         self._changed.clear()
 
 
 def cohorts_of(connection: Connection, campaign: str) -> dict[int, RunningMean]:
     """Return what is kept of every cohort."""
-    found = connection.execute(
-        sa.select(cohorts.c.version, cohorts.c.state).where(cohorts.c.campaign == campaign)
-    )
+    found = connection.execute(_SELECT, {"of": campaign})
     return {version: RunningMean(**json.loads(state)) for version, state in found}
 
 
