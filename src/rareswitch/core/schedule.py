@@ -76,6 +76,11 @@ class Trigger(NamedTuple):
     def margin(self) -> float:
         return self.value - self.threshold
 
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain values, the margin too."""
+        return {**self._asdict(), "margin": self.margin}
+
     @classmethod
     def of_date(cls, clock: Clock, date: int) -> "Trigger":
         """Return the trigger that is reached before the episode `date`."""

@@ -53,7 +53,7 @@ def _same_candidate(
     learner = fold.learner
     where = f"entry {entry.number}, candidate for version {entry.payload['version']}"
     told = entry.payload["evidence"]["triggers"]
-    seen = [trigger._asdict() for trigger in fold.triggers]
+    seen = [trigger.plain for trigger in fold.triggers]
     alike = len(told) == len(seen) and all(
         (one["quantity"], one["reached"]) == (other["quantity"], other["reached"])
         and np.isclose(one["value"], other["value"], rtol=TOLERANCE, atol=TOLERANCE)

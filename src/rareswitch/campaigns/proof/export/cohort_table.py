@@ -124,7 +124,7 @@ def cohort_rows(moment: Moment, tally: Tally) -> list[CohortRow]:
 
 
 def trigger_of(candidate: Candidate) -> dict[str, Any] | None:
-    """Return the trigger that was reached, or else the one that was nearest."""
+    """Return the trigger that was reached, or else the first that was watched."""
     triggers = candidate.evidence.get("triggers", [])
     reached = [trigger for trigger in triggers if trigger["reached"]]
     return next(iter([*reached, *triggers]), None)
