@@ -1,6 +1,7 @@
 """The learner of a campaign: a function of log and ledger, byte for byte that of the core."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,6 +103,7 @@ def test_evidence_has_the_trigger_its_margin_and_how_the_policies_differ(store):
     evidence = candidate.evidence
     (trigger,) = [one for one in evidence["triggers"] if one["reached"]]
     assert trigger["value"] > trigger["threshold"] == pytest.approx(np.log(2.0))
+    assert trigger["margin"] == trigger["value"] - trigger["threshold"]
     assert 0.0 <= evidence["disagreement"] <= 1.0
     assert evidence["episodes"] == candidate.seq
     assert evidence["gain"]["low"] <= evidence["gain"]["value"] <= evidence["gain"]["high"]
@@ -177,6 +179,30 @@ def test_later_fits_use_corrections_and_leave_out_what_was_withdrawn(store):
     assert candidate.digest == learner.fit().digest
     learner.deploy(learner.fit())
     assert folded(campaign).learner.snapshot() == learner.snapshot()
+
+
+def test_evidence_uses_corrections_and_leaves_out_what_was_withdrawn(tmp_path):
+    """Two campaigns: one is told at once what the other is told later."""
+    found = {}
+    for told in ("late", "at once"):
+        with open_store(tmp_path / f"{told}.db", create=True) as store:
+            campaign = create(store)
+            for k in range(10):
+                one = played(campaign.policy(), f"p{k}", k)
+                right = rs.Episode(
+                    features=one.episode.features, rewards=[0.25, 0.75], next_features=[np.eye(3)]
+                )
+                fixed = replace(one, episode=right)
+                campaign.take(fixed if k == 3 and told == "at once" else one)
+                if k == 3 and told == "late":
+                    campaign.correct(fixed, actor="ana", reason="typing error")
+                if k == 5:
+                    campaign.withdraw("p5", actor="ana", reason="consent")
+            campaign.take(played(campaign.policy(), "p10", 10))
+            with Learning(campaign) as learning:
+                found[told] = learning.step().evidence
+    assert found["late"] == found["at once"]
+    assert found["late"]["gain"]["episodes"] == found["late"]["episodes"] == 10
 
 
 def busy_story(campaign, step):
@@ -344,6 +370,23 @@ def test_an_early_proposal_is_unplanned_and_waits(store):
             assert candidate.digest == learner.fit().digest
             learner.deploy(learner.fit())
     assert following.digest == learner.fit().digest
+
+
+def test_an_early_proposal_that_fails_passes_over_no_row_that_is_due(store):
+    campaign = create(store, approval=SECOND)
+    with Learning(campaign) as learning:
+        learning.step()
+        fill(campaign, range(12))  # due at 10
+        with pytest.raises(ValueError, match="reason must say something"):
+            learning.propose_early(actor="ana", reason=" ")
+        first = learning.step()
+        assert first.seq == 10
+        campaign.reject(first.number, actor="ben", reason="no")
+        fill(campaign, range(12, 20))  # asked again, and due, at 16
+        with pytest.raises(ValueError, match="reason must say something"):
+            learning.propose_early(actor="ana", reason=" ")
+    with Learning(campaign) as learning:
+        assert learning.step().seq == 16
 
 
 def test_there_is_one_learner(store, store_url):

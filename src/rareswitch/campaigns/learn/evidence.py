@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.learn.fold import Fold
-from rareswitch.campaigns.record.log import rows_of
+from rareswitch.campaigns.record.log import corrections_of, rows_of
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import Version
 from rareswitch.core.arguments import Rows
@@ -18,7 +18,7 @@ from rareswitch.trajectories import Trajectory
 # The last episodes that are looked at, and the states in which policies are compared.
 MOST_EPISODES = 1000
 MOST_STATES = 2000
-COLUMNS = ("episode_id", "revision", "version", "member", "body")
+COLUMNS = ("episode_id", "revision", "version", "body")
 
 
 def evidence_of(
@@ -30,19 +30,24 @@ def evidence_of(
     versions: Sequence[Version],
     policies: Callable[[str], Policy],
 ) -> dict[str, Any]:
-    """Return as plain values what is known of a candidate that was fitted where the fold is."""
+    """Return as plain values what is known of a candidate that was fitted where the fold is.
+
+    Of an episode that was corrected the last report counts, and one that was withdrawn does not.
+    """
     learner = fold.learner
+    corrected = corrections_of(connection, fold.campaign, upto=fold.seq)
     offers = Offers(policies, versions)
     after = max(0, fold.seq - MOST_EPISODES)
     for row in rows_of(
         connection, "episodes", fold.campaign, after=after, upto=fold.seq, columns=COLUMNS
     ):
-        if row.body is not None and not row.revision:
-            offers.add(Report.from_body(row.body, id=row.episode_id), row.version)
+        body = corrected.get(row.episode_id, row.body)
+        if body is not None and not row.revision:
+            offers.add(Report.from_body(body, id=row.episode_id), row.version)
     gain, warnings = _gain(candidate, in_force, offers)
     return {
         "episodes": learner.episodes,
-        "triggers": [trigger._asdict() for trigger in fold.triggers],
+        "triggers": [trigger.plain for trigger in fold.triggers],
         "disagreement": offers.disagreement(candidate, in_force),
         "gain": gain,
         "warnings": [*warnings, *offers.warnings, *learner.health().warnings],

@@ -98,11 +98,13 @@ class Learning:
             if state.waiting is not None:
                 raise NotAllowedError(f"candidate {state.waiting.number} waits for a decision")
             fold = self._following(connection)
+            # Nobody asks the schedule on the way: unless a candidate is entered, nothing of that may
+            # stay, or rows at which a policy is due would be passed over.
+            self._fold = None
             fold.absorb(connection, upto=head)
-            self._keep(fold, always=True)
             candidate = fold.learner.fit()
             evidence = self._evidence(connection, fold, state, candidate)
-        return campaign.propose(
+        entered = campaign.propose(
             candidate,
             seq=fold.seq,
             evidence=evidence,
@@ -111,6 +113,9 @@ class Learning:
             reason=reason,
             planned=False,
         )
+        self._fold = fold
+        self._keep(fold, always=True)
+        return entered
 
     def follow(self, ended: threading.Event, *, every: float = 1.0) -> None:
         """Go on step by step until told to end."""
@@ -173,7 +178,7 @@ class Learning:
         said = {
             "episodes": learner.episodes,
             "entries": fold.entries,
-            "triggers": [trigger._asdict() for trigger in fold.triggers],
+            "triggers": [trigger.plain for trigger in fold.triggers],
         }
         large = always or fold.seq - self._kept >= SNAPSHOT_EVERY
         with self.campaign.store.writing(name) as connection:
