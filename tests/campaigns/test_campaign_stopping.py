@@ -38,6 +38,10 @@ def test_harm_stops_at_the_very_episode_that_shows_it(store):
     entry = campaign.state.stopped
     assert (entry.actor, entry.kind) == ("engine", "stopped")
     assert entry.reason.startswith("harm: version 1 returns at most 0.5")
+    kept = {name: value for name, value in entry.payload.items() if name != "reached"}
+    assert kept.pop("margin") == kept["value"] - 0.6 < 0.0
+    assert f"{kept.pop('value'):.3g}" in entry.reason
+    assert kept == {"rule": "harm", "threshold": 0.6}
     assert entry.position == stopped
     assert entry.number == len(campaign.entries)
     with pytest.raises(NotAllowedError, match="has stopped"):
@@ -87,6 +91,7 @@ def test_data_quality_counts_what_is_refused(store):
         mean = mean.after(1.0)
         assert bool(campaign.state.stopped) == (mean.bounds(0.95).low > 0.3)
     assert campaign.state.stopped.reason.startswith("data-quality: at least ")
+    assert campaign.state.stopped.payload["value"] == mean.bounds(0.95).low
     assert len(chain(campaign, "refusals")) == refused > 3
     with pytest.raises(RefusedError):
         campaign.record_json("after the end")
@@ -97,7 +102,10 @@ def test_most_episodes(store):
     campaign = create(store, episodes=12, batches=3)
     campaign.assign("p90")
     fill(campaign, range(12))
-    assert campaign.state.stopped.reason == "episodes: all 12 are recorded"
+    entry = campaign.state.stopped
+    assert entry.reason == "episodes: all 12 are recorded"
+    kept = [entry.payload[name] for name in ("rule", "value", "threshold", "margin")]
+    assert kept == ["episodes", 12, 12, 0]
     assert campaign.take(report(90)).seq == 13
     with pytest.raises(NotAllowedError):
         campaign.take(report(91))

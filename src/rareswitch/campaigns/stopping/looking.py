@@ -5,23 +5,30 @@ from rareswitch.campaigns.record.cohorts import INTAKE, Cohorts
 from rareswitch.campaigns.record.ledger import enter
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.state import State
-from rareswitch.campaigns.stopping.rules import Progress
+from rareswitch.campaigns.stopping.rules import Progress, Reached
 
 ENGINE = "engine"  # who stops a campaign by a rule
+EPISODES = "episodes"  # the rule that every protocol has: no more than it plans
 
 
 def look(pen: Pen, state: State, cohorts: Cohorts, *, version: int, now: str) -> bool:
-    """Ask every stopping rule about a version; if one is reached, stop and return True."""
+    """Ask every stopping rule about a version; if one is reached, stop and return True.
+
+    The value, the threshold and the margin of what was reached are in the entry.
+    """
     if state.stopped:
         return False
-    reason = _reached(state.protocol, cohorts, version)
-    if reason is not None:
-        enter(pen, "stopped", {}, actor=ENGINE, reason=reason, now=now)
-    return reason is not None
+    found = _reached(state.protocol, cohorts, version)
+    if found is None:
+        return False
+    rule, why = found
+    reason = f"{rule}: {why.reason}"
+    enter(pen, "stopped", why.plain(rule), actor=ENGINE, reason=reason, now=now)
+    return True
 
 
-def _reached(protocol: Protocol, cohorts: Cohorts, version: int) -> str | None:
-    """Return the first rule that is reached, and why."""
+def _reached(protocol: Protocol, cohorts: Cohorts, version: int) -> tuple[str, Reached] | None:
+    """Return the name of the first rule that is reached, and why it is."""
     episodes, planned = cohorts.episodes, protocol.task.episodes
     if protocol.stopping:
         progress = Progress(
@@ -32,6 +39,8 @@ def _reached(protocol: Protocol, cohorts: Cohorts, version: int) -> str | None:
             intake=cohorts[INTAKE],
         )
         for rule in protocol.stopping:
-            if reason := rule.reached(progress):
-                return f"{rule.name}: {reason}"
-    return f"episodes: all {planned} are recorded" if episodes >= planned else None
+            if why := rule.reached(progress):
+                return rule.name, why
+    if episodes < planned:
+        return None
+    return EPISODES, Reached(f"all {planned} are recorded", episodes, planned)

@@ -6,7 +6,7 @@ versions shares its error among them: version v has α/(v(v+1)) of it, which add
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rareswitch.campaigns.stopping.running_mean import RunningMean
 from rareswitch.core.arguments import real, settle, whole
@@ -26,12 +26,25 @@ class Progress:
     intake: RunningMean  # 1 for what was refused, 0 for what was recorded
 
 
+class Reached(NamedTuple):
+    """Why a campaign must stop: in words, and the value that has passed a threshold."""
+
+    reason: str
+    value: float
+    threshold: float
+
+    def plain(self, rule: str) -> dict[str, Any]:
+        """Return what the ledger keeps of it, unrounded."""
+        margin = self.value - self.threshold
+        return {"rule": rule, "value": self.value, "threshold": self.threshold, "margin": margin}
+
+
 class StoppingRule(Protocol):
     """A reason to stop."""
 
     name: ClassVar[str]
 
-    def reached(self, progress: Progress) -> str | None:
+    def reached(self, progress: Progress) -> Reached | None:
         """Return why the campaign must stop, or None."""
         ...
 
@@ -45,7 +58,7 @@ class Harm:
     >>> for _ in range(100):
     ...     bad = bad.after(0.0)
     >>> seen = Progress(episodes=100, horizon=1, version=2, returns=bad, intake=RunningMean())
-    >>> Harm(below=0.2).reached(seen)
+    >>> Harm(below=0.2).reached(seen).reason
     'version 2 returns at most 0.111 on average, which is below 0.2'
     """
 
@@ -61,14 +74,15 @@ class Harm:
             confidence=_confidence(self.confidence),
         )
 
-    def reached(self, progress: Progress) -> str | None:
+    def reached(self, progress: Progress) -> Reached | None:
         high = _highest_mean(progress, self.confidence)
         if high >= self.below:
             return None
-        return (
+        reason = (
             f"version {progress.version} returns at most {high:.3g} on average, which is below "
             f"{self.below:g}"
         )
+        return Reached(reason, high, self.below)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +106,15 @@ class Futility:
             confidence=_confidence(self.confidence),
         )
 
-    def reached(self, progress: Progress) -> str | None:
+    def reached(self, progress: Progress) -> Reached | None:
         high = _highest_mean(progress, self.confidence)
         if progress.episodes < self.after or high >= self.target:
             return None
-        return (
+        reason = (
             f"after {progress.episodes} episodes version {progress.version} returns at most "
             f"{high:.3g} on average, and {self.target:g} is the target"
         )
+        return Reached(reason, high, self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,11 +133,12 @@ class DataQuality:
             confidence=_confidence(self.confidence),
         )
 
-    def reached(self, progress: Progress) -> str | None:
+    def reached(self, progress: Progress) -> Reached | None:
         low = progress.intake.bounds(self.confidence).low
         if low <= self.most:
             return None
-        return f"at least {low:.0%} of what is reported is refused, and {self.most:.0%} may be"
+        reason = f"at least {low:.0%} of what is reported is refused, and {self.most:.0%} may be"
+        return Reached(reason, low, self.most)
 
 
 RULES: tuple[type[Any], ...] = (Harm, Futility, DataQuality)
