@@ -320,6 +320,9 @@ def test_a_correction_stays_with_its_version(campaign):
     propose(campaign)
     with pytest.raises(NotAllowedError, match="version 1 acted in episode p0"):
         campaign.correct(report(0, version=2), actor="ana", reason="no")
+    played = campaign.state.version(1).member("p0")
+    with pytest.raises(NotAllowedError, match=f"member {played} acted in episode p0"):
+        campaign.correct(report(0, member=played + 1), actor="ana", reason="no")
     done = campaign.correct(report(0, rewards=[0.5, 0.5]), actor="ana", reason="yes")
     assert (done.version, done.late) == (1, False)
 

@@ -34,6 +34,11 @@ def correct(
                 f"version {last.version} acted in episode {episode_id}, which no correction "
                 f"changes; got {report.version}"
             )
+        if report.member not in (None, last.member):
+            raise NotAllowedError(
+                f"member {last.member} acted in episode {episode_id}, which no correction changes; "
+                f"got {report.member}"
+            )
     seq = pen.add(
         "episodes",
         episode_id=episode_id,
