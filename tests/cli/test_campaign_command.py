@@ -162,6 +162,17 @@ def test_nothing_is_proposed_before_it_is_due_unless_it_is_early(doors):
     assert early["proposer"] == "ana"
 
 
+def test_nobody_is_waited_for_after_the_end(doors):
+    recorded(doors, 6)
+    spoken("learn")
+    waits = call("campaign", "status").stdout
+    assert "waits for      a decision by someone other than schedule" in waits
+    spoken("stop", "--reason", "the sponsor withdrew")
+    assert "waits for      nobody" in call("campaign", "status").stdout
+    assert "sqlite:///" in (said := call("campaign", "status", "--campaign", "none").stderr)
+    assert "pysqlite" not in said
+
+
 def test_a_rollback_an_amendment_and_the_end_are_on_record(doors):
     recorded(doors, 6)
     spoken("approve", spoken("learn")["number"], "--by", "ben", "--reason", "reviewed")

@@ -108,6 +108,19 @@ def test_a_rehearsal_is_approved_by_hand_and_goes_on(here, small):
     assert rest["stopped"] == "episodes: all 40 are recorded"
 
 
+def test_a_rehearsal_goes_on_after_a_rollback_and_is_not_compared(here, small):
+    first = json.loads(call(*SIMULATE, small, *TABULAR, "--episodes", 25, "--json").stdout)
+    assert first["deployments"] > 0
+    back = call("campaign", "rollback", 1, "--by", "ben", "--reason", "harm")
+    assert back.exit_code == 0, back.output
+    rest = call(*SIMULATE, small, *TABULAR, "--episodes", 5)
+    assert rest.exit_code == 0, rest.output
+    assert "as a Learner    not compared" in rest.stdout
+    more = json.loads(call(*SIMULATE, small, *TABULAR, "--episodes", 5, "--json").stdout)
+    assert (more["agrees_with_learner"], more["differences"]) == (None, None)
+    assert len(more["decision_delays"]) == more["deployments"]
+
+
 def test_what_does_not_fit_is_refused_in_one_line(here, small):
     assert "--instance or --env must name a world" in refused(*SIMULATE, small)
     assert "--env and --instance exclude each other" in refused(

@@ -108,7 +108,7 @@ def simulate(
         click.echo(json.dumps(done.plain, indent=2))
     else:
         show(done, agreed)
-    if not done.agrees_with_learner:
+    if done.agrees_with_learner is False:
         raise click.exceptions.Exit(1)
 
 
@@ -140,9 +140,13 @@ def show(done: SimulatedCampaign, protocol: Protocol) -> None:
     if done.stopped is not None:
         click.echo(f"stopped         {done.stopped}")
     click.echo(f"ledger          {done.ledger_link}")
-    agrees = "every candidate, byte for byte" if done.agrees_with_learner else "NO"
+    agrees = {
+        True: "every candidate, byte for byte",
+        False: "NO",
+        None: "not compared: people amended, rolled back or proposed early",
+    }[done.agrees_with_learner]
     click.echo(f"as a Learner    {agrees}")
-    for difference in done.differences:
+    for difference in done.differences or ():
         click.echo(f"                {difference}")
 
 

@@ -76,7 +76,8 @@ def _lines(found: Status) -> list[str]:
         for trigger in found.triggers
     ]
     if behind and not found.stopped:
-        lines.append(f"learner        {behind} rows of the log are still to be folded")
+        until = ", once somebody has decided" if found.waiting else ""
+        lines.append(f"learner        {behind} rows of the log are still to be folded{until}")
     lines += ["", "version  since row  episodes  late  mean return [95%, at all looks]  by"]
     for one in found.versions:
         mean = "-" if one.mean is None else f"{one.mean:.4g} [{one.low:.4g}, {one.high:.4g}]"
@@ -85,7 +86,7 @@ def _lines(found: Status) -> list[str]:
         counts = f"{one.since:9}  {one.episodes:8}  {one.late:4}"
         lines.append(f"{one.version:6}{mark}  {counts}  {mean:31}  {how}")
     lines.append("")
-    if found.waiting:
+    if found.waiting and not found.stopped:
         lines += candidate_lines(found.waiting)
         lines.append(f"waits for      a decision by someone other than {found.waiting['proposer']}")
     else:

@@ -17,7 +17,7 @@ from rareswitch.campaigns.simulated.circumstances import Circumstances, Fates
 from rareswitch.campaigns.simulated.clock import SimulatedClock
 from rareswitch.campaigns.simulated.learner_process import LearnerProcess
 from rareswitch.campaigns.simulated.result import SimulatedCampaign
-from rareswitch.campaigns.simulated.same_log import differences_from_learner
+from rareswitch.campaigns.simulated.same_log import differences_from_learner, went_as_planned
 from rareswitch.campaigns.simulated.site import damaged, mistaken, played
 from rareswitch.campaigns.simulated.world import World
 from rareswitch.campaigns.store.tables import episodes as recorded_episodes
@@ -213,8 +213,12 @@ class Field:
             budget=state.protocol.budget,
             rejections=sum(one.status == "rejected" for one in state.candidates.values()),
             waiting=None if state.waiting is None else state.waiting.number,
-            decision_delays=tuple(version.since - version.seq for version in state.versions[1:]),
+            decision_delays=tuple(
+                version.since - version.seq
+                for version in state.versions[1:]
+                if version.rollback_to is None
+            ),
             stopped=None if state.stopped is None else state.stopped.reason,
-            differences=differences_from_learner(campaign),
+            differences=differences_from_learner(campaign) if went_as_planned(state) else None,
             links={chain: head.link for chain, head in heads.items()},
         )

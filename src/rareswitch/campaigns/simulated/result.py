@@ -12,7 +12,8 @@ class SimulatedCampaign:
     whole campaign are `mean_return` (of what is recorded, as corrected), `deployments` (after the
     first), `rejections`, `decision_delays` (how many episodes were recorded between the row a
     version was fitted at and its deployment), and `differences`, where candidates are not those of
-    a `Learner` on the same log. `regret` is that of the episodes begun, under what was recommended;
+    a `Learner` on the same log: None where people amended, rolled back or proposed early, and there
+    is nothing to compare with. `regret` is that of the episodes begun, under what was recommended;
     None where the world cannot tell. `links` are the last ones of the chains.
     """
 
@@ -35,13 +36,13 @@ class SimulatedCampaign:
     waiting: int | None  # the candidate that somebody has to decide about
     decision_delays: tuple[int, ...]
     stopped: str | None
-    differences: tuple[str, ...]
+    differences: tuple[str, ...] | None
     links: dict[str, str]
 
     @property
-    def agrees_with_learner(self) -> bool:
+    def agrees_with_learner(self) -> bool | None:
         """Whether every candidate is byte for byte that of a `Learner` fed with the same log."""
-        return not self.differences
+        return None if self.differences is None else not self.differences
 
     @property
     def ledger_link(self) -> str:
@@ -51,5 +52,6 @@ class SimulatedCampaign:
     @property
     def plain(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
+        told = None if self.differences is None else list(self.differences)
         values = vars(self) | {"agrees_with_learner": self.agrees_with_learner}
-        return values | {name: list(values[name]) for name in ("decision_delays", "differences")}
+        return values | {"decision_delays": list(self.decision_delays), "differences": told}

@@ -29,13 +29,19 @@ def differences_from_learner(campaign: Campaign) -> tuple[str, ...]:
             if entry.kind == "rejected"
         }
         rows = list(rows_of(connection, "episodes", campaign.name))
-    planned = all(candidate.planned for candidate in state.candidates.values())
-    if len(state.revisions) > 1 or not planned or any(v.rollback_to for v in state.versions):
+    if not went_as_planned(state):
         raise ValueError(
             "campaign must have gone as planned; it was amended, rolled back, or something was "
             "proposed that was not due"
         )
     return tuple(_differences(campaign, state, rejections, rows))
+
+
+def went_as_planned(state: State) -> bool:
+    """Return whether nothing was amended, rolled back, or proposed early."""
+    planned = all(candidate.planned for candidate in state.candidates.values())
+    back = any(version.rollback_to for version in state.versions)
+    return planned and not back and len(state.revisions) == 1
 
 
 def _differences(
