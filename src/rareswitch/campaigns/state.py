@@ -104,8 +104,8 @@ class State:
 
     def candidate(self, number: int) -> Candidate:
         if number not in self.candidates:
-            known = ", ".join(map(str, self.candidates)) or "none"
-            raise NotAllowedError(f"candidate must be one of {known}; got {number}")
+            known = ", ".join(map(str, self.candidates)) or "none yet"
+            raise NotAllowedError(f"there is no candidate {number}; there is {known}")
         return self.candidates[number]
 
     def after(self, entries: Iterable[Entry]) -> "State":

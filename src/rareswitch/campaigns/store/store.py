@@ -37,8 +37,9 @@ class Store:
 
     @property
     def url(self) -> str:
-        """Its address, without the password."""
-        return self.engine.url.render_as_string(hide_password=True)
+        """Its address, as it is given to `open_store`, without the password."""
+        url = self.engine.url
+        return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
