@@ -389,6 +389,21 @@ def test_an_early_proposal_that_fails_passes_over_no_row_that_is_due(store):
         assert learning.step().seq == 16
 
 
+def test_a_learner_that_waits_writes_nothing(store, monkeypatch):
+    campaign = create(store)
+    written, writing = [], store.writing
+    with Learning(campaign) as learning:
+        fill(campaign, range(3))
+        learning.step()
+        monkeypatch.setattr(store, "writing", lambda name: written.append(name) or writing(name))
+        learning.step()
+        assert written == []
+        fill(campaign, [3])
+        written.clear()
+        learning.step()
+        assert written == ["trial"]
+
+
 def test_there_is_one_learner(store, store_url):
     campaign = create(store)
     with Learning(campaign):

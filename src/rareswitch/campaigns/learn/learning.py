@@ -36,6 +36,7 @@ class Learning:
         self.campaign = campaign
         self._fold: Fold | None = None
         self._kept = 0  # how far the snapshot goes
+        self._said: tuple[int, int] | None = None  # rows and entries that progress was kept of
         self._held = ExitStack()
 
     def __enter__(self) -> "Learning":
@@ -98,8 +99,8 @@ class Learning:
             if state.waiting is not None:
                 raise NotAllowedError(f"candidate {state.waiting.number} waits for a decision")
             fold = self._following(connection)
-            # Nobody asks the schedule on the way: unless a candidate is entered, nothing of that may
-            # stay, or rows at which a policy is due would be passed over.
+            # Nobody asks the schedule on the way: nothing of it may stay unless a candidate is
+            # entered, or rows at which a policy is due would be passed over.
             self._fold = None
             fold.absorb(connection, upto=head)
             candidate = fold.learner.fit()
@@ -181,6 +182,8 @@ class Learning:
             "triggers": [trigger.plain for trigger in fold.triggers],
         }
         large = always or fold.seq - self._kept >= SNAPSHOT_EVERY
+        if not large and self._said == (fold.seq, fold.entries):
+            return  # a learner that waits writes nothing
         with self.campaign.store.writing(name) as connection:
             connection.execute(progress.delete().where(progress.c.campaign == name))
             connection.execute(
@@ -193,6 +196,7 @@ class Learning:
                         campaign=name, seq=fold.seq, entries=fold.entries, data=learner.snapshot()
                     )
                 )
+        self._said = fold.seq, fold.entries
         if large:
             self._kept = fold.seq
 
