@@ -166,6 +166,16 @@ def test_a_cohort_that_was_altered_is_named(campaign):
     assert any("cohort of version 2" in one for one in problems(campaign))
 
 
+def test_an_intake_that_was_altered_is_named(campaign):
+    with campaign.store.writing(campaign.name) as connection:
+        kept = connection.execute(sa.select(cohorts.c.state).where(cohorts.c.version == 0)).scalar()
+        connection.execute(
+            cohorts.update().where(cohorts.c.version == 0).values(state=raised(kept))
+        )
+    (found,) = problems(campaign)
+    assert found.startswith("cohort of the intake: ")
+
+
 def raised(state):
     """Return what is kept of a cohort with another sum, whatever its form."""
     values = json.loads(state)

@@ -37,6 +37,11 @@ class LogCheck:
             return self._assignment(row)
         return self._episode(row) if chain == "episodes" else []
 
+    @property
+    def episodes(self) -> int:
+        """How many episodes were recorded, whatever became of them."""
+        return len(self._first)
+
     def cohorts(self) -> dict[int, RunningMean]:
         """Return the cohorts that the episodes make."""
         horizon, found = self._state.protocol.task.horizon, {}

@@ -18,6 +18,7 @@ from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.record.pen import heads_of
 from rareswitch.campaigns.state import State
+from rareswitch.campaigns.stopping.running_mean import RunningMean
 
 
 @dataclass(kw_only=True)
@@ -71,17 +72,24 @@ def _chains(connection: Connection, campaign: Campaign, progress: Said) -> Itera
                 progress(chain, check.length, heads[chain].length)
         problems = check.ended(heads[chain]) + more
         yield Check(name=chain, rows=check.length, problems=problems)
-    kept = cohorts_of(connection, campaign.name)
-    counted = log.cohorts()
-    yield Check(
-        name="cohorts",
-        rows=len(kept),
-        problems=[
-            f"cohort of version {version}: what is kept is not what the log says"
-            for version in sorted({*kept, *counted} - {INTAKE})
-            if kept.get(version) != counted.get(version)
-        ],
-    )
+    yield _cohorts(connection, campaign, log, refused=heads["refusals"].length)
+
+
+def _cohorts(connection: Connection, campaign: Campaign, log: LogCheck, *, refused: int) -> Check:
+    """Compare what is kept of every cohort with the log, and of the intake how often what came."""
+    kept, counted = cohorts_of(connection, campaign.name), log.cohorts()
+    problems = [
+        f"cohort of version {version}: what is kept is not what the log says"
+        for version in sorted({*kept, *counted} - {INTAKE})
+        if kept.get(version) != counted.get(version)
+    ]
+    intake = kept.get(INTAKE, RunningMean())
+    if (intake.observations, intake.total) != (log.episodes + refused, refused):
+        problems.append(
+            f"cohort of the intake: {log.episodes} episodes were recorded and {refused} reports "
+            f"refused; kept are {intake.observations} reports, {intake.total:g} of them refused"
+        )
+    return Check(name="cohorts", rows=len(kept), problems=problems)
 
 
 def _marks(entries: Sequence[Entry], chain: str) -> dict[int, list[tuple[str, str]]]:
