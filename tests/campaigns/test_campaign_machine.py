@@ -112,10 +112,23 @@ class CampaignMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def look_back(self, data):
-        """Correct or withdraw what versions were fitted on."""
+        """Correct or withdraw what versions were fitted on, and maybe record more before a fit."""
+        self.learn_and_decide(data)
         for _ in range(data.draw(st.integers(1, 2))):
             self.correct(data)
+        if data.draw(st.booleans()):
+            self.record_some(data)
         self.learn_and_decide(data)
+
+    @rule(data=st.data(), left=st.integers(0, 1), more=st.integers(1, 3))
+    def budget_down_and_up(self, data, left, more):
+        """Let a learner come late to rows from before, between and after two amendments."""
+        for deployments in (self.model.spent + left, self.model.spent + left + more):
+            for _ in range(data.draw(st.integers(1, 3))):
+                self.record(self.fresh(), 0, None)
+            self.amend_to({"budget": {"deployments": deployments}})
+        for _ in range(3):
+            self.learn_and_decide(data)
 
     @rule(data=st.data())
     def change_two(self, data):
@@ -313,6 +326,9 @@ class CampaignMachine(RuleBasedStateMachine):
                 st.fixed_dictionaries({"intake": table(late=late, grace=grace, assigned=assigned)}),
             )
         )
+        self.amend_to(changes)
+
+    def amend_to(self, changes):
         if self.model.stopped or not same(self.model.now, changes):
             self.both(
                 lambda: self.campaign.amend(changes, actor="ana", reason="agreed"),
@@ -395,7 +411,7 @@ def same(now, changes):
 
 
 def test_a_campaign_is_what_the_model_says(store_url):
-    examples = 10 if store_url.startswith("postgresql") else 25
+    examples = 15 if store_url.startswith("postgresql") else 30
     run_state_machine_as_test(
         lambda: CampaignMachine(store_url),
         settings=settings(
