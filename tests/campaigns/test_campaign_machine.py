@@ -123,12 +123,29 @@ class CampaignMachine(RuleBasedStateMachine):
     @rule(data=st.data(), left=st.integers(0, 1), more=st.integers(1, 3))
     def budget_down_and_up(self, data, left, more):
         """Let a learner come late to rows from before, between and after two amendments."""
+        if self.model.waiting:
+            self.decide(data)
         for deployments in (self.model.spent + left, self.model.spent + left + more):
-            for _ in range(data.draw(st.integers(1, 3))):
+            for _ in range(data.draw(st.integers(2, 4))):
                 self.record(self.fresh(), 0, None)
             self.amend_to({"budget": {"deployments": deployments}})
         for _ in range(3):
             self.learn_and_decide(data)
+
+    @rule(data=st.data())
+    def pass_over(self, data):
+        """Roll back while a candidate waits; then somebody decides about it."""
+        self.record(self.fresh(), 0, None)
+        self.propose_early(data)
+        self.roll_back(data)
+        self.decide(data)
+
+    @rule(data=st.data(), more=st.sampled_from([0, 4]))
+    def plan_fewer(self, data, more):
+        """Plan as many episodes as there are, or a few more, and correct one of them."""
+        self.record(self.fresh(), 0, None)
+        self.amend_to({"episodes": max(1, self.model.counted + more)})
+        self.correct(data)
 
     @rule(data=st.data())
     def change_two(self, data):
