@@ -113,7 +113,7 @@ class Model:
             return self.assigned[number]
         if self.place(number):
             raise ConflictError
-        if self.stopped:
+        if self.stopped or len(self.assigned) >= self.now.task.episodes:
             raise NotAllowedError
         self.assigned[number] = len(self.versions)
         return self.assigned[number]
@@ -278,6 +278,7 @@ class Model:
             self.asked_again = max(self.asked_again, len(self.rows) + 1)
         self.revisions.append((len(self.rows), amended))
         self.entries.append("amended")
+        self.look()
 
 
 def asked(schedule, before, known):

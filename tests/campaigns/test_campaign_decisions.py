@@ -7,7 +7,7 @@ import pytest
 
 import rareswitch as rs
 from campaign_builders import chain, check_chains, create, fill, propose, report, some_policy
-from rareswitch.campaigns import Approval, MovedError, NotAllowedError
+from rareswitch.campaigns import Approval, Learning, MovedError, NotAllowedError
 from rareswitch.campaigns.errors import DamagedError
 from rareswitch.campaigns.record.artifacts import artifact_of
 from rareswitch.campaigns.state import State
@@ -333,3 +333,14 @@ def test_a_ledger_with_a_gap_is_noticed(campaign):
     entries = campaign.entries
     with pytest.raises(DamagedError, match="entry 1 of the ledger is missing"):
         State().after(entries[1:])
+
+
+def test_a_candidate_has_the_sizes_of_the_task(campaign):
+    other = rs.Policy(weights=np.zeros((3, 3)))
+    with pytest.raises(NotAllowedError, match="horizon 2"):
+        campaign.propose(other, seq=0, evidence={}, expected=1, actor="schedule", reason="a test")
+
+
+def test_nobody_proposes_early_as_the_schedule(campaign):
+    with Learning(campaign) as learning, pytest.raises(NotAllowedError, match="must be a person"):
+        learning.propose_early(actor="Schedule", reason="and then I sign")

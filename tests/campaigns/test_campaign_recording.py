@@ -1,5 +1,6 @@
 """Recording: exactly once, in one order without a gap, each episode with the version that acted."""
 
+import json
 import threading
 
 import numpy as np
@@ -13,6 +14,7 @@ from campaign_builders import (
     check_chains,
     create,
     fill,
+    plain,
     propose,
     protocol,
     report,
@@ -240,6 +242,29 @@ def test_a_version_that_never_acted_is_refused(campaign):
 def test_without_a_version_it_is_the_one_in_force(campaign):
     propose(campaign)
     assert campaign.take(report(0)).version == 2
+
+
+def test_no_more_episodes_begin_than_are_planned(store):
+    campaign = create(store, episodes=12)
+    for k in range(12):
+        campaign.assign(f"p{k}")
+    with pytest.raises(NotAllowedError, match="all 12 planned episodes have begun"):
+        campaign.assign("p12")
+    assert not campaign.assign("p3").new
+    campaign.amend({"episodes": 18}, actor="ana", reason="many are missing")
+    assert campaign.assign("p12").new
+
+
+def test_a_correction_that_cannot_be_read_is_in_the_register(campaign):
+    fill(campaign, [0])
+    with pytest.raises(RefusedError, match="refusal 1"):
+        campaign.correct_json('{"id": "p0", "rewards": [NaN]}', actor="ana", reason="misread")
+    assert (
+        campaign.correct_json(
+            json.dumps(plain(0, rewards=[0.0, 0.25])), actor="ana", reason="misread"
+        ).seq
+        == 2
+    )
 
 
 @pytest.mark.parametrize(("late", "learn"), [("learn", True), ("record", False)])

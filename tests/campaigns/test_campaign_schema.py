@@ -21,8 +21,8 @@ GOLDEN = Path(campaign_builders.__file__).parent / "golden"
 LINKS = {
     "episodes": (32, "d0c11f836a00c408e4f9f232821c54cdfcff5a94c7a94baad4524fff176ea1be"),
     "assignments": (16, "b60188ea868010bbbde108509e492ca7239c31e3307784512d93b8aa7e5ba153"),
-    "refusals": (2, "ff28fb59d5ac2fd57e3928a50b3b0ec997c4ffd2cdf347eb2e8506651f5d09b0"),
-    "ledger": (28, "d9ea2289d5f6e37f8977420b6fd13bf70749fa865f15a376e6b4b7d714d42caa"),
+    "refusals": (2, "b24cb174e200a876dcb149e0600044db383b557ba5726fb8c5bfee0b8ebfc5b6"),
+    "ledger": (28, "1f289e18f56b9966cb810f2a5cc285cd35f1c99937f8b7cb53a82f0794d76823"),
 }
 # Version, row it was fitted at, rows when it came into force, version whose policy it is.
 VERSIONS = [

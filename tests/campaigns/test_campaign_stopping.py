@@ -10,7 +10,10 @@ from rareswitch.campaigns import (
     NotAllowedError,
     RefusedError,
 )
+from rareswitch.campaigns.proof.verify import verify
+from rareswitch.campaigns.record.cohorts import INTAKE, cohorts_of
 from rareswitch.campaigns.stopping.running_mean import RunningMean
+from rareswitch.campaigns.store.tables import cohorts
 
 
 def play(campaign, numbers, reward, **told):
@@ -148,7 +151,21 @@ def test_rules_that_were_amended_hold_from_then_on(store):
     campaign = create(store, episodes=500)
     assert play(campaign, range(100), 0.0) is None
     campaign.amend({"stopping": [{"rule": "harm", "below": 0.6}]}, actor="ana", reason="safety")
-    assert play(campaign, range(100, 300), 0.0) == 101
+    assert campaign.state.stopped.reason.startswith("harm: version 1")  # it is reached already
+
+
+def test_fewer_episodes_than_are_recorded_end_the_campaign_at_once(store):
+    campaign = create(store, episodes=60)
+    fill(campaign, range(20))
+    campaign.amend({"episodes": 20, "budget": {"deployments": 3}}, actor="ana", reason="funds")
+    assert campaign.state.stopped.reason == "episodes: all 20 are recorded"
+    assert campaign.state.stopped.actor == "engine"
+
+
+def test_nobody_signs_as_the_engine(store):
+    campaign = create(store)
+    with pytest.raises(NotAllowedError, match="engine stops a campaign by a rule"):
+        campaign.stop(actor=" Engine", reason="not me")
 
 
 @pytest.mark.parametrize(
@@ -165,3 +182,31 @@ def test_rules_that_were_amended_hold_from_then_on(store):
 def test_rules_are_checked(make, why):
     with pytest.raises((TypeError, ValueError), match=why):
         make()
+
+
+def test_cohorts_that_were_lost_are_counted_again(store):
+    """They are a cache: rules go on as if nothing had happened."""
+    campaign = create(store, stopping=(Harm(below=0.1), DataQuality(most=0.9)))
+    for k in range(6):
+        campaign.take(report(k))
+        if k % 2:
+            with pytest.raises(RefusedError):
+                campaign.record_json("{}")
+    propose(campaign)
+    campaign.take(report(6))
+    campaign.withdraw("p2", actor="ana", reason="consent")
+    campaign.correct(report(3, rewards=[1.0, 0.5]), actor="ana", reason="misread")
+    with store.reading() as connection:
+        before = cohorts_of(connection, campaign.name)
+    with store.writing(campaign.name) as connection:
+        connection.execute(cohorts.delete())
+    assert verify(campaign).problems
+    campaign.take(report(7))
+    horizon = campaign.protocol.task.horizon
+    expected = before | {
+        INTAKE: before[INTAKE].after(0.0),
+        2: before[2].after(report(7).total / horizon),
+    }
+    with store.reading() as connection:
+        assert cohorts_of(connection, campaign.name) == expected
+    assert verify(campaign).checks[4].problems == []

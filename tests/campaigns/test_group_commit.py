@@ -100,8 +100,41 @@ def test_an_interrupt_reaches_the_caller_and_leaves_nobody_waiting():
 
     together = GroupCommit(commit)
     found = asked_by_threads(together, list(range(8)))
-    assert any(isinstance(answer, KeyboardInterrupt) for answer in found)
+    assert sum(isinstance(answer, KeyboardInterrupt) for answer in found) == 1
     assert all(
-        answer == value or isinstance(answer, BaseException) for value, answer in enumerate(found)
+        answer == value or isinstance(answer, KeyboardInterrupt | InterruptedError)
+        for value, answer in enumerate(found)
     )
     assert together.ask(99) == 99
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["waiting", "called to commit"])
+def test_who_leaves_while_waiting_keeps_nobody_waiting(monkeypatch, called):
+    busy, free = threading.Event(), threading.Event()
+
+    def commit(asked):
+        busy.set()
+        assert free.wait(30)
+        return asked
+
+    together = GroupCommit(commit)
+    first = threading.Thread(target=together.ask, args=(1,))
+    first.start()
+    assert busy.wait(30)
+    wait = threading.Event.wait
+
+    def interrupted(event, timeout=None):
+        if threading.current_thread() is threading.main_thread() and timeout is None:
+            if called:
+                free.set()
+                assert wait(event, 30)
+            raise KeyboardInterrupt
+        return wait(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        together.ask(2)
+    monkeypatch.undo()
+    free.set()
+    first.join(30)
+    assert asked_by_threads(together, [3, 4]) == [3, 4]

@@ -19,10 +19,11 @@ from rareswitch.campaigns.errors import (
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.record.artifacts import add_artifact, artifact_of
 from rareswitch.campaigns.record.canonical import canonical, digest_of
+from rareswitch.campaigns.record.cohorts import Cohorts
 from rareswitch.campaigns.record.corrections import correct
 from rareswitch.campaigns.record.group_commit import GroupCommit
 from rareswitch.campaigns.record.ledger import Entry, enter, entries_after
-from rareswitch.campaigns.record.names import checked_name, checked_text
+from rareswitch.campaigns.record.names import checked_name, checked_text, same_person
 from rareswitch.campaigns.record.pen import Head, Pen, begin_chains, heads_of
 from rareswitch.campaigns.record.recording import (
     Answer,
@@ -35,6 +36,7 @@ from rareswitch.campaigns.record.recording import (
 from rareswitch.campaigns.record.refusals import refuse
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import Candidate, State, Version
+from rareswitch.campaigns.stopping.looking import ENGINE, look
 from rareswitch.campaigns.store import Store
 from rareswitch.campaigns.store.tables import campaigns, ledger, participants
 from rareswitch.core.episode import Episode
@@ -203,6 +205,10 @@ class Campaign:
         except RefusedError as error:
             raise self._refused(report.id, error, canonical(report.plain)) from None
 
+    def correct_json(self, text: str | bytes, *, actor: str, reason: str) -> Recorded:
+        """Record an episode anew from a report in JSON; what cannot be read is in the register."""
+        return self.correct(self._read(text), actor=actor, reason=reason)
+
     def withdraw(self, episode_id: str, *, actor: str, reason: str) -> Recorded:
         """Take an episode out of all later fits, and of its cohort."""
         with self._deciding() as (pen, state):
@@ -267,8 +273,14 @@ class Campaign:
 
     def amend(self, changes: Mapping[str, Any], *, actor: str, reason: str) -> Protocol:
         """Make a new revision of the protocol; nothing that is recorded changes."""
+        signed = self._signed(actor, reason)
         with self._deciding() as (pen, state):
-            return decisions.amend(pen, state, changes, **self._signed(actor, reason))
+            protocol = decisions.amend(pen, state, changes, **signed)
+            cohorts = Cohorts(pen, state)
+            for version in state.versions:  # what it says may be reached already
+                if look(pen, protocol, cohorts, version=version.version, now=signed["now"]):
+                    break
+        return protocol
 
     def stop(self, *, actor: str, reason: str) -> None:
         """End the campaign: no episode begins and no version is deployed any more."""
@@ -290,6 +302,8 @@ class Campaign:
             pen.write()
 
     def _signed(self, actor: str, reason: str) -> dict[str, str]:
+        if same_person(checked_text("actor", actor, most=200), ENGINE):
+            raise NotAllowedError(f"actor must be a person; {ENGINE} stops a campaign by a rule")
         return {"actor": actor, "reason": reason, "now": self.clock()}
 
     def entries_at(self, connection: Connection) -> Sequence[Entry]:

@@ -10,7 +10,7 @@ from rareswitch.campaigns.errors import MovedError, NotAllowedError
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.record.artifacts import add_artifact
 from rareswitch.campaigns.record.ledger import enter
-from rareswitch.campaigns.record.names import checked_text
+from rareswitch.campaigns.record.names import checked_text, same_person
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.state import Candidate, State
 from rareswitch.core.policy import Policy
@@ -47,6 +47,13 @@ def propose(
         raise NotAllowedError(
             f"a candidate must be fitted on the log up to a row from {least} to {head}; got {seq}"
         )
+    task = state.protocol.task
+    sizes = (policy.dim, policy.horizon, policy.one_hot)
+    if sizes != (task.dim, task.horizon, state.protocol.one_hot):
+        raise NotAllowedError(
+            f"policy must have dim {task.dim}, horizon {task.horizon} and one_hot "
+            f"{state.protocol.one_hot}; got {sizes}"
+        )
     add_artifact(pen.connection, pen.campaign, "policy", policy.to_bytes())
     deployed = deployment(policy, version=expected + 1, seq=seq)
     payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
@@ -61,7 +68,7 @@ def approve(pen: Pen, state: State, number: int, *, actor: str, **signed: str) -
     checked_text("actor", actor, most=200)
     found = _waiting(state, number)
     _may_deploy(state, found.version - 1)
-    if actor.strip().casefold() == found.proposer.strip().casefold():
+    if same_person(actor, found.proposer):
         raise NotAllowedError(
             f"candidate {number} was proposed by {actor}; another person has to approve"
         )

@@ -61,6 +61,7 @@ class State:
     versions: list[Version] = field(default_factory=list)
     candidates: dict[int, Candidate] = field(default_factory=dict)
     stopped: Entry | None = None
+    corrections: int = 0
     # The first row at which the schedule is asked after a rejection, or when there is budget again.
     asked_again: int = 0
 
@@ -175,6 +176,9 @@ class State:
                 entry=entry,
             )
         )
+
+    def _corrected(self, entry: Entry) -> None:
+        self.corrections += 1
 
     def _stopped(self, entry: Entry) -> None:
         self.stopped = entry

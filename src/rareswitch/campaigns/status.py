@@ -1,4 +1,4 @@
-"""Where a campaign stands, for the people who run it; its cost does not grow with the log."""
+"""Where a campaign stands, for the people who run it; without reading its episodes."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -47,13 +47,14 @@ def init(
         made = Campaign.create(opened, agreed, actor=by, reason=reason, simulation=report)
         values = {
             "campaign": made.name,
+            "store": opened.url,
             "protocol": agreed.digest,
             "version": made.version,
             "policy": made.state.in_force.digest,
         }
     answer(
         values,
-        f"campaign       {made.name}\n"
+        f"campaign       {made.name}, in {values['store']}\n"
         f"protocol       {agreed.digest}\n"
         f"in force       version {values['version']}, policy {values['policy']}",
         as_json=as_json,

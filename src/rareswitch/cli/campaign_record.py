@@ -13,7 +13,6 @@ from rareswitch.cli.campaign_options import (
     answer,
     campaign_options,
     opened_campaign,
-    refused_plainly,
     signed_options,
 )
 from rareswitch.cli.interrupt import interruptible
@@ -141,10 +140,8 @@ def correct(
     Examples:
       rareswitch campaign correct corrected.json --by ana --reason "dose was misread"
     """
-    with opened_campaign(store, name) as campaign, refused_plainly():
-        from rareswitch.campaigns import Report
-
-        found = campaign.correct(Report.from_json(file.read()), actor=by, reason=reason)
+    with opened_campaign(store, name) as campaign:
+        found = campaign.correct_json(file.read(), actor=by, reason=reason)
     answer(found._asdict(), f"row {found.seq}", as_json=as_json)
 
 

@@ -14,6 +14,7 @@ from rareswitch.campaigns.learn.evidence import evidence_of
 from rareswitch.campaigns.learn.fold import Fold
 from rareswitch.campaigns.learn.learner_lock import learner_lock
 from rareswitch.campaigns.record.canonical import canonical
+from rareswitch.campaigns.record.names import same_person
 from rareswitch.campaigns.record.pen import heads_of
 from rareswitch.campaigns.state import Candidate, State
 from rareswitch.campaigns.store.tables import progress, snapshots
@@ -92,6 +93,8 @@ class Learning:
 
     def propose_early(self, *, actor: str, reason: str) -> Candidate:
         """Propose a policy fitted on all that is recorded, though none is due: it is unplanned."""
+        if same_person(actor, SCHEDULE):
+            raise NotAllowedError(f"actor must be a person; {SCHEDULE} proposes what is due")
         campaign = self.campaign
         with campaign.store.reading() as connection:
             head = heads_of(connection, campaign.name)["episodes"].length

@@ -6,7 +6,6 @@ from typing import Any
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.state import State, Version
-from rareswitch.campaigns.stopping.running_mean import RunningMean
 
 
 class LogCheck:
@@ -29,28 +28,12 @@ class LogCheck:
             )
         ]
         self._first: dict[str, Any] = {}
-        self._totals: dict[int, dict[str, float | None]] = {}
 
     def see(self, chain: str, row: Any) -> list[str]:
         """Return what is wrong with a row."""
         if chain == "assignments":
             return self._assignment(row)
         return self._episode(row) if chain == "episodes" else []
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes were recorded, whatever became of them."""
-        return len(self._first)
-
-    def cohorts(self) -> dict[int, RunningMean]:
-        """Return the cohorts that the episodes make."""
-        horizon, found = self._state.protocol.task.horizon, {}
-        for version, totals in self._totals.items():
-            seen = RunningMean()
-            for total in totals.values():
-                seen = seen if total is None else seen.after(total / horizon)
-            found[version] = seen
-        return found
 
     def _in_force(self, chain: str, number: int) -> Version:
         """Return the version in force when a row was written."""
@@ -73,7 +56,6 @@ class LogCheck:
         else:
             self._first[row.episode_id] = row.version, row.member, row.late, row.learn
             wrong = self._attribution(row)
-        total = None
         if row.body is not None:
             try:
                 total = float(episode_of(row.body).rewards.sum())
@@ -81,7 +63,6 @@ class LogCheck:
                 return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
             if total != row.total:
                 wrong.append(f"its rewards add up to {total!r}, not {row.total!r}")
-        self._totals.setdefault(row.version, {})[row.episode_id] = total
         return [f"episodes: row {row.seq}: {what}" for what in wrong]
 
     def _correction(self, row: Any) -> list[str]:

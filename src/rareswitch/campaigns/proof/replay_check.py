@@ -52,7 +52,7 @@ def _same_candidate(
     """Compare a candidate with what is fitted now, and its trigger with what is seen now."""
     learner = fold.learner
     where = f"entry {entry.number}, candidate for version {entry.payload['version']}"
-    told = entry.payload["evidence"]["triggers"]
+    told = entry.payload["evidence"].get("triggers", [])
     seen = [trigger.plain for trigger in fold.triggers]
     alike = len(told) == len(seen) and all(
         (one["quantity"], one["reached"]) == (other["quantity"], other["reached"])

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rareswitch.campaigns.record.canonical import canonical, digest_of
 from rareswitch.campaigns.record.ledger import Entry
+from rareswitch.campaigns.record.names import same_person
 from rareswitch.campaigns.state import State
 
 
@@ -41,7 +42,7 @@ def _broken(state: State, entry: Entry) -> Iterator[str]:
         if candidate is None:
             yield f"there is no candidate {payload['candidate']}"
             return
-        if kind == "approved" and entry.actor == candidate.proposer:
+        if kind == "approved" and same_person(entry.actor, candidate.proposer):
             yield f"{entry.actor} approved what he or she had proposed"
         if kind == "deployed":
             by_schedule = state.protocol.approval.by == "schedule" and candidate.planned

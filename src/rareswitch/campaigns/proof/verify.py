@@ -13,12 +13,11 @@ from rareswitch.campaigns.proof.log_check import LogCheck
 from rareswitch.campaigns.proof.replay_check import replay
 from rareswitch.campaigns.proof.rule_check import broken_rules
 from rareswitch.campaigns.record.artifacts import artifact_of
-from rareswitch.campaigns.record.cohorts import INTAKE, cohorts_of
+from rareswitch.campaigns.record.cohorts import INTAKE, all_counted_again, cohorts_of
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.record.pen import heads_of
 from rareswitch.campaigns.state import State
-from rareswitch.campaigns.stopping.running_mean import RunningMean
 
 
 @dataclass(kw_only=True)
@@ -72,24 +71,24 @@ def _chains(connection: Connection, campaign: Campaign, progress: Said) -> Itera
                 progress(chain, check.length, heads[chain].length)
         problems = check.ended(heads[chain]) + more
         yield Check(name=chain, rows=check.length, problems=problems)
-    yield _cohorts(connection, campaign, log, refused=heads["refusals"].length)
+    yield _cohorts(connection, campaign)
 
 
-def _cohorts(connection: Connection, campaign: Campaign, log: LogCheck, *, refused: int) -> Check:
-    """Compare what is kept of every cohort with the log, and of the intake how often what came."""
-    kept, counted = cohorts_of(connection, campaign.name), log.cohorts()
-    problems = [
-        f"cohort of version {version}: what is kept is not what the log says"
-        for version in sorted({*kept, *counted} - {INTAKE})
-        if kept.get(version) != counted.get(version)
-    ]
-    intake = kept.get(INTAKE, RunningMean())
-    if (intake.observations, intake.total) != (log.episodes + refused, refused):
-        problems.append(
-            f"cohort of the intake: {log.episodes} episodes were recorded and {refused} reports "
-            f"refused; kept are {intake.observations} reports, {intake.total:g} of them refused"
-        )
-    return Check(name="cohorts", rows=len(kept), problems=problems)
+def _cohorts(connection: Connection, campaign: Campaign) -> Check:
+    """Compare what is kept of every cohort with what the log and the refusals say."""
+    horizon = campaign.state_at(connection).protocol.task.horizon
+    kept = cohorts_of(connection, campaign.name)
+    counted = all_counted_again(connection, campaign.name, horizon=horizon)
+    return Check(
+        name="cohorts",
+        rows=len(kept),
+        problems=[
+            f"cohort of {'the intake' if number == INTAKE else f'version {number}'}: the log says "
+            "otherwise than what is kept"
+            for number in sorted({*kept, *counted})
+            if kept.get(number) != counted.get(number)
+        ],
+    )
 
 
 def _marks(entries: Sequence[Entry], chain: str) -> dict[int, list[tuple[str, str]]]:

@@ -44,7 +44,7 @@ KEPT = ("version", "member", "assigned", "late", "learn")  # of an episode, what
 CHAINS = {  # the columns of a row: what it is numbered by, and the others
     "ledger": ("number", "kind", "actor", "reason", "at", "payload"),
     "assignments": ("number", "episode_id", "version", "member", "assigned"),
-    "refusals": ("number", "episode_id", "reason", "excerpt", "digest", "received"),
+    "refusals": ("number", "seq", "episode_id", "reason", "excerpt", "digest", "received"),
     "episodes": ("seq", "episode_id", "revision", *KEPT, "total", "claims", "received", "digest",
                  "body"),
 }  # fmt: skip
@@ -286,7 +286,10 @@ def not_allowed(story: Story, entry: Row) -> Iterator[str]:
         candidate = story.candidates[payload["candidate"]]
         if candidate["status"] != "waiting":
             yield f"is about a candidate that is {candidate['status']}"
-        if kind == "approved" and entry["actor"] == candidate["entry"]["actor"]:
+        signatures = {
+            name.strip().casefold() for name in (entry["actor"], candidate["entry"]["actor"])
+        }
+        if kind == "approved" and len(signatures) == 1:
             yield f"was signed by {entry['actor']}, who proposed it"
     elif kind == "deployed" and following == 1:
         if payload["candidate"] is not None or payload["seq"] != 0:

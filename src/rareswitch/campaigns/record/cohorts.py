@@ -10,6 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.record.canonical import canonical
+from rareswitch.campaigns.record.log import rows_of
+from rareswitch.campaigns.record.pen import Pen
+from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping.running_mean import RunningMean
 from rareswitch.campaigns.store.tables import cohorts, episodes
 
@@ -30,11 +33,18 @@ _INSERT = cohorts.insert().values(
 class Cohorts:
     """The cohorts of a campaign within one transaction; `write` keeps those that changed."""
 
-    def __init__(self, connection: Connection, campaign: str) -> None:
-        self._connection, self._campaign = connection, campaign
-        self._known: dict[int, RunningMean] = cohorts_of(connection, campaign)
+    def __init__(self, pen: Pen, state: State) -> None:
+        self._connection, self._campaign = pen.connection, pen.campaign
+        self._known = cohorts_of(self._connection, self._campaign)
         self._stored = set(self._known)
         self._changed: set[int] = set()
+        log, refused = pen.heads["episodes"].length, pen.heads["refusals"].length
+        if (
+            self[INTAKE].observations != log - state.corrections + refused
+        ):  # lost, or of another log
+            horizon = state.protocol.task.horizon
+            self._known = all_counted_again(self._connection, self._campaign, horizon=horizon)
+            self._changed |= set(self._known)
 
     def __getitem__(self, version: int) -> RunningMean:
         return self._known.get(version, RunningMean())
@@ -75,6 +85,31 @@ def cohorts_of(connection: Connection, campaign: str) -> dict[int, RunningMean]:
     """Return what is kept of every cohort."""
     found = connection.execute(_SELECT, {"of": campaign})
     return {version: RunningMean(**json.loads(state)) for version, state in found}
+
+
+def all_counted_again(
+    connection: Connection, campaign: str, *, horizon: int
+) -> dict[int, RunningMean]:
+    """Return every cohort from the log and the register of refusals, in the order they came."""
+    found: dict[int, RunningMean] = {}
+    intake = RunningMean()
+    refused = [row.seq for row in rows_of(connection, "refusals", campaign, columns=("seq",))]
+    waiting = iter([*refused, None])
+    coming = next(waiting)
+    versions = set()
+    for row in rows_of(connection, "episodes", campaign, columns=("version", "revision")):
+        while coming is not None and coming < row.seq:
+            intake, coming = intake.after(1.0), next(waiting)
+        if not row.revision:
+            intake = intake.after(0.0)
+        versions.add(row.version)
+    while coming is not None:
+        intake, coming = intake.after(1.0), next(waiting)
+    if intake.observations:
+        found[INTAKE] = intake
+    for version in sorted(versions):
+        found[version] = counted_again(connection, campaign, version, horizon=horizon)
+    return found
 
 
 def counted_again(

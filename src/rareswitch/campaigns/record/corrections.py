@@ -39,6 +39,7 @@ def correct(
                 f"member {last.member} acted in episode {episode_id}, which no correction changes; "
                 f"got {report.member}"
             )
+    cohorts = Cohorts(pen, state)
     seq = pen.add(
         "episodes",
         episode_id=episode_id,
@@ -57,10 +58,10 @@ def correct(
     what = {"episode_id": episode_id, "seq": seq, "corrects": last.seq}
     enter(pen, "corrected", what | {"withdrawn": report is None}, now=now, **signed)
     pen.write()
-    cohorts = Cohorts(connection, campaign)
     cohorts[last.version] = counted_again(
         connection, campaign, last.version, horizon=state.protocol.task.horizon
     )
     cohorts.write()
-    look(pen, state, cohorts, version=last.version, now=now)
+    if not state.stopped:
+        look(pen, state.protocol, cohorts, version=last.version, now=now)
     return Recorded(seq, last.version, last.member, last.late, new=True)

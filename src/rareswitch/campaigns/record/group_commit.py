@@ -48,8 +48,14 @@ class GroupCommit(Generic[Asked, Answer]):
             self._queue.append(me)
             me.commits = not self._committing
             self._committing = True
-        if not me.commits:
-            me.called.wait()
+        try:
+            if not me.commits:
+                me.called.wait()
+            if me.commits:
+                self._gather()
+        except BaseException:  # Ctrl-C while waiting: nobody else may wait for this caller
+            self._leave(me)
+            raise
         if me.commits:
             self._commit_group()
         if isinstance(me.answer, BaseException):
@@ -58,27 +64,35 @@ class GroupCommit(Generic[Asked, Answer]):
 
     def _commit_group(self) -> None:
         """Commit for those who have waited longest, oneself first, and call the next."""
-        self._gather()
         with self._lock:
             group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
-        answers: list[Answer | BaseException] = []
+            self._last = len(group)
+        interrupted = InterruptedError("the commit was interrupted; ask again")
+        answers: list[Answer | BaseException] = [interrupted] * len(group)
         try:
             answers = self._commit([one.asked for one in group])
-        except BaseException as error:
+        except Exception as error:
             answers = [error] * len(group)
-            if not isinstance(error, Exception):
-                raise
         finally:
-            answers = answers or [RuntimeError("the commit was interrupted")] * len(group)
             for one, answer in zip(group, answers, strict=True):
                 one.answer = answer
                 one.called.set()
-            with self._lock:
-                self._last = len(group)
-                self._committing = bool(self._queue)
-                if self._queue:
-                    self._queue[0].commits = True
-                    self._queue[0].called.set()
+            self._call_next()
+
+    def _leave(self, me: _Caller[Asked, Answer]) -> None:
+        """Go without an answer; whoever is next commits, if it was to be this caller."""
+        with self._lock:
+            if me in self._queue:
+                self._queue.remove(me)
+        if me.commits:
+            self._call_next()
+
+    def _call_next(self) -> None:
+        with self._lock:
+            self._committing = bool(self._queue)
+            if self._queue:
+                self._queue[0].commits = True
+                self._queue[0].called.set()
 
     def _gather(self) -> None:
         """Let those who were answered together come again, if they come at once."""

@@ -39,6 +39,15 @@ def checked_text(what: str, value: Any, *, most: int = 10_000, empty: bool = Fal
     return value
 
 
+def same_person(one: str, other: str) -> bool:
+    """Return whether two signatures are of one person, however they are typed.
+
+    >>> same_person("Ana ", "ana")
+    True
+    """
+    return one.strip().casefold() == other.strip().casefold()
+
+
 def checked_digest(what: str, value: Any) -> str:
     """Return a SHA-256 in hexadecimal."""
     if not isinstance(value, str) or not DIGEST.fullmatch(value):

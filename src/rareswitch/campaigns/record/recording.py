@@ -64,7 +64,7 @@ class Recording:
 
     def __init__(self, pen: Pen, state: State, *, now: str, asked: Sequence[Asked]) -> None:
         self._pen, self._state, self._now = pen, state, now
-        self._cohorts = Cohorts(pen.connection, pen.campaign)
+        self._cohorts = Cohorts(pen, state)
         names = names_given(one.id for one in asked)
         self._known = _recorded(pen.connection, pen.campaign, names)
         self._assigned = _assigned(pen.connection, pen.campaign, names)
@@ -95,6 +95,11 @@ class Recording:
             raise ConflictError(f"episode {episode_id} is recorded already, and cannot begin again")
         if self._stopped:
             raise NotAllowedError("the campaign has stopped; no episode may begin")
+        planned = state.protocol.task.episodes
+        if self._pen.heads["assignments"].length >= planned:
+            raise NotAllowedError(
+                f"all {planned} planned episodes have begun; an amendment may raise their number"
+            )
         version = state.in_force.version
         member = state.in_force.member(episode_id)
         self._pen.add(
@@ -148,8 +153,9 @@ class Recording:
         self._cohorts.add(acted.version, total / self._state.protocol.task.horizon)
         self._cohorts.add(INTAKE, 0.0)
         if not self._stopped:
+            protocol = self._state.protocol
             self._stopped = look(
-                self._pen, self._state, self._cohorts, version=acted.version, now=self._now
+                self._pen, protocol, self._cohorts, version=acted.version, now=self._now
             )
         return place
 

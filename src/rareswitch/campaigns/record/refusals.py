@@ -20,17 +20,19 @@ def refuse(pen: Pen, state: State, episode_id: Any, *, reason: str, said: str, n
     Of what was said the beginning is kept, without who it was and with all that is not plain text
     escaped, and a digest.
     """
+    cohorts = Cohorts(pen, state)
     number = pen.add(
         "refusals",
+        seq=pen.heads["episodes"].length,
         episode_id=_readable(episode_id) if isinstance(episode_id, str) else None,
         reason=_readable(reason),
         excerpt=_readable(PARTICIPANT.sub(r'\1"…"', said[:MOST_CHARACTERS])),
         digest=digest_of(said.encode(errors="surrogatepass")),
         received=now,
     )
-    cohorts = Cohorts(pen.connection, pen.campaign)
     cohorts.add(INTAKE, 1.0)
-    look(pen, state, cohorts, version=state.in_force.version, now=now)
+    if not state.stopped:
+        look(pen, state.protocol, cohorts, version=state.in_force.version, now=now)
     cohorts.write()
     return number
 

@@ -4,21 +4,19 @@ from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.record.cohorts import INTAKE, Cohorts
 from rareswitch.campaigns.record.ledger import enter
 from rareswitch.campaigns.record.pen import Pen
-from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping.rules import Progress, Reached
 
 ENGINE = "engine"  # who stops a campaign by a rule
 EPISODES = "episodes"  # the rule that every protocol has: no more than it plans
 
 
-def look(pen: Pen, state: State, cohorts: Cohorts, *, version: int, now: str) -> bool:
-    """Ask every stopping rule about a version; if one is reached, stop and return True.
+def look(pen: Pen, protocol: Protocol, cohorts: Cohorts, *, version: int, now: str) -> bool:
+    """Ask every stopping rule of a running campaign about a version; stop if one is reached.
 
-    The value, the threshold and the margin of what was reached are in the entry.
+    Return whether it has stopped. The value, the threshold and the margin of what was reached are
+    in the entry.
     """
-    if state.stopped:
-        return False
-    found = _reached(state.protocol, cohorts, version)
+    found = _reached(protocol, cohorts, version)
     if found is None:
         return False
     rule, why = found

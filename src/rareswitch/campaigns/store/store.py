@@ -171,6 +171,7 @@ def _durable(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None  # this module says BEGIN itself
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA secure_delete=ON")  # what is forgotten is written over
     connection.execute(f"PRAGMA busy_timeout={LONGEST_WAIT * 1000}")
 
 

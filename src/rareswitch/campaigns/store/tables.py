@@ -96,6 +96,7 @@ refusals = Table(
     metadata,
     _campaign(),
     _number("number"),
+    _count("seq"),  # the row of the log after which it came
     _text("episode_id", nullable=True),
     _text("reason"),
     _text("excerpt"),

@@ -131,6 +131,7 @@ def upgrade() -> None:
             autoincrement=False,
             nullable=False,
         ),
+        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("episode_id", sa.Text(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("excerpt", sa.Text(), nullable=False),
