@@ -304,7 +304,7 @@ class Protocol:
         """
         if unknown := [name for name in changes if name not in AMENDABLE]:
             raise ValueError(
-                f"an amendment may change {', '.join(AMENDABLE)}; {unknown[0]} is settled for good"
+                f"an amendment may change {', '.join(AMENDABLE)} only; got {unknown[0]}"
             )
         if not changes:
             raise ValueError("an amendment must change something; got nothing")
