@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -9,6 +10,9 @@ import sqlalchemy as sa
 
 from rareswitch.campaigns.errors import NotAllowedError
 from rareswitch.campaigns.store import Store
+
+# How long a server may need to notice that the process of the last learner is dead, in seconds.
+NOTICED = 5.0
 
 
 @contextmanager
@@ -40,10 +44,12 @@ def _lock_of_server(store: Store, campaign: str) -> Iterator[None]:
     with store.plainly("opened"):
         connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     try:
+        asked, end = sa.select(sa.func.pg_try_advisory_lock(key)), time.monotonic() + NOTICED
         with store.plainly("read"):
-            mine = connection.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar()
-        if not mine:
-            raise _taken(campaign)
+            while not connection.execute(asked).scalar():
+                if time.monotonic() > end:
+                    raise _taken(campaign)
+                time.sleep(NOTICED / 50)
         try:
             yield
         finally:
