@@ -31,7 +31,10 @@ import rounds
 import scaling
 
 # The end-to-end run comes first: a large process would lend its memory to the children it starts.
-PARTS = ("end_to_end", "rounds", "mixtures", "play", "replay", "rlberry", "scaling", "machine")
+PARTS = (
+    "end_to_end", "rounds", "mixtures", "play", "replay", "campaigns", "rlberry", "scaling",
+    "machine",
+)  # fmt: skip
 
 
 def main() -> None:
