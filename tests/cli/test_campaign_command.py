@@ -218,7 +218,10 @@ def test_a_backup_restores_to_the_same_ledger(doors):
     recorded(doors, 6)
     assert spoken("backup", "backup.db")["campaigns"] == ["doors"]
     there = ["--store", "sqlite:///restored.db"]
+    before = (doors / "backup.db").read_bytes()
     assert spoken("restore", "backup.db", *there) == {"campaigns": ["doors"]}
+    assert (doors / "backup.db").read_bytes() == before
+    assert sorted(path.name for path in doors.glob("backup.db*")) == ["backup.db"]
     assert spoken("status", *there) == spoken("status")
     assert spoken("verify", *there)["ok"]
     assert "there already" in refused("campaign", "backup", "backup.db")

@@ -114,8 +114,8 @@ def restore(file: Path, store: str, as_json: bool) -> None:
     Examples:
       rareswitch campaign restore backup.db --store sqlite:///trial.db
     """
-    with opened_store(f"sqlite:///{file}") as source, opened_store(store, create=True) as target:
-        from rareswitch.campaigns.proof.backup import copy_campaigns
+    with opened_store(store, create=True) as target:
+        from rareswitch.campaigns.proof.backup import restore as restored
 
-        names = copy_campaigns(source, target)
+        names = restored(file, target)
     answer({"campaigns": names}, f"restored       {', '.join(names)}", as_json=as_json)

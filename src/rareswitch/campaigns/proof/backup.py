@@ -1,5 +1,7 @@
 """Copying campaigns from one store to another: a backup while others write, and its restoration."""
 
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,17 @@ def back_up(store: Store, path: Path) -> list[str]:
             connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
     part.rename(path)
     return names
+
+
+def restore(path: Path, target: Store) -> list[str]:
+    """Copy all campaigns of a backup into a store that has none of them; return their names.
+
+    The file stays as it is: to open a store is to migrate it and to write beside it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(path, Path(folder) / "backup.db")
+        with open_store(Path(copy)) as source:
+            return copy_campaigns(source, target)
 
 
 def copy_campaigns(source: Store, target: Store) -> list[str]:
