@@ -62,7 +62,6 @@ def test_classic_control_says_what_it_picked_and_balances_a_pole(tmp_path):
     assert number(text, "recommended, fresh") > number(text, "before any data")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("icu_sepsis") is None, reason="needs icu-sepsis")
 def test_sepsis_is_treated_exactly_as_well_as_it_says(tmp_path):
     text = printed("sepsis.py", tmp_path / "sepsis.png")
     assert number(text, "any admissible treatment") == 0.355

@@ -460,3 +460,16 @@ def test_two_objects_of_one_campaign_see_each_other(campaign, store):
         campaign.propose(
             some_policy(1), seq=1, evidence={}, expected=1, actor="schedule", reason="late"
         )
+
+
+def test_what_is_forgotten_is_written_over(tmp_path):
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create(store)
+        for k in range(5):
+            campaign.take(report(k, participant=f"Trillian Astra {k}"))
+        campaign.forget("Trillian Astra 2", actor="ana", reason="asked")
+        with store.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    kept = (tmp_path / "store.db").read_bytes()
+    assert b"Trillian Astra 1" in kept
+    assert b"Trillian Astra 2" not in kept

@@ -11,7 +11,7 @@ from rareswitch.campaigns.errors import (
     UnavailableError,
 )
 from rareswitch.campaigns.learn.learning import Learning
-from rareswitch.campaigns.protocol import Approval, FeatureName, Intake, Protocol
+from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.simulated.circumstances import Circumstances
 from rareswitch.campaigns.simulated.finite_world import FiniteWorld
@@ -20,6 +20,7 @@ from rareswitch.campaigns.simulated.simulate import simulate_campaign
 from rareswitch.campaigns.simulated.world import Step, World
 from rareswitch.campaigns.stopping.rules import DataQuality, Futility, Harm
 from rareswitch.campaigns.store import Store, open_store
+from rareswitch.campaigns.terms import Approval, FeatureName, Intake
 
 __all__ = [
     "Approval",

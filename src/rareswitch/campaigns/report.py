@@ -9,7 +9,7 @@ is None is left out:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -136,10 +136,6 @@ class Report:
         """What tells this report from another under the same id."""
         said = {"claims": self.claims, "version": self.version, "member": self.member}
         return digest_of(canonical(said | {"id": self.id, "body": self.body[-32:].hex()}))
-
-    def told(self, *, version: int, member: int) -> "Report":
-        """Return the report with what it left to the campaign."""
-        return replace(self, version=version, member=member)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Report":
