@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,6 +36,7 @@ from rareswitch.campaigns.record.recording import (
 )
 from rareswitch.campaigns.record.refusals import refuse
 from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.reports import reports_of
 from rareswitch.campaigns.state import Candidate, State, Version
 from rareswitch.campaigns.stopping.looking import ENGINE, look
 from rareswitch.campaigns.store import Store
@@ -172,6 +174,7 @@ class Campaign:
 
     def take(self, report: Report) -> Recorded:
         """Take in one report."""
+        report.digest  # noqa: B018 packed and hashed now, and not while others wait
         try:
             answer = self._together.ask(report)
         except RefusedError as error:
@@ -186,16 +189,9 @@ class Campaign:
 
         One that is refused does not hold up the others.
         """
-        group: list[Report | RefusedError] = []
-        for one in reports:
-            try:
-                group.append(one if isinstance(one, Report) else self._read(one))
-            except RefusedError as error:
-                group.append(error)
-            if len(group) == IMPORTED_TOGETHER:
-                yield from self._take_group(group)
-                group = []
-        yield from self._take_group(group)
+        given = iter(reports)
+        while group := list(islice(given, IMPORTED_TOGETHER)):
+            yield from self._take_group(self._read_all(group))
 
     def correct(self, report: Report, *, actor: str, reason: str) -> Recorded:
         """Record an episode anew: what was recorded stays, and later fits use this instead."""
@@ -347,11 +343,23 @@ class Campaign:
             yield answer
 
     def _read(self, text: str | bytes) -> Report:
-        try:
-            return Report.from_json(text)
-        except (TypeError, ValueError) as error:
-            said = text if isinstance(text, str) else text.decode(errors="replace")
-            raise self._refused(None, error, said) from None
+        (found,) = self._read_all([text])
+        if isinstance(found, RefusedError):
+            raise found
+        return found
+
+    def _read_all(self, group: Sequence[Report | str | bytes]) -> Sequence[Report | RefusedError]:
+        """Read those that are texts; what cannot be read is in the register."""
+        texts = [one for one in group if not isinstance(one, Report)]
+        read = iter(reports_of(texts))
+        found: list[Report | RefusedError] = []
+        for one in group:
+            report = one if isinstance(one, Report) else next(read)
+            if isinstance(report, Exception):
+                said = one.decode(errors="replace") if isinstance(one, bytes) else str(one)
+                report = self._refused(None, report, said)
+            found.append(report)
+        return found
 
     def _refused(self, episode_id: Any, error: Exception, said: str) -> RefusedError:
         """Write a refusal into the register; return the error for whoever asked."""

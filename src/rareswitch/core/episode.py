@@ -70,7 +70,7 @@ class Episode:
             return False
         if rewards.shape != (len(rows) - sum(lengths),) or rewards.dtype is not FLOAT64:
             return False
-        if rows.dtype is not ROW_KINDS.get(rows.ndim) or not _sound(rows):
+        if rows.dtype is not ROW_KINDS.get(rows.ndim) or not are_sound(rows):
             return False
         if not all_within(rewards, 0.0, 1.0):
             return False
@@ -192,7 +192,8 @@ def _rows(name: str, value: Any) -> Rows:
     return floats(name, value, ("n", "d"))
 
 
-def _sound(rows: Rows) -> bool:
+def are_sound(rows: Rows) -> bool:
+    """Return whether rows (n, d) are finite, or positions (n,) can be counted to."""
     if rows.ndim == 1:
         return all_within(rows, 0, LARGEST_COUNT - 1)
     return bool(rows.size and np.isfinite(rows).all())

@@ -14,6 +14,7 @@ from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping.running_mean import RunningMean
+from rareswitch.campaigns.store.prepared import rows_found, run_each
 from rareswitch.campaigns.store.tables import cohorts, episodes
 
 INTAKE = 0
@@ -75,14 +76,14 @@ class Cohorts:
                 for version in sorted(versions)
             ]
             if kept:
-                self._connection.execute(statement, kept)
+                run_each(self._connection, statement, kept)
         self._stored |= self._changed
         self._changed.clear()
 
 
 def cohorts_of(connection: Connection, campaign: str) -> dict[int, RunningMean]:
     """Return what is kept of every cohort."""
-    found = connection.execute(_SELECT, {"of": campaign})
+    found = rows_found(connection, _SELECT, {"of": campaign})
     return {version: RunningMean(**json.loads(state)) for version, state in found}
 
 

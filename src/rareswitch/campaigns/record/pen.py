@@ -8,12 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.record.canonical import GENESIS, digest_of, linked
-from rareswitch.campaigns.store.insert import insert_rows
+from rareswitch.campaigns.store.prepared import rows_found, run_each
 from rareswitch.campaigns.store.tables import CHAINS, heads
 
 # The columns that are linked, in the order of their names.
 LINKED = {
-    chain: sorted({column.name for column in table.columns} - {"campaign", "link"})
+    chain: sorted({str(column.name) for column in table.columns} - {"campaign", "link"})
     for chain, (table, _) in CHAINS.items()
 }
 
@@ -34,10 +34,12 @@ _MOVE = (
     .values(length=sa.bindparam("length"), link=sa.bindparam("link"))
 )
 
+_INSERT = {chain: table.insert() for chain, (table, _) in CHAINS.items()}
+
 
 def heads_of(connection: Connection, campaign: str) -> dict[str, Head]:
     """Return the heads of all chains of a campaign; none, if there is no such campaign."""
-    found = connection.execute(_HEADS, {"of": campaign})
+    found = rows_found(connection, _HEADS, {"of": campaign})
     return {chain: Head(length, link) for chain, length, link in found}
 
 
@@ -76,10 +78,10 @@ class Pen:
     def write(self) -> None:
         """Insert the rows, and move the heads."""
         for chain, rows in self._rows.items():
-            insert_rows(self.connection, CHAINS[chain][0], rows)
+            run_each(self.connection, _INSERT[chain], rows)
             length, link = self.heads[chain]
             moved = {"of": self.campaign, "moved": chain, "length": length, "link": link}
-            self.connection.execute(_MOVE, moved)
+            run_each(self.connection, _MOVE, [moved])
         self._rows.clear()
 
 

@@ -22,6 +22,7 @@ from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import State, Version
 from rareswitch.campaigns.stopping.looking import look
 from rareswitch.campaigns.store.among import among, names_given
+from rareswitch.campaigns.store.prepared import rows_found
 from rareswitch.campaigns.store.tables import assignments, episodes, participants
 
 
@@ -223,9 +224,9 @@ def _assigned_statement(dialect: str) -> Any:
 def _recorded(connection: Connection, campaign: str, names: str) -> dict[str, tuple[Recorded, str]]:
     """Return where these ids are recorded, and the digests of their reports."""
     statement = _recorded_statement(connection.dialect.name)
-    rows = connection.execute(statement, {"of": campaign, "names": names})
+    rows = rows_found(connection, statement, {"of": campaign, "names": names})
     return {
-        episode_id: (Recorded(seq, version, member, late, new=False), digest)
+        episode_id: (Recorded(seq, version, member, bool(late), new=False), digest)
         for episode_id, seq, version, member, late, digest in rows
     }
 
@@ -233,5 +234,5 @@ def _recorded(connection: Connection, campaign: str, names: str) -> dict[str, tu
 def _assigned(connection: Connection, campaign: str, names: str) -> dict[str, tuple[int, int]]:
     """Return the version and member that these ids were assigned to."""
     statement = _assigned_statement(connection.dialect.name)
-    rows = connection.execute(statement, {"of": campaign, "names": names})
+    rows = rows_found(connection, statement, {"of": campaign, "names": names})
     return {episode_id: (version, member) for episode_id, version, member in rows}

@@ -9,7 +9,8 @@ import orjson
 
 from rareswitch.core.arguments import Rows, shown
 
-NUMBERS = {int, float}
+NUMBERS: set[type] = {int, float}
+WHOLE: set[type] = {int}
 
 
 def read_json(text: str | bytes) -> Any:
@@ -51,7 +52,7 @@ def rows_at_once(states: list[Any]) -> Rows | None:
     kinds = set(map(type, rows))
     if kinds == {list} and set(map(type, chain.from_iterable(rows))) <= NUMBERS:
         kind: Any = np.float64
-    elif kinds == {int}:
+    elif kinds == WHOLE:
         kind = np.int64
     else:
         return None
@@ -59,6 +60,22 @@ def rows_at_once(states: list[Any]) -> Rows | None:
         return np.array(rows, kind)
     except (ValueError, OverflowError):
         return None
+
+
+def array_of(lists: list[Any], kinds: set[type], kind: Any) -> Any:
+    """Return lists of lists of numbers of these kinds as an array; an error, if they are none.
+
+    >>> array_of([[1, 2], [3, 4]], WHOLE, np.int64).shape
+    (2, 2)
+    """
+    shape, level = [len(lists)], lists
+    while set(map(type, level)) == {list}:
+        (size,) = set(map(len, level))
+        shape.append(size)
+        level = list(chain.from_iterable(level))
+    if not set(map(type, level)) <= kinds:
+        raise TypeError(f"lists must be of numbers; got {set(map(type, level))}")
+    return np.array(level, kind).reshape(shape)
 
 
 def numbers(name: str, value: Any) -> Any:
@@ -79,7 +96,7 @@ def numbers(name: str, value: Any) -> Any:
             f"{name} must be numbers; got {', '.join(sorted(k.__name__ for k in wrong))}"
         )
     try:
-        if rows is not value and kinds == {int}:
+        if rows is not value and kinds == WHOLE:
             return np.array(value, np.int64)
         return np.array(value, np.float64)
     except (ValueError, OverflowError) as error:

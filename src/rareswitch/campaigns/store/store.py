@@ -19,6 +19,12 @@ LONGEST_WAIT = 120
 SQLITE_FULL = ("database or disk is full",)
 POSTGRES_FULL = "53100"
 
+_LOCK = (
+    sa.select(heads.c.length)
+    .where(heads.c.campaign == sa.bindparam("of"), heads.c.chain == "ledger")
+    .with_for_update()
+)
+
 
 class Store:
     """A store that is open in this process; any number of threads may use it."""
@@ -60,10 +66,9 @@ class Store:
 
         Nobody else writes to that campaign meanwhile (to any, if it is an SQLite file).
         """
-        ledger = (heads.c.campaign == campaign) & (heads.c.chain == "ledger")
         with self._transaction() as connection:
             if not self.is_sqlite:
-                connection.execute(sa.select(heads.c.length).where(ledger).with_for_update())
+                connection.execute(_LOCK, {"of": campaign})
             yield connection
 
     @contextmanager
@@ -106,6 +111,8 @@ class Store:
         try:
             yield
         except sa.exc.DBAPIError as error:
+            raise unavailable(error.orig, f"the store {self.url} cannot be {done}") from error
+        except self.engine.dialect.loaded_dbapi.Error as error:  # of what the driver ran as it is
             raise unavailable(error, f"the store {self.url} cannot be {done}") from error
         except sa.exc.TimeoutError as error:
             raise UnavailableError(
@@ -113,10 +120,10 @@ class Store:
             ) from error
 
 
-def unavailable(error: sa.exc.DBAPIError, what: str) -> UnavailableError:
-    """Return what went wrong, in plain words."""
-    said = str(error.orig).strip()
-    full = getattr(error.orig, "sqlstate", None) == POSTGRES_FULL or said in SQLITE_FULL
+def unavailable(error: BaseException | None, what: str) -> UnavailableError:
+    """Return what went wrong with a driver, in plain words."""
+    said = str(error).strip()
+    full = getattr(error, "sqlstate", None) == POSTGRES_FULL or said in SQLITE_FULL
     reason = "there is no room left" if full else said
     return UnavailableError(f"{what}: {reason}", full=full)
 
