@@ -18,7 +18,8 @@ from rareswitch.campaigns.errors import (
 )
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.record.canonical import canonical
-from rareswitch.campaigns.record.cohorts import INTAKE, Cohorts
+from rareswitch.campaigns.record.cohorts import Cohorts
+from rareswitch.campaigns.record.counting import INTAKE
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import State, Version
