@@ -51,7 +51,7 @@ def problems(folder, digest=None):
 def test_an_export_holds(exported):
     folder, digest = exported
     assert problems(folder, digest) == {}
-    assert len(verify(folder)) == 13
+    assert len(verify(folder)) == 14
 
 
 def test_another_manifest_is_told(exported):
@@ -93,7 +93,7 @@ def test_it_needs_numpy_alone(exported, alone):
     done = alone(folder / "verify_export.py", folder, "--manifest", digest)
     assert (done.returncode, done.stderr) == (0, "")
     *checks, verdict = done.stdout.splitlines()
-    assert len(checks) == 13
+    assert len(checks) == 14
     assert all(line.startswith("holds  ") for line in checks)
     assert verdict == "VERDICT: all of it holds."
 
