@@ -25,34 +25,42 @@ def check_stops(
     connection: Connection, campaign: str, entries: Sequence[Entry], counting: Counting
 ) -> Check:
     """Go through rows, refusals and entries in their order; leave all cohorts counted."""
-    looks = Looks(counting)
-    waiting = iter(entries)
-    coming = next(waiting, None)
-    at = {"episodes": 0, "refusals": 0}
+    looks, reached = Looks(counting), [_reached(entry) for entry in entries]
+    rows = refusals = entered = 0
 
-    def enter_what_was_written_here() -> None:
-        nonlocal coming
-        while coming is not None and at == {c: coming.payload["reached"][c][0] for c in at}:
-            looks.enter(coming)
-            coming = next(waiting, None)
+    def enter_what_was_written_here() -> int:
+        upto = entered
+        while upto < len(entries) and reached[upto] == (rows, refusals):
+            looks.enter(entries[upto])
+            upto += 1
+        return upto
 
-    enter_what_was_written_here()
+    entered = enter_what_was_written_here()
     for chain, row in in_their_order(connection, campaign):
-        at[chain] += 1
-        if chain == "refusals" and row.seq != at["episodes"]:
-            looks.problems.append(
-                f"refusals: row {row.number} says that it came after episode {row.seq}; it came "
-                f"after episode {at['episodes']}"
-            )
+        if chain == "episodes":
+            rows += 1
+        else:
+            refusals += 1
+            if row.seq != rows:
+                looks.problems.append(
+                    f"refusals: row {row.number} says that it came after episode {row.seq}; it "
+                    f"came after episode {rows}"
+                )
         looks.see(chain, row)
-        enter_what_was_written_here()
+        entered = enter_what_was_written_here()
     looks.go_on()
-    if coming is not None:
+    if entered < len(entries):
         looks.problems.append(
-            f"ledger: entry {coming.number} was written between other episodes and refusals than "
-            "it says"
+            f"ledger: entry {entries[entered].number} was written between other episodes and "
+            "refusals than it says"
         )
     return Check(name="stops", rows=looks.made, problems=looks.problems)
+
+
+def _reached(entry: Entry) -> tuple[int, int]:
+    """Return how many episodes and refusals there were when an entry was written."""
+    episodes, refusals = (entry.payload["reached"][chain] for chain in ("episodes", "refusals"))
+    return episodes[0], refusals[0]
 
 
 class Look(NamedTuple):

@@ -10,6 +10,7 @@ from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.stopping.running_mean import RunningMean
 from rareswitch.campaigns.store.tables import episodes
 
+NOTHING = RunningMean()
 INTAKE = 0  # the cohort of all reports: 1 for what was refused, 0 for what was recorded
 COLUMNS = ("episode_id", "revision", "version", "total", episodes.c.body.is_(None).label("gone"))
 
@@ -44,10 +45,10 @@ class Counting:
     def __getitem__(self, version: int) -> RunningMean:
         if version in self._stale:
             self._stale.remove(version)
-            self._known[version] = RunningMean()
+            self._known[version] = NOTHING
             for total in self._returns[version].values():
                 self._add(version, total)
-        return self._known.get(version, RunningMean())
+        return self._known.get(version, NOTHING)
 
     @property
     def cohorts(self) -> dict[int, RunningMean]:

@@ -12,8 +12,7 @@ from rareswitch.campaigns.stopping.running_mean import RunningMean
 from rareswitch.core.arguments import real, settle, whole
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
+class Progress(NamedTuple):
     """What a rule sees: episodes recorded and refused, and the returns of one version.
 
     `returns` are those of the episodes that `version` played, as shares of the horizon.
