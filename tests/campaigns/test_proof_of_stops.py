@@ -1,8 +1,12 @@
 """A campaign stopped where a rule was reached, and nowhere else: both verifiers look again."""
 
-import pytest
+import json
 
-from campaign_builders import create, fill, report
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from campaign_builders import chain, create, fill, report
 from rareswitch.campaigns import (
     DataQuality,
     Futility,
@@ -12,10 +16,14 @@ from rareswitch.campaigns import (
     open_store,
 )
 from rareswitch.campaigns.proof.export import export as export_module
+from rareswitch.campaigns.record.canonical import GENESIS, canonical, linked
 from rareswitch.campaigns.record.ledger import enter
+from rareswitch.campaigns.record.pen import linked_part
 from rareswitch.campaigns.stopping import looking
 from rareswitch.campaigns.stopping.rules import Watched
 from rareswitch.campaigns.stopping.running_mean import RunningMean
+from rareswitch.campaigns.store.tables import CHAINS, heads, ledger
+from rareswitch.core import codec
 from two_proofs import of_export, of_store
 
 ANA = {"actor": "ana", "reason": "agreed"}
@@ -302,6 +310,10 @@ def test_a_person_who_stops_what_the_engine_should_have_does_not_help(store, tmp
     )
 
 
+def harm(seen):
+    return seen._replace(passed=seen.rule == "harm", reason="so")
+
+
 def stops_with(change):
     """Return a test's engine that stops at its eighth look, with something else than it saw."""
     return lambda seen: change(seen) if seen.rule == "harm" else nothing(seen)
@@ -435,3 +447,98 @@ def test_an_end_that_was_cut_off_is_not_near_to_anything(store, tmp_path, engine
         store="at episodes: row 3 no rule was reached",
         export="entry 3 stops by data-quality, 0.0, and after row 3 it saw",
     )
+
+
+# --- places that do not fit together --------------------------------------------------------------
+
+
+def write_again(campaign, chain, number, **values):
+    """Write a row of a chain otherwise, and link what comes after it anew, as the ledger does."""
+    table, column = CHAINS[chain]
+    with campaign.store.writing(campaign.name) as connection:
+        connection.execute(table.update().where(table.c[column] == number).values(**values))
+        links = {name: relinked(connection, name) for name in CHAINS if name != "ledger"}
+        for row in connection.execute(sa.select(ledger).order_by(ledger.c.number)).all():
+            payload = json.loads(row.payload)
+            for name, head in payload["reached"].items():
+                head[1] = links[name][head[0]]
+            where = ledger.c.number == row.number
+            connection.execute(ledger.update().where(where).values(payload=canonical(payload)))
+        relinked(connection, "ledger")
+
+
+def relinked(connection, chain):
+    """Link the rows of a chain anew; return all links."""
+    table, column = CHAINS[chain]
+    links = [GENESIS]
+    for row in connection.execute(sa.select(table).order_by(table.c[column])).all():
+        links.append(linked(links[-1], linked_part(chain, row._asdict())))
+        where = table.c[column] == getattr(row, column)
+        connection.execute(table.update().where(where).values(link=links[-1]))
+    connection.execute(heads.update().where(heads.c.chain == chain).values(link=links[-1]))
+    return links
+
+
+def test_rows_written_again_as_they_were_pass(store):
+    campaign = by_the_planned_episodes(store)
+    write_again(campaign, "refusals", 1, reason="another")
+    assert of_store(campaign) == []
+
+
+def test_a_refusal_that_says_it_came_elsewhere_is_named(store):
+    campaign = create(store, episodes=500)
+    fill(campaign, range(4))
+    refuse(campaign, 2)
+    write_again(campaign, "refusals", 2, seq=3)
+    (found,) = of_store(campaign)
+    assert found == ("refusals: row 2 says that it came after episode 3; it came after episode 4")
+
+
+def test_an_entry_that_was_not_written_where_it_says_is_named(store):
+    """The refusal came after the fourth episode, and the entry before saw it already."""
+    campaign = create(store, episodes=500)
+    fill(campaign, range(4))
+    refuse(campaign, 1)
+    campaign.forget("nobody", **ANA)
+    fill(campaign, range(4, 6))
+    write_again(campaign, "refusals", 1, seq=6)
+    found = of_store(campaign)[0]
+    assert found.startswith("ledger: entry 3 was written between other episodes and refusals")
+
+
+def test_a_correction_that_no_entry_tells_of_is_named(store):
+    campaign = create(store, episodes=500)
+    fill(campaign, range(4))
+    campaign.withdraw("p2", **ANA)
+    write_again(campaign, "ledger", 3, kind="forgotten")
+    assert "episodes: row 5: it corrects, and no entry says so" in of_store(campaign)
+
+
+def test_an_entry_of_a_correction_that_is_not_there_is_named(store):
+    campaign = create(store, episodes=500)
+    fill(campaign, range(4))
+    campaign.forget("nobody", **ANA)
+    write_again(campaign, "ledger", 3, kind="corrected", payload=corrected(campaign))
+    assert "ledger: entry 3: no row was corrected there" in of_store(campaign)
+
+
+def corrected(campaign):
+    reached = campaign.entries[-1].payload["reached"]
+    what = {"episode_id": "p3", "seq": 4, "corrects": 3, "withdrawn": False}
+    return canonical(what | {"reached": reached})
+
+
+def test_a_return_that_no_episode_has_is_named(store):
+    """It would be counted as more than all there is to gain."""
+    campaign = create(store, episodes=500)
+    fill(campaign, range(4))
+    body = codec.pack("report", {}, huge_rewards(campaign))
+    write_again(campaign, "episodes", 2, body=body, total=2e200)
+    found = of_store(campaign)
+    assert "episodes: row 2: its return is 2e+200, which no episode of this task has" in found
+
+
+def huge_rewards(campaign):
+    (row,) = (row for row in chain(campaign, "episodes") if row.seq == 2)
+    arrays = dict(codec.unpack("report", bytes(row.body)).arrays)
+    return arrays | {"rewards": np.full(2, 1e200)}
