@@ -56,7 +56,7 @@ def replay(
             _same_policy(connection, campaign, fold, first, entries[1], check)
     if state.may_propose and until_due(last):
         check.remarks.append(f"a new policy is due since row {fold.seq}; nobody proposed it yet")
-    check.rows = last
+    check.rows = fold.seq
     return check
 
 
