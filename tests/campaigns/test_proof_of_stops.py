@@ -343,11 +343,18 @@ def test_a_stop_without_its_warrant_is_named(store, tmp_path, engine, how):
     )
 
 
-def test_another_margin_is_named(store, tmp_path, engine, monkeypatch):
+@pytest.mark.parametrize("number", ["value", "threshold", "margin"])
+def test_one_number_that_was_entered_otherwise_is_named(store, tmp_path, monkeypatch, number):
+    """The others are what they must be."""
     campaign = create(store, episodes=500, stopping=(HARM,))
     plain = Watched.plain.fget
+
+    def otherwise(one):
+        told = plain(one)
+        return told | {number: told[number] + 1e-8}
+
     with monkeypatch.context() as patched:
-        patched.setattr(Watched, "plain", property(lambda one: plain(one) | {"margin": -0.5}))
+        patched.setattr(Watched, "plain", property(otherwise))
         until_stopped(campaign)
     named_by_both(
         campaign,
