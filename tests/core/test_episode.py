@@ -1,5 +1,9 @@
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rareswitch as rs
 
@@ -189,3 +193,31 @@ def test_rows_of_whole_numbers_are_rows():
     assert (rows.one_hot, rows.dim) == (False, 2)
     assert rows.features.dtype == np.float64
     assert rows != rs.Episode(features=[1], rewards=[1.0], next_features=[[0, 1]])
+
+
+@given(st.data())
+def test_rows_handed_over_give_the_episode_of_the_constructor(data):
+    """Sound rows give the same episode; of others there is none, and the constructor says why."""
+    steps, one_hot = data.draw(st.integers(0, 4)), data.draw(st.booleans())
+    lengths = data.draw(st.lists(st.integers(0, 3), min_size=max(0, steps - 2), max_size=steps + 1))
+    size = data.draw(st.integers(0, 1)) + steps + sum(lengths)
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    rows = rng.integers(-1 if rng.random() < 0.2 else 0, 5, size)
+    rows = rows if one_hot else rows[:, None] / np.array([2.0, 3.0])
+    rewards = rng.random(steps)
+    if steps and (bad := data.draw(st.sampled_from([None, None, -0.1, 1.1, np.nan]))) is not None:
+        rewards[-1] = bad
+    ends = np.cumsum([steps, *lengths])
+    parts = [rows[start:end] for start, end in itertools.pairwise(ends)]
+    found = rs.Episode.of_rows(rows.copy(), rewards.copy(), lengths)
+    try:
+        expected = rs.Episode(features=rows[:steps], rewards=rewards, next_features=parts)
+    except ValueError:
+        expected = None
+    if size > steps + sum(lengths):  # a row that is nobody's
+        assert found is None
+    else:
+        assert found == expected
+        assert found is None or not (
+            found.features.flags.writeable or found.rewards.flags.writeable
+        )

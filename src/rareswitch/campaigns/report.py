@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.campaigns.record.canonical import canonical, digest_of
+from rareswitch.campaigns.record.canonical import canonical_row, digest_of
 from rareswitch.campaigns.record.names import checked_name, checked_text
-from rareswitch.campaigns.record.strict_json import numbers, read_json, states
+from rareswitch.campaigns.record.strict_json import numbers, read_json, rows_at_once
 from rareswitch.core import codec
 from rareswitch.core.arguments import Floats, Ints, Rows, floats, positions, settle, shown, whole
 from rareswitch.core.episode import Episode
@@ -80,25 +80,23 @@ class Report:
 
     def _check_offers(self) -> None:
         """Refuse choices that are not among what was offered."""
-        episode, steps = self.episode, len(self.episode)
-        if self.first_features is not None:
+        episode, steps, first = self.episode, len(self.episode), self.first_features
+        if first is not None:
             if episode.one_hot:
-                first: Rows = positions("first_features", self.first_features, 2**62)
+                first = positions("first_features", first, 2**62)
             else:
-                first = floats("first_features", self.first_features, ("A", episode.dim))
+                first = floats("first_features", first, ("A", episode.dim))
             settle(self, first_features=first)
-        offered = [self.first_features, *episode.next_features][:steps]
-        for name in ("actions", "recommended"):
-            if (given := getattr(self, name)) is not None:
-                settle(self, **{name: _places(name, given, offered)})
+        offered = [first, *episode.next_features][:steps]
+        if self.recommended is not None:
+            settle(self, recommended=_places("recommended", self.recommended, offered))
         if self.actions is not None:
-            told = [rows for rows in offered if rows is not None]
-            places = self.actions[steps - len(told) :].tolist()
-            chosen = [rows[place] for rows, place in zip(told, places, strict=True)]
-            if chosen and not np.array_equal(chosen, episode.features[steps - len(told) :]):
+            actions = _places("actions", self.actions, offered)
+            settle(self, actions=actions)
+            if not _were_chosen(actions, offered, episode.features):
                 raise ValueError(
                     "actions must be the places of the features chosen among those offered; got "
-                    f"{shown(self.actions)}"
+                    f"{shown(actions)}"
                 )
         if self.propensities is not None:
             chances = floats("propensities", self.propensities, (steps,))
@@ -134,8 +132,17 @@ class Report:
     @cached_property
     def digest(self) -> str:
         """What tells this report from another under the same id."""
-        said = {"claims": self.claims, "version": self.version, "member": self.member}
-        return digest_of(canonical(said | {"id": self.id, "body": self.body[-32:].hex()}))
+        return digest_of(
+            canonical_row(
+                {
+                    "id": self.id,
+                    "version": self.version,
+                    "member": self.member,
+                    "claims": self.claims,
+                    "body": self.body[-32:].hex(),
+                }
+            )
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Report":
@@ -161,10 +168,8 @@ class Report:
         for name in ("id", "features", "rewards"):
             if name not in given:
                 raise ValueError(f"a report needs {name}; it has {', '.join(given) or 'nothing'}")
-        episode = Episode(
-            features=numbers("features", given.pop("features")),
-            rewards=numbers("rewards", given.pop("rewards")),
-            next_features=states("next_features", given.pop("next_features", [])),
+        episode = _episode_told(
+            given.pop("features"), given.pop("rewards"), given.pop("next_features", [])
         )
         for name in MORE_ARRAYS:
             if name in given:
@@ -199,6 +204,24 @@ class Report:
             return cls(episode=_episode(parts), **more, **known)
 
 
+def _episode_told(features: Any, rewards: Any, following: Any) -> Episode:
+    """Return the episode of lists as JSON has them."""
+    if not isinstance(following, list):
+        raise TypeError(f"next_features must be a list; got {shown(following)}")
+    earned = numbers("rewards", rewards)
+    rows = rows_at_once([features, *following])
+    if (
+        rows is not None
+        and (found := Episode.of_rows(rows, earned, list(map(len, following)))) is not None
+    ):
+        return found
+    return Episode(
+        features=numbers("features", features),
+        rewards=earned,
+        next_features=[numbers(f"next_features[{t}]", rows) for t, rows in enumerate(following)],
+    )
+
+
 def episode_of(body: bytes) -> Episode:
     """Return the episode that a body holds, which was checked when it was recorded."""
     parts = codec.unpack("report", body)
@@ -229,6 +252,16 @@ def _places(name: str, given: Any, offered: Sequence[Rows | None]) -> Ints:
                 f"{step}"
             )
     return places
+
+
+def _were_chosen(actions: Ints, offered: Sequence[Rows | None], features: Rows) -> bool:
+    """Return whether the features are the rows at these places, wherever an offer is known."""
+    unknown = sum(rows is None for rows in offered)  # the first, or none
+    places = zip(offered[unknown:], actions[unknown:].tolist(), strict=True)
+    chosen = [rows[place] for rows, place in places if rows is not None]
+    taken = features[unknown:]
+    same_bytes = b"".join([row.tobytes() for row in chosen]) == taken.tobytes()
+    return same_bytes or bool(np.array_equal(chosen, taken))  # 0.0 and -0.0 are equal
 
 
 def _check_participant(participant: Any) -> None:

@@ -18,6 +18,8 @@ Rows = npt.NDArray[Any]  # features (n, d), or of one-hot ones the positions (n,
 Numbers = TypeVar("Numbers", Floats, Ints)
 
 LARGEST_COUNT = 2**63 - 1  # what an array can count
+FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
+FEW = 32  # numbers that Python has compared before NumPy has begun
 NOT_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy count them among the whole numbers
 
 
@@ -93,18 +95,21 @@ def floats(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
     if given.dtype.kind not in "fiub" or isinstance(value, np.ma.MaskedArray):
         kind = "a masked array" if isinstance(value, np.ma.MaskedArray) else given.dtype
         raise TypeError(f"{name} must be an array of real numbers; got {kind}")
-    with np.errstate(over="ignore"):  # a longer float beyond float64 is refused below
-        array = given.astype(np.float64, copy=False)
-    fits = array.ndim == len(shape) and all(
-        isinstance(want, str) or have == want for have, want in zip(array.shape, shape, strict=True)
-    )
-    if not fits:
+    array = given
+    if given.dtype is not FLOAT64:
+        with np.errstate(over="ignore"):  # a longer float beyond float64 is refused below
+            array = given.astype(np.float64)
+    if len(array.shape) != len(shape) or not all(map(_fits, array.shape, shape)):
         wanted = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
         raise ValueError(f"{name} must have shape {wanted}; got {array.shape}")
     if not np.isfinite(array).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} must be finite; got {array[place]} at index {place}")
     return frozen(array)
+
+
+def _fits(have: int, want: int | str) -> bool:
+    return have == want or isinstance(want, str)
 
 
 def positions(name: str, value: Any, dim: int) -> Ints:
@@ -120,10 +125,21 @@ def positions(name: str, value: Any, dim: int) -> Ints:
             f"{name} must be the positions of ones, whole numbers of shape (n,); got "
             f"{kind} of shape {given.shape}"
         )
-    if given.size and (given.min() < 0 or given.max() >= dim):
+    if not all_within(given, 0, dim - 1):
         wrong = int(given[(given < 0) | (given >= dim)][0])
         raise ValueError(f"{name} must be positions from 0 to {dim - 1}; got {wrong}")
     return frozen(given.astype(np.int64, copy=False))
+
+
+def all_within(array: npt.NDArray[Any], least: float, most: float) -> bool:
+    """Return whether all numbers of a one-dimensional array lie in [least, most]; NaN does not.
+
+    >>> all_within(np.array([0.0, 1.0]), 0.0, 1.0), all_within(np.array([np.nan]), 0.0, 1.0)
+    (True, False)
+    """
+    if array.size <= FEW:
+        return all(least <= number <= most for number in array.tolist())
+    return bool(array.min() >= least and array.max() <= most)
 
 
 def frozen(array: Numbers) -> Numbers:

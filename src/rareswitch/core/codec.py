@@ -17,7 +17,7 @@ are honest: what the header announces is held against the data before anything i
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -101,7 +101,7 @@ class Parts:
 
 def pack(kind: str, meta: dict[str, Any], arrays: Arrays) -> bytes:
     """Return the bytes of one object; equal contents give equal bytes."""
-    parts = list(_body(kind, meta, arrays))
+    parts = _body(kind, meta, arrays)
     return b"".join([*parts, _hashed(parts).digest()])
 
 
@@ -112,42 +112,43 @@ def digest(kind: str, meta: dict[str, Any], arrays: Arrays) -> str:
     return hashed.hexdigest()
 
 
-def _hashed(parts: Iterable[Buffer]) -> Any:
+def _hashed(parts: list[Buffer]) -> Any:
     hashed = hashlib.sha256()
     for part in parts:
         hashed.update(part)
     return hashed
 
 
-def _body(kind: str, meta: dict[str, Any], arrays: Arrays) -> Iterator[Buffer]:
-    """Give all but the checksum, piece by piece."""
-    listed = tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())
-    header = _header(kind, meta, listed) if meta else _header_without_meta(kind, listed)
-    yield MAGIC
-    yield len(header).to_bytes(4, "little")
-    yield header
-    for array in arrays.values():
-        if array.nbytes < SMALL:
-            yield array.tobytes()
-        else:  # without a copy
-            yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+def _body(kind: str, meta: dict[str, Any], arrays: Arrays) -> list[Buffer]:
+    """Return all but the checksum, in pieces."""
+    listed = tuple([(name, array.dtype.str, array.shape) for name, array in arrays.items()])
+    start = _beginning(kind, meta, listed) if meta else _beginning_without_meta(kind, listed)
+    return [start, *map(_values, arrays.values())]
+
+
+def _values(array: npt.NDArray[Any]) -> Buffer:
+    if array.nbytes < SMALL:
+        return array.tobytes()
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # without a copy
 
 
 @lru_cache
-def _header_without_meta(kind: str, listed: Listed) -> bytes:
-    """Return the header of arrays alone, of which a log has very many of the same shapes."""
-    return _header(kind, {}, listed)
+def _beginning_without_meta(kind: str, listed: Listed) -> bytes:
+    """Return what stands before arrays alone, of which a log has very many of the same shapes."""
+    return _beginning(kind, {}, listed)
 
 
-def _header(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
+def _beginning(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
+    """Return all that comes before the arrays."""
     if unknown := [entry for entry in listed if entry[1] not in DTYPES]:
         raise TypeError(f"arrays must have one of the dtypes {DTYPES}; got {unknown}")
-    return json.dumps(
+    header = json.dumps(
         {"format": FORMAT, "kind": kind, "meta": meta, "arrays": listed},
         sort_keys=True,
         allow_nan=False,
         separators=(",", ":"),
     ).encode()
+    return MAGIC + len(header).to_bytes(4, "little") + header
 
 
 def unpack(kind: str, data: bytes) -> Parts:

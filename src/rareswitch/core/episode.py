@@ -8,14 +8,19 @@ from typing import Any, Self
 import numpy as np
 
 from rareswitch.core.arguments import (
+    FLOAT64,
+    INT64,
     LARGEST_COUNT,
     Floats,
     Rows,
+    all_within,
     floats,
     positions,
     same_fields,
     shown,
 )
+
+ROW_KINDS = {1: INT64, 2: FLOAT64}  # positions of ones (n,), features (n, d)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,12 +46,46 @@ class Episode:
     _dim: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not self._settle_together():
+            self._settle_one_by_one()
+
+    def _settle_together(self) -> bool:
+        """Copy and check all rows at once; false if anything is wrong or has to be converted."""
+        features, rewards, given = self.features, self.rewards, self.next_features
+        if not isinstance(given, list | tuple):
+            return False
+        if set(map(type, (features, rewards, *given))) != {np.ndarray}:
+            return False
+        try:
+            kind = ROW_KINDS[features.ndim]
+            rows = np.concatenate([features, *given], dtype=kind, casting="no")
+        except (KeyError, TypeError, ValueError):  # of another type or size
+            return False
+        return self._settle_rows(rows, rewards.copy(), list(map(len, given)))
+
+    def _settle_rows(self, rows: Rows, rewards: Floats, lengths: Sequence[int]) -> bool:
+        """Take arrays that nobody else has, if they are sound."""
+        steps = rewards.size
+        if not steps or len(lengths) not in (steps - 1, steps) or not all(lengths):
+            return False
+        if rewards.shape != (len(rows) - sum(lengths),) or rewards.dtype is not FLOAT64:
+            return False
+        if rows.dtype is not ROW_KINDS.get(rows.ndim) or not _sound(rows):
+            return False
+        if not all_within(rewards, 0.0, 1.0):
+            return False
+        rows.flags.writeable = rewards.flags.writeable = False
+        self._settle(rows[:steps], rewards, rows[steps:], lengths)
+        return True
+
+    def _settle_one_by_one(self) -> None:
+        """Convert what can be, and say what is wrong with the rest."""
         features = _rows("features", self.features)
         steps = len(features)
         if not steps:
             raise ValueError("features must have at least one step; got none")
         rewards = floats("rewards", self.rewards, (steps,))
-        if rewards.min() < 0.0 or rewards.max() > 1.0:
+        if not all_within(rewards, 0.0, 1.0):
             step = int(np.argmax((rewards < 0.0) | (rewards > 1.0)))
             raise ValueError(f"rewards must lie in [0, 1]; got {rewards[step]} at step {step}")
         try:
@@ -60,11 +99,9 @@ class Episode:
                 f"next_features must have {steps - 1} entries for an episode of {steps} steps, "
                 f"or {steps} if it was cut off; got {len(given)}"
             )
-        together = _together(features, given)
-        if together is None:
-            given = _one_by_one(given, features)
-            together = np.concatenate([features[:0], *given])
-            together.flags.writeable = False
+        given = _one_by_one(given, features)
+        together = np.concatenate([features[:0], *given])
+        together.flags.writeable = False
         self._settle(features, rewards, together, list(map(len, given)))
 
     @classmethod
@@ -83,6 +120,20 @@ class Episode:
         episode = cls.__new__(cls)
         episode._settle(features, rewards, next_rows, lengths)
         return episode
+
+    @classmethod
+    def of_rows(cls, rows: Rows, rewards: Floats, lengths: Sequence[int]) -> Self | None:
+        """Return an episode of arrays that are handed over: they are checked, and not copied.
+
+        `rows` are the features of its steps, and then those of the states after, end to end;
+        `lengths` how many each of these has. None, if anything is wrong with them, which the
+        constructor says in words.
+
+        >>> Episode.of_rows(np.eye(3), np.array([0.0]), [2])
+        Episode(1 steps, d=3)
+        """
+        episode = cls.__new__(cls)
+        return episode if episode._settle_rows(rows, rewards, lengths) else None
 
     def _settle(
         self, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
@@ -141,23 +192,10 @@ def _rows(name: str, value: Any) -> Rows:
     return floats(name, value, ("n", "d"))
 
 
-def _together(features: Rows, given: list[Any]) -> Rows | None:
-    """Return the rows of all next states end to end, checked at once: each has but few.
-
-    None, if anything is wrong or is to be converted first: then they are looked at one by one.
-    """
-    if not set(map(type, given)) <= {np.ndarray} or 0 in map(np.size, given):
-        return None
-    try:
-        together = np.concatenate([features[:0], *given], dtype=features.dtype, casting="no")
-    except (TypeError, ValueError):
-        return None
-    if features.ndim == 1:
-        fits = together.min(initial=0) >= 0 and together.max(initial=0) < LARGEST_COUNT
-    else:
-        fits = np.isfinite(together).all()
-    together.flags.writeable = False
-    return together if fits else None
+def _sound(rows: Rows) -> bool:
+    if rows.ndim == 1:
+        return all_within(rows, 0, LARGEST_COUNT - 1)
+    return bool(rows.size and np.isfinite(rows).all())
 
 
 def _one_by_one(given: list[Any], features: Rows) -> list[Rows]:

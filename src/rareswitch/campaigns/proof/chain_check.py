@@ -33,7 +33,7 @@ class ChainCheck:
                 else f"rows {self.length + 1} to {number - 1} are missing"
             )
             self.problems.append(f"{self.chain}: {missing}")
-        expected = linked(self._link, linked_part(self.chain, dict(row)))
+        expected = linked(self._link, linked_part(self.chain, row))
         if expected != row["link"] and number == self.length + 1:
             self.problems.append(f"{self.chain}: row {number} is not what was written")
         # The row after an altered one is right if it is linked to what is stored.

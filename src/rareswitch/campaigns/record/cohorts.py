@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.record.canonical import canonical
-from rareswitch.campaigns.record.counting import INTAKE, Counting, in_their_order
+from rareswitch.campaigns.record.counting import INTAKE, NOTHING, Counting, in_their_order
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping.running_mean import RunningMean
@@ -38,28 +38,26 @@ class Cohorts:
         self._stored = set(self._known)
         self._changed: set[int] = set()
         log, refused = pen.heads["episodes"].length, pen.heads["refusals"].length
-        if (
-            self[INTAKE].observations != log - state.corrections + refused
-        ):  # lost, or of another log
+        if self[INTAKE].observations != log - state.corrections + refused:  # lost, or of others
             horizon = state.protocol.task.horizon
             self._known = all_counted_again(self._connection, self._campaign, horizon=horizon)
             self._changed |= set(self._known)
 
     def __getitem__(self, version: int) -> RunningMean:
-        return self._known.get(version, RunningMean())
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes all versions played together."""
-        return sum(seen.observations for version, seen in self._known.items() if version != INTAKE)
-
-    def add(self, version: int, x: float) -> None:
-        """Count one more observation in [0, 1]."""
-        self[version] = self[version].after(x)
+        return self._known.get(version, NOTHING)
 
     def __setitem__(self, version: int, seen: RunningMean) -> None:
         self._known[version] = seen
         self._changed.add(version)
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes all versions played together."""
+        return sum([seen.observations for seen in self._known.values()]) - self[INTAKE].observations
+
+    def add(self, version: int, x: float) -> None:
+        """Count one more observation in [0, 1]."""
+        self[version] = self[version].after(x)
 
     def write(self) -> None:
         for statement, versions in (

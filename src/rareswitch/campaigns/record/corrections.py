@@ -7,7 +7,8 @@ from rareswitch.campaigns.record.canonical import canonical
 from rareswitch.campaigns.record.cohorts import Cohorts, counted_again
 from rareswitch.campaigns.record.ledger import enter
 from rareswitch.campaigns.record.pen import Pen
-from rareswitch.campaigns.record.recording import Recorded, check_episode
+from rareswitch.campaigns.record.recording import Recorded
+from rareswitch.campaigns.record.task_check import check_of_task
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping.looking import look
@@ -28,7 +29,7 @@ def correct(
     if last is None:
         raise NotAllowedError(f"episode {episode_id} is not recorded")
     if report is not None:
-        check_episode(report, state.protocol)
+        check_of_task([report], state.protocol)
         if report.version not in (None, last.version):
             raise NotAllowedError(
                 f"version {last.version} acted in episode {episode_id}, which no correction "

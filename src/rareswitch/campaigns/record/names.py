@@ -7,6 +7,7 @@ from rareswitch.core.arguments import shown
 
 MOST_CHARACTERS = 200
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_:@+=-]|\.(?!\.))*")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # and what is no character at all
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,7 +35,7 @@ def checked_text(what: str, value: Any, *, most: int = 10_000, empty: bool = Fal
         raise ValueError(f"{what} must say something; got {shown(value)}")
     if len(value) > most:
         raise ValueError(f"{what} must have at most {most} characters; got {len(value)}")
-    if any((ord(c) < 32 and c not in "\n\t") or 0xD800 <= ord(c) < 0xE000 for c in value):
+    if CONTROL.search(value):
         raise ValueError(f"{what} must have no control characters; got {shown(value)}")
     return value
 

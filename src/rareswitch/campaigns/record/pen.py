@@ -1,6 +1,7 @@
 """Appending to the chains of a campaign, within one transaction."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -9,6 +10,12 @@ from sqlalchemy.engine import Connection
 from rareswitch.campaigns.record.canonical import GENESIS, digest_of, linked
 from rareswitch.campaigns.store.insert import insert_rows
 from rareswitch.campaigns.store.tables import CHAINS, heads
+
+# The columns that are linked, in the order of their names.
+LINKED = {
+    chain: sorted({column.name for column in table.columns} - {"campaign", "link"})
+    for chain, (table, _) in CHAINS.items()
+}
 
 
 class Head(NamedTuple):
@@ -34,12 +41,11 @@ def heads_of(connection: Connection, campaign: str) -> dict[str, Head]:
     return {chain: Head(length, link) for chain, length, link in found}
 
 
-def linked_part(chain: str, row: dict[str, Any]) -> dict[str, Any]:
+def linked_part(chain: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is linked of a row: all of it, a body by its digest."""
-    part = {name: value for name, value in row.items() if name not in ("campaign", "link")}
-    if chain == "episodes":
-        body = part["body"]
-        part["body"] = None if body is None else digest_of(body)
+    part = {name: row[name] for name in LINKED[chain]}
+    if chain == "episodes" and part["body"] is not None:
+        part["body"] = digest_of(part["body"])
     return part
 
 
@@ -55,11 +61,12 @@ class Pen:
         """Append a row, given by its columns; return its number."""
         _, number = CHAINS[chain]
         length, link = self.heads[chain]
-        row[number] = length + 1
-        link = linked(link, linked_part(chain, row))
-        self._rows[chain].append(row | {"campaign": self.campaign, "link": link})
-        self.heads[chain] = Head(length + 1, link)
-        return length + 1
+        row[number] = length = length + 1
+        row["link"] = link = linked(link, linked_part(chain, row))
+        row["campaign"] = self.campaign
+        self._rows[chain].append(row)
+        self.heads[chain] = Head(length, link)
+        return length
 
     @property
     def reached(self) -> dict[str, list[Any]]:

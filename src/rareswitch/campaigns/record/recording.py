@@ -1,12 +1,10 @@
 """Taking in reports and handing out assignments, many at once, in one transaction."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -16,11 +14,11 @@ from rareswitch.campaigns.errors import (
     NotAllowedError,
     RefusedError,
 )
-from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.record.canonical import canonical
+from rareswitch.campaigns.record.canonical import canonical_row
 from rareswitch.campaigns.record.cohorts import Cohorts
 from rareswitch.campaigns.record.counting import INTAKE
 from rareswitch.campaigns.record.pen import Pen
+from rareswitch.campaigns.record.task_check import all_of_task, check_of_task
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import State, Version
 from rareswitch.campaigns.stopping.looking import look
@@ -68,7 +66,11 @@ class Recording:
         self._cohorts = Cohorts(pen, state)
         names = names_given(one.id for one in asked)
         self._known = _recorded(pen.connection, pen.campaign, names)
-        self._assigned = _assigned(pen.connection, pen.campaign, names)
+        self._assigned: dict[str, tuple[int, int]] = {}
+        if pen.heads["assignments"].length:
+            self._assigned = _assigned(pen.connection, pen.campaign, names)
+        reports = [one for one in asked if isinstance(one, Report)]
+        self._all_of_task = all_of_task(reports, state.protocol)
         self._people: list[dict[str, str]] = []
         self._stopped = state.stopped is not None
 
@@ -122,8 +124,9 @@ class Recording:
                     "content; what is recorded is never overwritten, but it can be corrected"
                 )
             return place._replace(new=False)
-        acted = self._attributed(report)
-        check_episode(report, self._state.protocol)
+        acted, protocol = self._attributed(report), self._state.protocol
+        if not self._all_of_task:
+            check_of_task([report], protocol)
         late, member = acted is not self._state.in_force, acted.member(report.id)
         total = report.total
         seq = self._pen.add(
@@ -134,9 +137,9 @@ class Recording:
             member=member,
             assigned=report.id in self._assigned,
             late=late,
-            learn=not late or self._state.protocol.intake.late == "learn",
+            learn=not late or protocol.intake.late == "learn",
             total=total,
-            claims=canonical(report.claims),
+            claims=canonical_row(report.claims).decode(),
             received=self._now,
             digest=report.digest,
             body=report.body,
@@ -151,13 +154,11 @@ class Recording:
                     "participant": report.participant,
                 }
             )
-        self._cohorts.add(acted.version, total / self._state.protocol.task.horizon)
-        self._cohorts.add(INTAKE, 0.0)
+        cohorts = self._cohorts
+        cohorts.add(acted.version, total / protocol.task.horizon)
+        cohorts.add(INTAKE, 0.0)
         if not self._stopped:
-            protocol = self._state.protocol
-            self._stopped = look(
-                self._pen, protocol, self._cohorts, version=acted.version, now=self._now
-            )
+            self._stopped = look(self._pen, protocol, cohorts, version=acted.version, now=self._now)
         return place
 
     def _attributed(self, report: Report) -> Version:
@@ -197,28 +198,6 @@ class Recording:
                 f"got {report.member}"
             )
         return acted
-
-
-def check_episode(report: Report, protocol: Protocol) -> None:
-    """Refuse an episode that is not one of this task."""
-    history = protocol.no_data
-    try:
-        history.check(report.episode)
-    except (TypeError, ValueError) as error:
-        raise RefusedError(str(error)) from None
-    first, names = report.first_features, protocol.actions
-    offered = report.episode.next_features
-    if first is not None:
-        offered = (*offered, first)
-        if history.one_hot and first.max() >= history.dim:
-            raise RefusedError(f"first_features must be below {history.dim}; got {first.max()}")
-        longest = 1.0 if history.one_hot else math.sqrt(np.vecdot(first, first).max())
-        if not longest <= history.feature_norm * (1.0 + 1e-9):
-            raise RefusedError(
-                f"first_features must be no longer than {history.feature_norm:g}; got {longest:.6g}"
-            )
-    if names and (most := max(map(len, offered), default=0)) > len(names):
-        raise RefusedError(f"at most {len(names)} actions may be offered; got {most} in one state")
 
 
 @lru_cache

@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
+import orjson
 
 from rareswitch.core.arguments import Rows, shown
 
@@ -13,37 +14,51 @@ NUMBERS = {int, float}
 
 def read_json(text: str | bytes) -> Any:
     """Return what a JSON text holds; a key that comes twice is refused, and so are NaN and ∞."""
+    try:
+        values = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _read_slowly(text)
+    return values if _is_plain_table(values, text) else _read_slowly(text)
+
+
+def _is_plain_table(values: Any, text: str | bytes) -> bool:
+    """Return whether this surely is an object with different keys, and no others inside it.
+
+    Each key has two quotes, and so has each value that is a text; of a key that comes twice there
+    are more than is left of it.
+    """
+    if type(values) is not dict:
+        return False
+    texts = sum([type(value) is str for value in values.values()])
+    quotes = text.count('"') if isinstance(text, str) else text.count(b'"')
+    return quotes == 2 * (len(values) + texts)
+
+
+def _read_slowly(text: str | bytes) -> Any:
+    """Read the same with all that orjson does not look at, and say what is wrong where it is."""
     decoded = text.decode() if isinstance(text, bytes) else text
     return json.loads(decoded, parse_constant=_no_number, object_pairs_hook=_distinct)
 
 
-def states(name: str, value: Any) -> list[Rows]:
-    """Return the rows of several states: all at once, where they are as many in each."""
-    if not isinstance(value, list):
-        raise TypeError(f"{name} must be a list; got {shown(value)}")
-    together = _alike(value)
-    if together is not None:
-        return list(together)
-    return [numbers(f"{name}[{step}]", rows) for step, rows in enumerate(value)]
+def rows_at_once(states: list[Any]) -> Rows | None:
+    """Return the rows of several states end to end, (n, d), or the positions of their ones, (n,).
 
-
-def _alike(value: list[Any]) -> Rows | None:
-    """Return the rows of states that have as many actions each, (n, A, d) or (n, A), if they do."""
-    if set(map(type, value)) != {list} or len(set(map(len, value))) > 1:
+    None, if something is no list of rows, or anything else is wrong: `numbers` says what.
+    """
+    if set(map(type, states)) != {list}:
         return None
-    rows = list(chain.from_iterable(value))
+    rows = list(chain.from_iterable(states))
     kinds = set(map(type, rows))
-    if kinds == {int}:
-        kind: Any = np.int64
-    elif kinds == {list} and set(map(type, chain.from_iterable(rows))) <= NUMBERS:
-        kind = np.float64
+    if kinds == {list} and set(map(type, chain.from_iterable(rows))) <= NUMBERS:
+        kind: Any = np.float64
+    elif kinds == {int}:
+        kind = np.int64
     else:
         return None
     try:
-        found = np.array(rows, kind)
+        return np.array(rows, kind)
     except (ValueError, OverflowError):
         return None
-    return found.reshape(len(value), -1, *found.shape[1:]) if found.size else None
 
 
 def numbers(name: str, value: Any) -> Any:

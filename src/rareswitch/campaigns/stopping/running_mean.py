@@ -48,19 +48,19 @@ class RunningMean(NamedTuple):
 
     def after(self, x: float) -> "RunningMean":
         """Return what is kept after one more observation."""
-        t = self.observations + 1
-        mean = (0.5 + self.total) / t
-        variance = (0.25 + self.squares) / t
+        t, total, squares = self.observations + 1, self.total, self.squares
+        mean = (0.5 + total) / t
+        variance = (0.25 + squares) / t
         chosen = math.sqrt(2.0 * TUNED_FOR / (variance * t * math.log1p(t)))
         weight = min(chosen, LARGEST_LAMBDA)
-        mean_after = (0.5 + self.total + x) / (t + 1)
+        mean_after = (0.5 + total + x) / (t + 1)
         return RunningMean(
-            observations=t,
-            total=self.total + x,
-            squares=self.squares + (x - mean_after) ** 2,
-            weights=self.weights + weight,
-            weighted=self.weighted + weight * x,
-            spread=self.spread + (x - mean) ** 2 * (-math.log1p(-weight) - weight),
+            t,
+            total + x,
+            squares + (x - mean_after) ** 2,
+            self.weights + weight,
+            self.weighted + weight * x,
+            self.spread + (x - mean) ** 2 * (-math.log1p(-weight) - weight),
         )
 
     def bounds(self, confidence: float) -> Bounds:
