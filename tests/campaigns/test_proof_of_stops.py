@@ -132,6 +132,16 @@ def by_an_amendment_that_is_about_an_earlier_version(store):
     return campaign
 
 
+def by_harm_of_a_later_version(store):
+    """It has a smaller share of the error than the first."""
+    campaign = create(store, episodes=500, batches=50, budget=1, stopping=(HARM,))
+    play(campaign, range(10), [1.0, 1.0])
+    with Learning(campaign) as learning:
+        assert learning.step().version == 2
+    play(campaign, range(10, 300))
+    return campaign
+
+
 def by_a_late_episode(store):
     campaign = create(store, episodes=500, batches=50, budget=1, stopping=(HARM,))
     play(campaign, range(10))
@@ -168,6 +178,7 @@ RULES = {
     by_a_correction: "harm",
     by_an_amendment: "harm",
     by_an_amendment_that_is_about_an_earlier_version: "harm",
+    by_harm_of_a_later_version: "harm",
     by_a_late_episode: "harm",
     by_a_person: None,
     not_at_all: None,
