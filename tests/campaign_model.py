@@ -11,10 +11,13 @@ from campaign_builders import report
 from rareswitch.campaigns import (
     CampaignError,
     ConflictError,
+    DataQuality,
+    Futility,
     MovedError,
     NotAllowedError,
     RefusedError,
 )
+from rareswitch.campaigns.stopping.running_mean import RunningMean
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Model:
     protocol: object
     rows: list = field(default_factory=list)
     assigned: dict = field(default_factory=dict)
-    refusals: int = 0
+    refusals: list = field(default_factory=list)  # rows before each
     versions: list = field(default_factory=list)
     candidates: dict = field(default_factory=dict)
     revisions: list = field(default_factory=list)  # (rows before it, protocol)
@@ -157,7 +160,7 @@ class Model:
                 raise RefusedError
         late = acted != in_force
         self.rows.append(Row(number, 0, acted, late, not late or intake.late == "learn", content))
-        self.look()
+        self.look(acted)
         return len(self.rows)
 
     def refuse(self):
@@ -165,8 +168,8 @@ class Model:
         raise RefusedError
 
     def register(self):
-        self.refusals += 1
-        self.look()
+        self.refusals.append(len(self.rows))
+        self.look(len(self.versions))
 
     def correct(self, number, content):
         if not self.place(number):
@@ -176,12 +179,30 @@ class Model:
             Row(number, last.revision + 1, last.version, last.late, last.learn, content)
         )
         self.entries.append("corrected")
-        self.look()
+        self.look(last.version)
         return len(self.rows)
 
-    def look(self):
-        if not self.stopped and self.counted >= self.now.task.episodes:
+    def look(self, version):
+        """Stop if there is a reason to, as far as one version goes."""
+        if self.stopped:
+            return
+        done = self.counted >= self.now.task.episodes
+        if done or any(self.reached(rule, version) for rule in self.now.stopping):
             self.stop()
+
+    def reached(self, rule, version):
+        """Return whether a stopping rule says that it is enough."""
+        if isinstance(rule, DataQuality):
+            reports = [(place, 0.0) for place, row in enumerate(self.rows, 1) if not row.revision]
+            reports = sorted(reports + [(place + 0.5, 1.0) for place in self.refusals])
+            return mean_of(x for _, x in reports).bounds(rule.confidence).low > rule.most
+        if isinstance(rule, Futility) and self.counted < rule.after:
+            return False
+        latest = [self.latest(row.number) for row in self.first_rows() if row.version == version]
+        returns = [told(*row.content).total / 2 for row in latest if row.content is not None]
+        share = (1.0 - rule.confidence) / (version * (version + 1))
+        high = 2 * mean_of(returns).bounds(1.0 - share).high
+        return high < (rule.target if isinstance(rule, Futility) else rule.below)
 
     def stop(self):
         if self.stopped:
@@ -278,7 +299,8 @@ class Model:
             self.asked_again = max(self.asked_again, len(self.rows) + 1)
         self.revisions.append((len(self.rows), amended))
         self.entries.append("amended")
-        self.look()
+        for version in range(1, len(self.versions) + 1):
+            self.look(version)
 
 
 def asked(schedule, before, known):
@@ -287,6 +309,13 @@ def asked(schedule, before, known):
         return before < known
     length = schedule.episodes // schedule.batches
     return any(before < batch * length <= known for batch in range(schedule.batches))
+
+
+def mean_of(observations):
+    seen = RunningMean()
+    for x in observations:
+        seen = seen.after(x)
+    return seen
 
 
 def told(number, variant, version):

@@ -5,6 +5,8 @@ what was fitted before, amendments with rows on both sides.
 """
 
 import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,13 +27,19 @@ from rareswitch.campaigns import (
     Approval,
     Campaign,
     CampaignError,
+    DataQuality,
+    Futility,
+    Harm,
     Intake,
     Learning,
     open_store,
 )
+from rareswitch.campaigns.proof.export import export as export_module
 from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.stopping.rules import plain_rule
 from rareswitch.campaigns.store.tables import snapshots
+from two_proofs import of_export
 
 FRESH = itertools.count(1)
 BROKEN = ["", "[]", '{"id": "p1"}', '{"id": 5}']
@@ -41,7 +49,20 @@ late = st.sampled_from(["learn", "record"])
 grace = st.integers(0, 2)
 retry_after = st.integers(1, 3)
 every_episode = st.just({"kind": "every-episode"})
+stopping_rules = st.one_of(
+    st.builds(Harm, below=st.sampled_from([1.9, 1.97, 1.99]), confidence=st.just(0.5)),
+    st.builds(
+        Futility,
+        target=st.sampled_from([1.9, 1.97, 1.99]),
+        after=st.integers(3, 9),
+        confidence=st.just(0.5),
+    ),
+    st.builds(DataQuality, most=st.sampled_from([0.0, 0.05, 0.1]), confidence=st.just(0.5)),
+)
 grids = st.fixed_dictionaries({"kind": st.just("uniform-grid"), "batches": st.integers(5, 12)})
+
+
+plain_rules = stopping_rules.map(plain_rule)
 
 
 class CampaignMachine(RuleBasedStateMachine):
@@ -65,6 +86,7 @@ class CampaignMachine(RuleBasedStateMachine):
             approval=Approval(by=draw(by), retry_after=draw(retry_after)),
             intake=Intake(late=draw(late), grace=draw(grace)),
             recipe=rs.core.recipe.Recipe(exploration=rs.Bonus(0.5)),
+            stopping=draw(st.lists(stopping_rules, max_size=2).map(tuple)),
         )
         self.campaign = Campaign.create(self.store, agreed, actor="ana")
         self.learning = Learning(self.campaign)
@@ -146,6 +168,19 @@ class CampaignMachine(RuleBasedStateMachine):
         self.record(self.fresh(), 0, None)
         self.amend_to({"episodes": max(1, self.model.counted + more)})
         self.correct(data)
+
+    @rule(times=st.integers(6, 12))
+    def season_of_poor_returns(self, times):
+        for _ in range(times):
+            self.record(self.fresh(), 1, None)
+
+    @rule(data=st.data(), times=st.integers(2, 6))
+    def season_of_refusals(self, data, times):
+        """Refuse much, and record in between."""
+        for _ in range(times):
+            self.refuse(data)
+        self.record(self.fresh(), 0, None)
+        self.refuse(data)
 
     @rule(data=st.data())
     def change_two(self, data):
@@ -339,6 +374,7 @@ class CampaignMachine(RuleBasedStateMachine):
                 st.fixed_dictionaries({"budget": table(deployments=deployments)}),
                 st.fixed_dictionaries({"episodes": st.integers(max(1, counted), counted + 9)}),
                 st.fixed_dictionaries({"schedule": every_episode | grids}),
+                st.fixed_dictionaries({"stopping": st.lists(plain_rules, max_size=2)}),
                 st.fixed_dictionaries({"approval": table(by=by, retry_after=retry_after)}),
                 st.fixed_dictionaries({"intake": table(late=late, grace=grace, assigned=assigned)}),
             )
@@ -392,7 +428,7 @@ class CampaignMachine(RuleBasedStateMachine):
         self.store.close()
 
     def compare_all(self):
-        """Compare every row, and let the library prove its own record."""
+        """Compare every row, and let both verifiers prove the record."""
         found = chain(self.campaign, "episodes")
         assert [
             (row.episode_id, row.revision, row.version, row.late, row.learn) for row in found
@@ -408,9 +444,12 @@ class CampaignMachine(RuleBasedStateMachine):
         assert {row.episode_id: row.version for row in chain(self.campaign, "assignments")} == {
             f"p{number}": version for number, version in self.model.assigned.items()
         }
-        assert len(chain(self.campaign, "refusals")) == self.model.refusals
+        assert len(chain(self.campaign, "refusals")) == len(self.model.refusals)
         check_chains(self.campaign)
         assert verify(self.campaign).problems == []
+        with TemporaryDirectory() as folder:
+            assert of_export(self.campaign, Path(folder) / "out") == {}
+        self.model.entries.append("exported")
 
 
 def table(**keys):
@@ -427,7 +466,8 @@ def same(now, changes):
     return False
 
 
-def test_a_campaign_is_what_the_model_says(store_url):
+def test_a_campaign_is_what_the_model_says(store_url, monkeypatch):
+    monkeypatch.setattr(export_module, "page", lambda *_: "")
     examples = 15 if store_url.startswith("postgresql") else 30
     run_state_machine_as_test(
         lambda: CampaignMachine(store_url),

@@ -51,7 +51,7 @@ def problems(folder, digest=None):
 def test_an_export_holds(exported):
     folder, digest = exported
     assert problems(folder, digest) == {}
-    assert len(verify(folder)) == 13
+    assert len(verify(folder)) == 14
 
 
 def test_another_manifest_is_told(exported):
@@ -93,7 +93,7 @@ def test_it_needs_numpy_alone(exported, alone):
     done = alone(folder / "verify_export.py", folder, "--manifest", digest)
     assert (done.returncode, done.stderr) == (0, "")
     *checks, verdict = done.stdout.splitlines()
-    assert len(checks) == 13
+    assert len(checks) == 14
     assert all(line.startswith("holds  ") for line in checks)
     assert verdict == "VERDICT: all of it holds."
 
@@ -475,6 +475,47 @@ def _fitted_in_the_future(forgery):
     forgery.entries("candidate")[0]["payload"]["seq"] = 60
 
 
+def _planned_later(forgery):
+    """The first candidate, fitted a row later; its policy stays as it is."""
+    for kind, place in (("candidate", 0), ("deployed", 1)):
+        forgery.entries(kind)[place]["payload"]["seq"] += 1
+
+
+def _spent_budget(forgery):
+    amend(forgery.entries("created")[0], budget={"deployments": 1})
+
+
+def _waits_longer(forgery):
+    amend(forgery.entries("created")[0], approval={"retry_after": 9})
+
+
+def _harmful(forgery):
+    for entry in (*forgery.entries("created"), *forgery.entries("amended")):
+        entry["payload"]["protocol"]["stopping"] = [
+            {"rule": "harm", "below": 1.99, "confidence": 0.5}
+        ]
+        amend(entry)
+
+
+def _fewer_planned(forgery):
+    amend(forgery.entries("amended")[0], task={"episodes": 40})
+
+
+def _engine_stops(forgery):
+    entry = forgery.chains["ledger"][-1]
+    entry |= {"kind": "stopped", "actor": "engine", "reason": "harm: so"}
+    entry["payload"] |= {"rule": "harm", "value": 0.0, "threshold": 0.01, "margin": -0.01}
+
+
+def _refused_elsewhere(forgery):
+    forgery.chains["refusals"][1]["seq"] -= 20
+
+
+def _entered_between(forgery):
+    reached = forgery.entries("rolled-back")[0]["payload"]["reached"]
+    reached["refusals"][0] += 1
+
+
 def _first_on_data(forgery):
     forgery.entries("deployed")[0]["payload"]["seq"] = 1
 
@@ -605,6 +646,14 @@ def _altered_policy(forgery):
         (_silent, "triggers", "candidate 8 says nothing of its trigger"),
         (_feature, "triggers", "candidate 3 says"),
         (_corrected_feature, "triggers", "candidate 13 says"),
+        (_planned_later, "triggers", "candidate 3: the rule asked for a policy by row 5 already"),
+        (_spent_budget, "triggers", "candidate 8: no deployment was left at row "),
+        (_waits_longer, "triggers", "and the rule was to be asked from row "),
+        (_harmful, "stops", "harm was reached, "),
+        (_fewer_planned, "stops", "after entry 17 episodes was reached, 45, and it went on"),
+        (_engine_stops, "stops", "stops by harm, 0.0, and nothing was looked at there"),
+        (_refused_elsewhere, "stops", "refusal 2 did not come after row 6"),
+        (_entered_between, "stops", "entry 16 was not written where it says"),
         (_reward, "cohorts", "version 2 had a mean return of"),
         (_never_signed, "decisions", "is of no known kind"),
         (_never_rejected, "decisions", "comes while another waits"),

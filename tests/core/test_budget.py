@@ -606,9 +606,10 @@ def test_a_cap_is_as_persistent_as_what_it_caps():
     assert rs.Capped(rs.DeterminantGrowth(eta=2.0), 3).persistent is True
     assert rs.Capped(rs.Capped(rs.AdaptiveBudget(switches=1, episodes=2, dim=1), 3), 3).persistent
     assert rs.Capped(rs.SpreadBudget(switches=1, episodes=2, dim=1), 3).persistent is True
-    assert rs.Capped(rs.EveryEpisode(), 3).persistent is False
+    assert rs.Capped(rs.EveryEpisode(), 3).persistent is True
+    assert rs.Capped(rs.UniformGrid(episodes=9, batches=3), 3).persistent is True
     assert rs.Capped(Asked(rs.TotalGrowth(2.0)), 3).persistent is False
-    assert rs.Capped(rs.Capped(rs.EveryEpisode(), 3), 3).persistent is False
+    assert rs.Capped(rs.Capped(Asked(rs.TotalGrowth(2.0)), 3), 3).persistent is False
 
 
 def test_a_cap_answers_with_a_bool():

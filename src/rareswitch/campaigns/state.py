@@ -91,6 +91,11 @@ class State:
         return None
 
     @property
+    def may_propose(self) -> bool:
+        """Whether a candidate may be entered now, if one is due."""
+        return self.waiting is None and not self.stopped and self.left > 0
+
+    @property
     def watched(self) -> int:
         """The row of the log up to which the schedule was asked, or is not asked any more."""
         last = max((candidate.seq for candidate in self.candidates.values()), default=0)

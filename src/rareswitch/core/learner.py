@@ -23,7 +23,7 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.schedule import Clock, Schedule, checked_schedule, declared_sizes
 from rareswitch.core.snapshot import Snapshot
 from rareswitch.core.streams import Seed
-from rareswitch.core.undo import all_or_nothing
+from rareswitch.core.undo import Undo, all_or_nothing
 
 LARGEST_FEATURE_NORM = 1e6
 
@@ -179,11 +179,14 @@ class Learner:
         with self._lock:
             self._history.absorb(episode)
 
-    def absorb_all(self, episodes: Iterable[Episode]) -> None:
-        """Absorb episodes in their order, all or none: quicker than one by one, to the same end."""
+    def absorb_all(self, episodes: Iterable[Episode], undo: Undo | None = None) -> None:
+        """Absorb episodes in their order, all or none: quicker than one by one, to the same end.
+
+        `undo` learns how to take them back, which must be done before anything else happens.
+        """
         episodes = tuple(episodes)  # whoever makes them may use this learner
         with self._lock:
-            self._history.absorb_all(episodes)
+            self._history.absorb_all(episodes, undo)
 
     def fit(self) -> Policy:
         """Return the candidate for the next version; nothing changes, however often it is asked."""

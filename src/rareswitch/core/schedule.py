@@ -141,6 +141,8 @@ class EveryEpisode:
     8
     """
 
+    persistent: ClassVar[bool] = True
+
     def due(self, clock: Clock) -> bool:
         return clock.episode > clock.deployed
 
@@ -164,6 +166,8 @@ class EveryEpisode:
 
 class Dated:
     """A rule whose dates are fixed in advance: switch before each of the episodes `starts`."""
+
+    persistent: ClassVar[bool] = True
 
     starts: Sequence[int]
 

@@ -8,6 +8,7 @@ was killed, and who ran it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -16,11 +17,14 @@ from rareswitch.campaigns.record.canonical import canonical
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import corrections_of, rows_of
 from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.state import State
 from rareswitch.core.episode import Episode
 from rareswitch.core.learner import Learner
 from rareswitch.core.policy import Policy
 from rareswitch.core.schedule import Clock, Trigger, triggers_of
+from rareswitch.core.undo import Undo, take_back
 
+Step = tuple[int, Episode | None]  # a row, and the episode that is learnt from it
 ABSORBED_TOGETHER = 256
 COLUMNS = ("episode_id", "revision", "learn", "body")
 
@@ -96,40 +100,87 @@ class Fold:
             self._taken.append(entry)  # only now: a correction on the way folds the others again
             self.entries = entry.number
 
-    def absorb(
-        self,
-        connection: Connection,
-        *,
-        upto: int,
-        until: Callable[["Fold"], bool] | None = None,
+    def absorb(self, connection: Connection, *, upto: int) -> None:
+        """Absorb the log up to a row; nobody asks the schedule on the way."""
+        self._absorb(connection, upto=upto, until=None)
+
+    def absorb_until_due(self, connection: Connection, state: State, *, upto: int) -> bool:
+        """Absorb the log until a row at which a new policy is due; return whether there is one.
+
+        `state` is that of the ledger so far. The schedule is asked after every row that it was not
+        asked at before, while a deployment is left, now and by the protocol of that row.
+        """
+        if not state.may_propose:
+            self.absorb(connection, upto=upto)
+            return False
+        self.absorb(connection, upto=min(upto, state.watched))
+
+        def asked() -> bool:
+            beyond = self.seq > state.watched
+            return beyond and state.spent < self.protocol.budget and self.due
+
+        # A learner that died before it proposed has left a snapshot of where one is due.
+        return asked() or self._absorb(connection, upto=upto, until=asked)
+
+    def _absorb(
+        self, connection: Connection, *, upto: int, until: Callable[[], bool] | None
     ) -> bool:
         """Absorb the log up to a row, or until something is so after one; return whether it is."""
-        rows = rows_of(
-            connection,
-            "episodes",
-            self.campaign,
-            after=self.seq,
-            upto=upto,
-            columns=COLUMNS,
-        )
-        waiting: list[Episode] = []
-        for row in rows:
-            if row.revision and row.seq > self._corrected_upto:
-                self._fold_again(connection, upto=upto if until is None else row.seq)
-                if until is None:
-                    return False
-            elif not row.revision:
-                body = self._corrected.get(row.episode_id, row.body)
-                if body is not None and row.learn:
-                    waiting.append(episode_of(body))
-            self._go_to(row.seq)
-            if until is not None or len(waiting) == ABSORBED_TOGETHER:
-                self.learner.absorb_all(waiting)
-                waiting = []
-            if until is not None and until(self):
+        block: list[Step] = []
+        for row in rows_of(
+            connection, "episodes", self.campaign, after=self.seq, upto=upto, columns=COLUMNS
+        ):
+            corrects = row.revision and row.seq > self._corrected_upto
+            if corrects and until is None:
+                self._fold_again(connection, upto=upto)
+                return False
+            amended = self._coming and self._coming[0][0] < row.seq
+            if corrects or amended or len(block) == ABSORBED_TOGETHER:
+                if self._take(block, until):
+                    return True
+                block = []
+            if corrects:
+                self._fold_again(connection, upto=row.seq)
+                if until is not None and until():
+                    return True
+            else:
+                block.append((row.seq, self._episode(row)))
+        return self._take(block, until)
+
+    def _episode(self, row: Any) -> Episode | None:
+        """Return what is learnt from a row, as it is known now."""
+        body = None if row.revision else self._corrected.get(row.episode_id, row.body)
+        return episode_of(body) if body is not None and row.learn else None
+
+    def _take(self, block: Sequence[Step], until: Callable[[], bool] | None) -> bool:
+        """Absorb rows of one revision of the protocol, or until something is so after one."""
+        if not block:
+            return False
+        self._go_to(block[0][0])
+        episodes = [episode for _, episode in block if episode is not None]
+        undo: Undo = []
+        if until is None or self._asked_once(len(episodes)):
+            self.learner.absorb_all(episodes, undo)
+            self.seq = block[-1][0]
+            if until is None or not until():
+                return False
+            take_back(undo)
+        for seq, episode in block:
+            if episode is not None:
+                self.learner.absorb(episode)
+            self.seq = seq
+            if until():
                 return True
-        self.learner.absorb_all(waiting)
         return False
+
+    def _asked_once(self, episodes: int) -> bool:
+        """Return whether it is enough to ask the schedule after the last of so many episodes.
+
+        A rule that is persistent says that, once due, it stays due until a deployment: one that is
+        not due after the last was not due before. But none is due after the planned episodes.
+        """
+        persistent = getattr(self.protocol.schedule, "persistent", False)
+        return bool(persistent) and self.learner.episodes + episodes < self.protocol.task.episodes
 
     def _fold_again(self, connection: Connection, *, upto: int) -> None:
         """Fold everything up to a correction again, with what is known after it."""

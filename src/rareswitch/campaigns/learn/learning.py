@@ -60,14 +60,7 @@ class Learning:
             fold = self._following(connection)
             if state.waiting is not None:
                 return None
-            may = bool(state.left) and not state.stopped
-
-            def due(fold: Fold) -> bool:
-                allowed = may and state.spent < fold.protocol.budget  # now, and at that row
-                return allowed and fold.seq > state.watched and fold.due
-
-            # One that died before it proposed has left a snapshot of where it is due.
-            found = due(fold) or fold.absorb(connection, upto=head, until=due)
+            found = fold.absorb_until_due(connection, state, upto=head)
             self._keep(fold, always=found)
             if not found:
                 return None

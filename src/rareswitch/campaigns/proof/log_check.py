@@ -63,6 +63,8 @@ class LogCheck:
                 return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
             if total != row.total:
                 wrong.append(f"its rewards add up to {total!r}, not {row.total!r}")
+            elif not 0.0 <= total <= self._state.protocol.task.horizon:
+                wrong.append(f"its return is {total!r}, which no episode of this task has")
         return [f"episodes: row {row.seq}: {what}" for what in wrong]
 
     def _correction(self, row: Any) -> list[str]:

@@ -1,6 +1,6 @@
-"""Whether the log gives the policies that were in force: every candidate is fitted again."""
+"""Whether the log gives the policies that were in force, each fitted where it was first due."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -12,6 +12,7 @@ from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.record.pen import heads_of
 from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.state import State
 from rareswitch.core.policy import Policy
 
 # Weights that differ by no more were rounded by another BLAS.
@@ -24,34 +25,61 @@ SAID_EVERY = 5000
 def replay(
     connection: Connection, campaign: Campaign, entries: Sequence[Entry], progress: Said
 ) -> Check:
-    """Fold the log again, and fit every candidate where it was fitted."""
+    """Fold the log again, ask the schedule after every row, and fit every candidate anew."""
     check = Check(name="replay")
-    fold = Fold(campaign.name, campaign.artifact)
+    fold, state = Fold(campaign.name, campaign.artifact), State()
     last = heads_of(connection, campaign.name)["episodes"].length
 
-    def absorb(upto: int) -> None:
-        while fold.seq < upto:
-            fold.absorb(connection, upto=min(upto, fold.seq + SAID_EVERY))
+    def until_due(upto: int) -> bool:
+        while True:
+            part = min(upto, fold.seq + SAID_EVERY)
+            found = fold.absorb_until_due(connection, state, upto=part)
             progress("replay", fold.seq, last)
+            if found or part == upto:
+                return found
 
     for entry in entries:
         if entry.kind == "candidate":
-            absorb(entry.payload["seq"])
+            seq = entry.payload["seq"]
+            if entry.payload["planned"]:
+                found = until_due(seq)
+                while found and fold.seq < seq and _due_by_rounding(fold):
+                    fold.absorb(connection, upto=fold.seq + 1)
+                    found = until_due(seq)
+                check.problems.extend(_not_first(fold, entry, found))
+            fold.absorb(connection, upto=seq)
             _same_candidate(connection, campaign, fold, entry, check)
         fold.follow(connection, [entry])
+        state.after([entry])
         if entry.kind == "created":
             first = fold.learner.policy
             _same_policy(connection, campaign, fold, first, entries[1], check)
+    if state.may_propose and until_due(last):
+        check.remarks.append(f"a new policy is due since row {fold.seq}; nobody proposed it yet")
     check.rows = fold.seq
     return check
+
+
+def _not_first(fold: Fold, entry: Entry, found: bool) -> Iterator[str]:
+    """Give what is wrong if a planned candidate was not fitted where the first was due."""
+    where, seq = _name(entry), entry.payload["seq"]
+    if found and fold.seq < seq:
+        yield f"{where}: a new policy was due at row {fold.seq} already, not first at row {seq}"
+    elif not found and fold.due:
+        yield f"{where}: the schedule was not to be asked at row {seq}"
+    elif not found:
+        yield f"{where}: no new policy was due at row {seq}"
+
+
+def _due_by_rounding(fold: Fold) -> bool:
+    """Return whether what has passed its threshold has done so by less than may be rounding."""
+    return all(0.0 < one.margin <= TOLERANCE for one in fold.triggers if one.reached)
 
 
 def _same_candidate(
     connection: Connection, campaign: Campaign, fold: Fold, entry: Entry, check: Check
 ) -> None:
     """Compare a candidate with what is fitted now, and its trigger with what is seen now."""
-    learner = fold.learner
-    where = f"entry {entry.number}, candidate for version {entry.payload['version']}"
     told = entry.payload["evidence"].get("triggers", [])
     seen = [trigger.plain for trigger in fold.triggers]
     alike = len(told) == len(seen) and all(
@@ -61,10 +89,12 @@ def _same_candidate(
         for one, other in zip(told, seen, strict=True)
     )
     if not alike:
-        check.problems.append(f"{where}: the trigger was {told}, and the log says {seen}")
-    if entry.payload["planned"] and not fold.due:
-        check.problems.append(f"{where}: no new policy was due")
-    _same_policy(connection, campaign, fold, learner.fit(), entry, check)
+        check.problems.append(f"{_name(entry)}: the trigger was {told}, and the log says {seen}")
+    _same_policy(connection, campaign, fold, fold.learner.fit(), entry, check)
+
+
+def _name(entry: Entry) -> str:
+    return f"entry {entry.number}, candidate for version {entry.payload['version']}"
 
 
 def _same_policy(

@@ -1,4 +1,4 @@
-"""Proving a campaign from its store: chains, rules, and every version fitted again."""
+"""Proving a campaign from its store: chains, rules, stops, and every version fitted again."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,10 @@ from rareswitch.campaigns.proof.check import Check, Said
 from rareswitch.campaigns.proof.log_check import LogCheck
 from rareswitch.campaigns.proof.replay_check import replay
 from rareswitch.campaigns.proof.rule_check import broken_rules
+from rareswitch.campaigns.proof.stop_check import check_stops
 from rareswitch.campaigns.record.artifacts import artifact_of
-from rareswitch.campaigns.record.cohorts import INTAKE, all_counted_again, cohorts_of
+from rareswitch.campaigns.record.cohorts import cohorts_of
+from rareswitch.campaigns.record.counting import INTAKE, Counting
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.record.pen import heads_of
@@ -46,6 +48,7 @@ def verify(campaign: Campaign, *, progress: Said = lambda what, done, of: None) 
         checks.append(Check(name="rules", rows=len(entries), problems=list(broken_rules(entries))))
         checks.append(_artifacts(connection, campaign, campaign.state_at(connection)))
         if not any(check.problems for check in checks):
+            checks.extend(_counted(connection, campaign, entries))
             checks.append(replay(connection, campaign, entries, progress))
     return Verification(checks=checks)
 
@@ -71,15 +74,16 @@ def _chains(connection: Connection, campaign: Campaign, progress: Said) -> Itera
                 progress(chain, check.length, heads[chain].length)
         problems = check.ended(heads[chain]) + more
         yield Check(name=chain, rows=check.length, problems=problems)
-    yield _cohorts(connection, campaign)
 
 
-def _cohorts(connection: Connection, campaign: Campaign) -> Check:
-    """Compare what is kept of every cohort with what the log and the refusals say."""
-    horizon = campaign.state_at(connection).protocol.task.horizon
-    kept = cohorts_of(connection, campaign.name)
-    counted = all_counted_again(connection, campaign.name, horizon=horizon)
-    return Check(
+def _counted(
+    connection: Connection, campaign: Campaign, entries: Sequence[Entry]
+) -> Iterator[Check]:
+    """Make every look again, and compare what is kept of every cohort with what was counted."""
+    counting = Counting(horizon=campaign.state_at(connection).protocol.task.horizon)
+    yield check_stops(connection, campaign.name, entries, counting)
+    kept, counted = cohorts_of(connection, campaign.name), counting.cohorts
+    yield Check(
         name="cohorts",
         rows=len(kept),
         problems=[

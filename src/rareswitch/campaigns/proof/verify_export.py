@@ -15,7 +15,10 @@ It imports nothing of the software that wrote the export: it is the second opini
     policies     every policy that was proposed or in force against its digest
     assignments  each names the version that was in force, and the member that the allocation gives
     episodes     each was played by a version in force, assigned or in its grace; corrections
-    triggers     what the switching rule watched at each candidate, computed again from the episodes
+    triggers     what the switching rule watched at each candidate, computed again from the
+                 episodes; planned ones were fitted where the rule asked for one first
+    stops        what the stopping rules watched after each episode, refusal, correction and
+                 amendment: the campaign stopped where one was reached first, or by a person
     cohorts      how many episodes each version played, and their mean return
 
 It exits with 0 if all of it holds, with 1 if something does not, with 2 if there is no export.
@@ -30,9 +33,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +56,8 @@ KINDS = ("created", "candidate", "approved", "rejected", "deployed", "rolled-bac
          "corrected", "forgotten", "stopped", "exported")  # fmt: skip
 DEPLOYMENT = ("version", "seq", "digest", "members", "allocation")
 OPEN = ("waiting", "approved")
+ENGINE = "engine"  # who stops a campaign by a rule
+TUNED_FOR = math.log(2 / 0.05)  # what the weights of a running mean are chosen for
 # Weights and log-determinants are computed another way than by the software: they agree to this.
 TOLERANCE = 1e-9
 GROWTH_TOLERANCE = 1e-10  # a growth of exactly the threshold has not exceeded it
@@ -75,6 +79,11 @@ def sha256(data: bytes | str) -> str:
 
 def close(a: Any, b: Any) -> bool:
     return np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def named(text: str) -> str:
+    """Return a name so that two spellings of it are the same."""
+    return text.strip().casefold()
 
 
 # --- rows and chains ------------------------------------------------------------------------------
@@ -196,7 +205,8 @@ class Story:
     """What the ledger tells, in its order.
 
     `revised`, `since` and `assigned_since` say how many rows were recorded when each revision of
-    the protocol and each version came into force, and how many episodes were assigned.
+    the protocol and each version came into force, and how many episodes were assigned. The rule is
+    not asked before the row `asked_again`: after a rejection, and when there is budget again.
     """
 
     revisions: list[Row] = field(default_factory=list)
@@ -208,6 +218,16 @@ class Story:
     events: list[Row] = field(default_factory=list)  # candidates and versions
     corrections: dict[int, Row] = field(default_factory=dict)
     stopped: Row | None = None
+    asked_again: int = 0
+
+    @property
+    def spent(self) -> int:
+        """Deployments after the first; rollbacks are counted apart."""
+        return sum("to" not in version for version in self.versions) - 1
+
+    @property
+    def left(self) -> bool:
+        return bool(self.revisions) and self.spent < self.revisions[-1]["budget"]["deployments"]
 
     def protocol_of(self, seq: int) -> Row:
         """Return the revision that holds for a row of the log: an amendment is for later rows."""
@@ -223,15 +243,23 @@ class Story:
     def take(self, entry: Row) -> None:
         """Go on to what is so after an entry."""
         kind, payload, reached = entry["kind"], entry["payload"], entry["payload"]["reached"]
+        recorded = reached["episodes"][0]
         if kind in ("created", "amended"):
+            left = self.left
             self.revisions.append(payload["protocol"])
-            self.revised.append(reached["episodes"][0])
+            self.revised.append(recorded)
+            if kind == "amended" and self.left and not left:
+                self.asked_again = max(self.asked_again, recorded + 1)
         elif kind == "candidate":
-            found = {**payload, "status": "waiting", "entry": entry}
+            passed = [told["seq"] for told in (self.versions[-1], *self.candidates.values())]
+            asked_from = max(self.asked_again, max(passed) + 1)
+            found = {**payload, "status": "waiting", "entry": entry, "asked_from": asked_from}
             self.candidates[entry["number"]] = found
             self.events.append(found)
         elif kind in ("approved", "rejected"):
             self.candidates[payload["candidate"]]["status"] = kind
+            if kind == "rejected":
+                self.asked_again = recorded + self.revisions[-1]["approval"]["retry_after"]
         elif kind in ("deployed", "rolled-back"):
             for number, candidate in self.candidates.items():
                 if candidate["status"] in OPEN:
@@ -240,7 +268,7 @@ class Story:
                     )
             self.versions.append(payload)
             self.events.append(payload)
-            self.since.append(reached["episodes"][0])
+            self.since.append(recorded)
             self.assigned_since.append(reached["assignments"][0])
         elif kind == "corrected":
             self.corrections[payload["seq"]] = payload
@@ -254,8 +282,7 @@ def check_decisions(entries: list[Row], story: Story) -> Iterator[str]:
         name = f"entry {entry['number']} ({entry['kind']})"
         yield from (f"{name} {what}" for what in not_allowed(story, entry))
         story.take(entry)
-        spent = sum("to" not in version for version in story.versions) - 1  # without rollbacks
-        budget = story.revisions[-1]["budget"]["deployments"]
+        spent, budget = story.spent, story.revisions[-1]["budget"]["deployments"]
         if spent > budget:
             yield f"{name}: {spent} deployments after the first, and the budget is {budget}"
 
@@ -286,10 +313,7 @@ def not_allowed(story: Story, entry: Row) -> Iterator[str]:
         candidate = story.candidates[payload["candidate"]]
         if candidate["status"] != "waiting":
             yield f"is about a candidate that is {candidate['status']}"
-        signatures = {
-            name.strip().casefold() for name in (entry["actor"], candidate["entry"]["actor"])
-        }
-        if kind == "approved" and len(signatures) == 1:
+        if kind == "approved" and named(entry["actor"]) == named(candidate["entry"]["actor"]):
             yield f"was signed by {entry['actor']}, who proposed it"
     elif kind == "deployed" and following == 1:
         if payload["candidate"] is not None or payload["seq"] != 0:
@@ -376,6 +400,7 @@ class Log:
         self._story, self._assigned = story, assigned
         self._last: dict[str, Row] = {}
         self.totals: dict[int, dict[str, float]] = defaultdict(dict)
+        self.returns: list[Row] = []  # what is counted of each row
         self.wrong: list[str] = []
 
     def look(self, row: Row, checksum: str) -> None:
@@ -386,6 +411,8 @@ class Log:
         except BROKEN as error:
             found = [f"cannot be checked: {error!r}"]
         self._last[name] = {key: row[key] for key in ("seq", "revision", *KEPT)}
+        total = None if row["body"] is None else row["total"]
+        self.returns.append(self._last[name] | {"episode_id": name, "total": total})
         self.wrong += [f"row {row['seq']} ({name}) {what}" for what in found]
 
     def _attributed(self, row: Row) -> Iterator[str]:
@@ -576,24 +603,21 @@ def check_triggers(folder: Path, story: Story) -> Iterator[str]:
     A candidate fitted at a row knows the corrections up to that row, of all that came before: also
     what was known at the deployment before it is counted with these.
     """
-    corrections = [(row["seq"], row["episode_id"], row["body"])
-                   for row in rows_of(folder, "episodes") if row["revision"]]  # fmt: skip
-    deployed_at, deployments, then, replay = 0, 0, {}, None
-    for before, event in pairwise([{"seq": 0}, *story.events]):
-        seq, protocol = event["seq"], story.protocol_of(event["seq"])
-        if replay is None or any(before["seq"] < row <= seq for row, *_ in corrections):
-            known = {name: body for row, name, body in corrections if row <= seq}
-            replay = Replay(folder, protocol, known)
-            then = replay.upto(deployed_at)
-        now = replay.upto(seq)
+    replay, deployments = Replay(folder, story.revisions[0]), 0
+    for event in story.events:
+        seq = event["seq"]
         if "evidence" not in event:
-            deployed_at, then = seq, now
+            replay.deploy(seq)
             deployments += "to" not in event  # rollbacks are counted apart
             continue
         evidence, name = event["evidence"], f"candidate {event['entry']['number']}"
+        if event["planned"]:
+            early = due_before(story, event, replay, deployments)
+            yield from (f"{name}: {what}" for what in early)
         if "triggers" not in evidence or "episodes" not in evidence:
             yield f"{name} says nothing of its trigger"
             continue
+        protocol, (now, then) = story.protocol_of(seq), replay.at(seq)
         told = [[one["quantity"], one["value"], one["threshold"]] for one in evidence["triggers"]]
         found = triggers_of(protocol["schedule"], now, then, replay.sums.steps, deployments)
         if evidence["episodes"] != (episodes := replay.sums.episodes):
@@ -614,21 +638,238 @@ def check_triggers(folder: Path, story: Story) -> Iterator[str]:
                 yield f"{name}: the weights of its last stage are not those of the regression"
 
 
+def due_before(story: Story, event: Row, replay: "Replay", deployments: int) -> Iterator[str]:
+    """Give where the rule asked for a policy before the row at which a candidate was fitted.
+
+    What a rule watches never falls, and its threshold stays, while one version is in force, one
+    protocol holds and no correction comes in: of the rows of such a stretch the last is enough.
+    """
+    seq, asked_from = event["seq"], event["asked_from"]
+    if seq < asked_from:
+        yield f"it was fitted at row {seq}, and the rule was to be asked from row {asked_from} on"
+    ends = {seq - 1, *story.revised, *(row - 1 for row in replay.corrected_at)}
+    for row in [*sorted(end for end in ends if asked_from <= end < seq), seq]:
+        protocol, (now, then) = story.protocol_of(row), replay.at(row)
+        if deployments > protocol["budget"]["deployments"]:
+            left = "deployment"
+        elif replay.sums.episodes >= protocol["task"]["episodes"]:
+            left = "episode"
+        else:
+            left = ""
+        if row == seq and left:
+            yield f"no {left} was left at row {row}"
+        if row == seq or left:
+            continue
+        rule = protocol["schedule"]
+        # By less than the tolerance it may have been due for one and not for the other.
+        if any(value >= threshold if quantity == "episode"
+               else value > threshold + TOLERANCE * (1.0 + abs(threshold))
+               for quantity, value, threshold
+               in triggers_of(rule, now, then, replay.sums.steps, deployments)):  # fmt: skip
+            yield f"the rule asked for a policy by row {row} already, not first at row {seq}"
+            return
+
+
 class Replay:
-    """The log from its beginning, with corrections that are known."""
+    """The log as it is known at a row: with the corrections up to there, from its beginning."""
 
-    def __init__(self, folder: Path, protocol: Row, corrected: dict[str, Any]) -> None:
-        self.sums, self._rows, self._seq = Sums(protocol), rows_of(folder, "episodes"), 0
-        self._corrected = corrected
+    def __init__(self, folder: Path, protocol: Row) -> None:
+        self._rows = [(row["episode_id"], row["revision"], row["learn"], steps_of(row["body"]))
+                      for row in rows_of(folder, "episodes")]  # fmt: skip
+        self.corrected_at = [seq for seq, row in enumerate(self._rows, start=1) if row[1]]
+        self._protocol, self._deployed_at = protocol, 0
+        self._begin(known_at=0)
 
-    def upto(self, seq: int) -> Row:
-        """Return what is known after a row, which must not come before one asked for earlier."""
-        while self._seq < seq:
-            row = next(self._rows)
-            self._seq, body = row["seq"], self._corrected.get(row["episode_id"], row["body"])
-            if row["learn"] and not row["revision"] and body is not None:
-                self.sums.add(body)
+    def at(self, seq: int) -> tuple[Row, Row]:
+        """Return what is known after a row, and what is then known of the last deployment."""
+        if seq < self._seq or any(self._seq < row <= seq for row in self.corrected_at):
+            self._begin(known_at=seq)
+        return self._upto(seq), self._then
+
+    def deploy(self, seq: int) -> None:
+        """Put a version in force that was fitted at a row."""
+        self._then, self._deployed_at = self.at(seq)[0], seq
+
+    def _begin(self, known_at: int) -> None:
+        self.sums, self._seq = Sums(self._protocol), 0
+        self._corrected = {name: steps for name, revision, _, steps in self._rows[:known_at]
+                           if revision}  # fmt: skip
+        self._then = self._upto(self._deployed_at)
+
+    def _upto(self, seq: int) -> Row:
+        for name, revision, learn, steps in self._rows[self._seq : seq]:
+            known = self._corrected.get(name, steps)
+            if learn and not revision and known is not None:
+                self.sums.add(known)
+        self._seq = max(self._seq, seq)
         return self.sums.known()
+
+
+def steps_of(body: Row | None) -> Row | None:
+    """Return what is learnt from an episode, without what was offered."""
+    return None if body is None else {key: body[key] for key in ("features", "rewards")}
+
+
+# --- stopping rules -------------------------------------------------------------------------------
+
+
+class Mean:
+    """The mean of observations in [0, 1], with an interval that holds at all looks together.
+
+    The empirical-Bernstein confidence sequence of Waudby-Smith and Ramdas (2023, Theorem 2).
+    """
+
+    def __init__(self, observations: Iterable[float] = ()) -> None:
+        self.count = 0
+        self.total = self.squares = self.weights = self.weighted = self.spread = 0.0
+        for x in observations:
+            self.add(x)
+
+    def add(self, x: float) -> None:
+        self.count = t = self.count + 1
+        mean, variance = (0.5 + self.total) / t, (0.25 + self.squares) / t
+        weight = min(math.sqrt(2.0 * TUNED_FOR / (variance * t * math.log1p(t))), 0.5)
+        self.total += x
+        self.squares += (x - (0.5 + self.total) / (t + 1)) ** 2
+        self.weights += weight
+        self.weighted += weight * x
+        self.spread += (x - mean) ** 2 * (-math.log1p(-weight) - weight)
+
+    def ends(self, error: float) -> tuple[float, float]:
+        if not self.count:
+            return 0.0, 1.0
+        centre = self.weighted / self.weights
+        width = (math.log(2.0 / error) + self.spread) / self.weights
+        return max(0.0, centre - width), min(1.0, centre + width)
+
+
+class Watched(NamedTuple):
+    """What a stopping rule looks at, and whether it has passed the threshold."""
+
+    rule: str
+    value: float
+    threshold: float
+    passed: bool
+
+    @property
+    def near(self) -> bool:
+        """Whether it may have been on the other side for another machine.
+
+        What equals the threshold is exact: a number of episodes, or an end that was cut off.
+        """
+        return 0.0 < abs(self.value - self.threshold) <= TOLERANCE
+
+    def is_told(self, told: Row) -> bool:
+        numbers = [told[key] for key in ("value", "threshold", "margin")]
+        seen = [self.value, self.threshold, self.value - self.threshold]
+        return told["rule"] == self.rule and close(numbers, seen)
+
+
+class Cohorts:
+    """The returns of each version and the intake, counted as rows and refusals come."""
+
+    def __init__(self) -> None:
+        self._shares: dict[int, dict[str, float | None]] = defaultdict(dict)
+        self._means: dict[int, Mean] = {}  # those that were asked for, until a correction
+        self._intake, self._episodes = Mean(), 0
+
+    def refuse(self) -> None:
+        self._intake.add(1.0)
+
+    def count(self, row: Row, horizon: int) -> None:
+        """Count a row: every episode in its place, as it was corrected."""
+        name, version, shares = row["episode_id"], row["version"], self._shares[row["version"]]
+        share = None if row["total"] is None else row["total"] / horizon
+        self._episodes += (share is not None) - (shares.get(name) is not None)
+        shares[name] = share
+        if row["revision"]:
+            self._means.pop(version, None)
+            return
+        self._intake.add(0.0)
+        if version in self._means and share is not None:
+            self._means[version].add(share)
+
+    def watched(self, protocol: Row, version: int) -> Iterator[Watched]:
+        """Give what each stopping rule watches, in the order in which they are asked."""
+        task, episodes = protocol["task"], self._episodes
+        for rule in protocol.get("stopping", ()):
+            name, error = rule["rule"], 1.0 - rule["confidence"]
+            if name == "data-quality":
+                low, most = self._intake.ends(error)[0], rule["most"]
+                yield Watched(name, low, most, low > most)
+            elif episodes >= rule.get("after", 0):
+                share = error / (version * (version + 1))  # versions share the error among them
+                high = task["horizon"] * self._mean(version).ends(share)[1]
+                least = rule["below" if name == "harm" else "target"]
+                yield Watched(name, high, least, high < least)
+        yield Watched("episodes", episodes, task["episodes"], episodes >= task["episodes"])
+
+    def _mean(self, version: int) -> Mean:
+        if version not in self._means:
+            shares = self._shares[version].values()
+            self._means[version] = Mean(share for share in shares if share is not None)
+        return self._means[version]
+
+
+def in_their_order(
+    entries: list[Row], rows: list[Row], refused: list[int]
+) -> Iterator[tuple[str, Row]]:
+    """Give rows, refusals and entries as they were written, each with its name.
+
+    A refusal came after the row that was the last one then, an entry after all that it reached.
+    """
+    written = [(row["seq"], 0) for row in rows]
+    written += [(seq, number) for number, seq in enumerate(refused, start=1)]
+    at, waiting = [0, 0], entries[::-1]
+    for seq, number in [(0, 0), *sorted(written)]:
+        if number:
+            at[1] += 1
+            yield f"refusal {number}", {}
+        elif seq:
+            at[0] += 1
+            yield f"row {seq}", rows[seq - 1]
+        if at[0] != seq or (number and at[1] != number):
+            raise ValueError(f"refusal {number} did not come after row {seq}")
+        while waiting and at == [
+            waiting[-1]["payload"]["reached"][chain][0] for chain in ("episodes", "refusals")
+        ]:
+            yield f"entry {waiting[-1]['number']}", waiting.pop()
+    if waiting:
+        raise ValueError(f"entry {waiting[-1]['number']} was not written where it says")
+
+
+def check_stops(entries: list[Row], rows: list[Row], refused: list[int]) -> Iterator[str]:
+    """Look after every row, refusal, correction and amendment, as the engine had to."""
+    story, cohorts = Story(), Cohorts()
+    where, seen, missed = "", list[Watched](), False  # the last look, until anything else happens
+    for name, event in [*in_their_order(entries, rows, refused), ("the end", {})]:
+        kind, payload = event.get("kind"), event.get("payload", {})
+        first = next((one for one in seen if one.passed and not one.near), None)
+        if kind == "stopped" and named(event["actor"]) == ENGINE:
+            upto = seen[: seen.index(first) + 1] if first else seen
+            if not any((one.passed or one.near) and one.is_told(payload) for one in upto):
+                found = f"after {where} it saw {seen}" if seen else "nothing was looked at there"
+                yield f"{name} stops by {payload.get('rule')}, {payload.get('value')}, and {found}"
+        elif first and not missed:
+            missed = True  # every later look would say so again
+            yield f"after {where} {first.rule} was reached, {first.value}, and it went on"
+        where, seen, versions = name, [], list[int]()
+        if kind:
+            story.take(event)
+        if kind == "amended":
+            versions = [*range(1, len(story.versions) + 1)]
+        elif kind == "corrected":
+            versions = [rows[payload["seq"] - 1]["version"]]
+            if payload["seq"] != payload["reached"]["episodes"][0]:
+                yield f"{name} was not entered with the row that it is about"
+        elif name.startswith("refusal"):
+            cohorts.refuse()
+            versions = [len(story.versions)]
+        elif name.startswith("row"):
+            cohorts.count(event, story.revisions[0]["task"]["horizon"])
+            versions = [] if event["revision"] else [event["version"]]
+        if not story.stopped:
+            seen = [one for v in versions for one in cohorts.watched(story.revisions[-1], v)]
 
 
 # --- the verdict ----------------------------------------------------------------------------------
@@ -678,12 +919,13 @@ def verify(folder: Path, manifest_digest: str | None = None) -> list[Check]:
 
     entries: list[Row] = []
     assigned: dict[str, Row] = {}
+    refused: list[int] = []
     story = Story()
     log = Log(story, assigned)
     looks: dict[str, Callable[..., Any]] = {
         "ledger": lambda row, _: entries.append(row),
         "assignments": lambda row, _: assigned.setdefault(row["episode_id"], row),
-        "refusals": lambda row, _: None,
+        "refusals": lambda row, _: refused.append(row["seq"]),
         "episodes": log.look,
     }
     given = [] if manifest_digest in (None, sha256(data)) else ["manifest.json is another one"]
@@ -709,6 +951,8 @@ def verify(folder: Path, manifest_digest: str | None = None) -> list[Check]:
     check("assignments", f"{count} rows", check_assignments(story, assigned, count))
     check("episodes", f"{heads['episodes'][0]} rows", log.ended())
     check("triggers", f"{len(story.candidates)} candidates", check_triggers(folder, story))
+    stops = check_stops(entries, log.returns, refused)
+    check("stops", f"{heads['episodes'][0]} rows, {heads['refusals'][0]} refusals", stops)
     check("cohorts", f"{len(story.versions)} versions", check_cohorts(folder, log))
     return checks
 

@@ -10,15 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.record.canonical import canonical
-from rareswitch.campaigns.record.log import rows_of
+from rareswitch.campaigns.record.counting import INTAKE, NOTHING, Counting, in_their_order
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping.running_mean import RunningMean
 from rareswitch.campaigns.store.prepared import rows_found, run_each
 from rareswitch.campaigns.store.tables import cohorts, episodes
 
-INTAKE = 0
-NOTHING = RunningMean()
 _SELECT = sa.select(cohorts.c.version, cohorts.c.state).where(
     cohorts.c.campaign == sa.bindparam("of")
 )
@@ -91,25 +89,10 @@ def all_counted_again(
     connection: Connection, campaign: str, *, horizon: int
 ) -> dict[int, RunningMean]:
     """Return every cohort from the log and the register of refusals, in the order they came."""
-    found: dict[int, RunningMean] = {}
-    intake = RunningMean()
-    refused = [row.seq for row in rows_of(connection, "refusals", campaign, columns=("seq",))]
-    waiting = iter([*refused, None])
-    coming = next(waiting)
-    versions = set()
-    for row in rows_of(connection, "episodes", campaign, columns=("version", "revision")):
-        while coming is not None and coming < row.seq:
-            intake, coming = intake.after(1.0), next(waiting)
-        if not row.revision:
-            intake = intake.after(0.0)
-        versions.add(row.version)
-    while coming is not None:
-        intake, coming = intake.after(1.0), next(waiting)
-    if intake.observations:
-        found[INTAKE] = intake
-    for version in sorted(versions):
-        found[version] = counted_again(connection, campaign, version, horizon=horizon)
-    return found
+    counting = Counting(horizon=horizon)
+    for chain, row in in_their_order(connection, campaign):
+        counting.see(chain, row)
+    return counting.cohorts
 
 
 def counted_again(

@@ -1,6 +1,6 @@
 """Reading the log of a campaign, a thousand rows at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,11 +18,13 @@ def rows_of(
     *,
     after: int = 0,
     upto: int | None = None,
-    columns: tuple[str, ...] | None = None,
+    columns: Sequence[str | sa.Label[Any]] | None = None,
 ) -> Iterator[Any]:
-    """Give the rows of a chain in their order, all columns or some."""
+    """Give the rows of a chain in their order: all columns, or some and what they say."""
     table, number = CHAINS[chain]
-    chosen = [table] if columns is None else [table.c[name] for name in (number, *columns)]
+    chosen: list[Any] = [table]
+    if columns is not None:
+        chosen = [table.c[one] if isinstance(one, str) else one for one in (number, *columns)]
     while upto is None or after < upto:
         asked = (
             sa.select(*chosen)

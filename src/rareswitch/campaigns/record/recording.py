@@ -15,7 +15,8 @@ from rareswitch.campaigns.errors import (
     RefusedError,
 )
 from rareswitch.campaigns.record.canonical import canonical_row
-from rareswitch.campaigns.record.cohorts import INTAKE, Cohorts
+from rareswitch.campaigns.record.cohorts import Cohorts
+from rareswitch.campaigns.record.counting import INTAKE
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.record.task_check import all_of_task, check_of_task
 from rareswitch.campaigns.report import Report

@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from rareswitch.campaigns.record.canonical import digest_of
-from rareswitch.campaigns.record.cohorts import INTAKE, Cohorts
+from rareswitch.campaigns.record.cohorts import Cohorts
+from rareswitch.campaigns.record.counting import INTAKE
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.state import State
 from rareswitch.campaigns.stopping.looking import look

@@ -1,10 +1,13 @@
 """Looking whether a campaign has to stop, after every episode and every refusal."""
 
+from collections.abc import Iterator
+
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.record.cohorts import INTAKE, Cohorts
+from rareswitch.campaigns.record.cohorts import Cohorts
+from rareswitch.campaigns.record.counting import INTAKE, Counting
 from rareswitch.campaigns.record.ledger import enter
 from rareswitch.campaigns.record.pen import Pen
-from rareswitch.campaigns.stopping.rules import Progress, Reached
+from rareswitch.campaigns.stopping.rules import Progress, Watched
 
 ENGINE = "engine"  # who stops a campaign by a rule
 EPISODES = "episodes"  # the rule that every protocol has: no more than it plans
@@ -16,29 +19,27 @@ def look(pen: Pen, protocol: Protocol, cohorts: Cohorts, *, version: int, now: s
     Return whether it has stopped. The value, the threshold and the margin of what was reached are
     in the entry.
     """
-    found = _reached(protocol, cohorts, version)
-    if found is None:
-        return False
-    rule, why = found
-    reason = f"{rule}: {why.reason}"
-    enter(pen, "stopped", why.plain(rule), actor=ENGINE, reason=reason, now=now)
-    return True
+    for seen in watched(protocol, cohorts, version):
+        if seen.passed:
+            reason = f"{seen.rule}: {seen.reason}"
+            enter(pen, "stopped", seen.plain, actor=ENGINE, reason=reason, now=now)
+            return True
+    return False
 
 
-def _reached(protocol: Protocol, cohorts: Cohorts, version: int) -> tuple[str, Reached] | None:
-    """Return the name of the first rule that is reached, and why it is."""
-    episodes, planned = cohorts.episodes, protocol.task.episodes
+def watched(protocol: Protocol, counted: Cohorts | Counting, version: int) -> Iterator[Watched]:
+    """Give what each stopping rule looks at, in the order in which they are asked."""
+    episodes, planned = counted.episodes, protocol.task.episodes
     if protocol.stopping:
         progress = Progress(
             episodes=episodes,
             horizon=protocol.task.horizon,
             version=version,
-            returns=cohorts[version],
-            intake=cohorts[INTAKE],
+            returns=counted[version],
+            intake=counted[INTAKE],
         )
         for rule in protocol.stopping:
-            if why := rule.reached(progress):
-                return rule.name, why
-    if episodes < planned:
-        return None
-    return EPISODES, Reached(f"all {planned} are recorded", episodes, planned)
+            if (seen := rule.watch(progress)) is not None:
+                yield seen
+    reason = f"all {planned} are recorded"
+    yield Watched(EPISODES, episodes, planned, episodes >= planned, reason)

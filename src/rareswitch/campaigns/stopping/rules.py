@@ -12,8 +12,7 @@ from rareswitch.campaigns.stopping.running_mean import RunningMean
 from rareswitch.core.arguments import real, settle, whole
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
+class Progress(NamedTuple):
     """What a rule sees: episodes recorded and refused, and the returns of one version.
 
     `returns` are those of the episodes that `version` played, as shares of the horizon.
@@ -26,17 +25,20 @@ class Progress:
     intake: RunningMean  # 1 for what was refused, 0 for what was recorded
 
 
-class Reached(NamedTuple):
-    """Why a campaign must stop: in words, and the value that has passed a threshold."""
+class Watched(NamedTuple):
+    """What a rule looks at: a value, and whether it has passed the threshold; then also why."""
 
-    reason: str
+    rule: str
     value: float
     threshold: float
+    passed: bool
+    reason: str = ""
 
-    def plain(self, rule: str) -> dict[str, Any]:
-        """Return what the ledger keeps of it, unrounded."""
-        margin = self.value - self.threshold
-        return {"rule": rule, "value": self.value, "threshold": self.threshold, "margin": margin}
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What the ledger keeps of it, unrounded."""
+        kept = {"rule": self.rule, "value": self.value, "threshold": self.threshold}
+        return kept | {"margin": self.value - self.threshold}
 
 
 class StoppingRule(Protocol):
@@ -44,8 +46,8 @@ class StoppingRule(Protocol):
 
     name: ClassVar[str]
 
-    def reached(self, progress: Progress) -> Reached | None:
-        """Return why the campaign must stop, or None."""
+    def watch(self, progress: Progress) -> Watched | None:
+        """Return how far it is; None while the rule waits."""
         ...
 
 
@@ -58,7 +60,7 @@ class Harm:
     >>> for _ in range(100):
     ...     bad = bad.after(0.0)
     >>> seen = Progress(episodes=100, horizon=1, version=2, returns=bad, intake=RunningMean())
-    >>> Harm(below=0.2).reached(seen).reason
+    >>> Harm(below=0.2).watch(seen).reason
     'version 2 returns at most 0.111 on average, which is below 0.2'
     """
 
@@ -74,15 +76,15 @@ class Harm:
             confidence=_confidence(self.confidence),
         )
 
-    def reached(self, progress: Progress) -> Reached | None:
+    def watch(self, progress: Progress) -> Watched | None:
         high = _highest_mean(progress, self.confidence)
         if high >= self.below:
-            return None
+            return Watched(self.name, high, self.below, passed=False)
         reason = (
             f"version {progress.version} returns at most {high:.3g} on average, which is below "
             f"{self.below:g}"
         )
-        return Reached(reason, high, self.below)
+        return Watched(self.name, high, self.below, True, reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +108,17 @@ class Futility:
             confidence=_confidence(self.confidence),
         )
 
-    def reached(self, progress: Progress) -> Reached | None:
-        high = _highest_mean(progress, self.confidence)
-        if progress.episodes < self.after or high >= self.target:
+    def watch(self, progress: Progress) -> Watched | None:
+        if progress.episodes < self.after:
             return None
+        high = _highest_mean(progress, self.confidence)
+        if high >= self.target:
+            return Watched(self.name, high, self.target, passed=False)
         reason = (
             f"after {progress.episodes} episodes version {progress.version} returns at most "
             f"{high:.3g} on average, and {self.target:g} is the target"
         )
-        return Reached(reason, high, self.target)
+        return Watched(self.name, high, self.target, True, reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +137,12 @@ class DataQuality:
             confidence=_confidence(self.confidence),
         )
 
-    def reached(self, progress: Progress) -> Reached | None:
+    def watch(self, progress: Progress) -> Watched | None:
         low = progress.intake.bounds(self.confidence).low
         if low <= self.most:
-            return None
+            return Watched(self.name, low, self.most, passed=False)
         reason = f"at least {low:.0%} of what is reported is refused, and {self.most:.0%} may be"
-        return Reached(reason, low, self.most)
+        return Watched(self.name, low, self.most, True, reason)
 
 
 RULES: tuple[type[Any], ...] = (Harm, Futility, DataQuality)
