@@ -159,13 +159,7 @@ class Report:
     @classmethod
     def from_json(cls, text: str | bytes) -> "Report":
         """Read one JSON object, strictly: nothing is converted, guessed or left out in silence."""
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"a report must have at most {MOST_BYTES} bytes; got {len(text)}")
-        try:
-            values = read_json(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"a report must be JSON; {error}") from None
-        return cls.from_plain(values)
+        return cls.from_plain(values_of(text))
 
     @classmethod
     def from_plain(cls, values: Any) -> "Report":
@@ -214,6 +208,16 @@ class Report:
         }
         with parts.reading():
             return cls(episode=_episode(parts), **more, **known)
+
+
+def values_of(text: str | bytes) -> Any:
+    """Return what the text of a report holds, whatever that is."""
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"a report must have at most {MOST_BYTES} bytes; got {len(text)}")
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"a report must be JSON; {error}") from None
 
 
 def _episode_told(features: Any, rewards: Any, following: Any) -> Episode:

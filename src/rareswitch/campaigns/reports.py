@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.campaigns.record.strict_json import NUMBERS, WHOLE, array_of, read_json
-from rareswitch.campaigns.report import CLAIMS, MOST_BYTES, Report
+from rareswitch.campaigns.record.strict_json import NUMBERS, WHOLE, array_of
+from rareswitch.campaigns.report import CLAIMS, Report, values_of
 from rareswitch.core.arguments import Ints, Rows, all_within
 from rareswitch.core.episode import Episode, are_sound
 
 WORDS = ("id", "version", "member", *CLAIMS, "participant")
+NEEDED = {"id", "features", "rewards"}
 # What may be told of choices besides is seldom, and read one by one.
-FIELDS = {*WORDS, "features", "rewards", "next_features", "first_features", "actions"}
+FIELDS = {*WORDS, *NEEDED, "next_features", "first_features", "actions"}
 # More would hold so many lists at once that collecting garbage costs more than reading.
 READ_TOGETHER = 64
 # What is raised of something that is not as it should be, before anybody says why.
-WRONG = (LookupError, TypeError, ValueError, OverflowError, RecursionError)
+WRONG = (LookupError, TypeError, ValueError, OverflowError)
 Table = dict[str, Any]
 
 
@@ -59,8 +60,8 @@ def _read(text: str | bytes) -> Report | Exception:
 
 def _table(text: str | bytes) -> Table:
     """Return the fields of a report, if it tells no others than can be read together."""
-    table = read_json(text) if len(text) <= MOST_BYTES else None
-    if type(table) is not dict or not table.keys() <= FIELDS:
+    table = values_of(text)
+    if type(table) is not dict or not NEEDED <= table.keys() <= FIELDS:
         raise LookupError("it is no table, or tells more")
     return table
 
