@@ -119,7 +119,7 @@ class Report:
     @property
     def total(self) -> float:
         """The return."""
-        return float(self.episode.rewards.sum())
+        return _total(self.episode.rewards)
 
     @property
     def claims(self) -> dict[str, str]:
@@ -243,6 +243,16 @@ def episode_of(body: bytes) -> Episode:
     parts = codec.unpack("report", body)
     with parts.reading():
         return _episode(parts)
+
+
+def return_of(body: bytes) -> float:
+    """Return the return of the episode that a body holds."""
+    parts = codec.unpack("report", body, only="rewards")
+    return _total(parts.array("rewards", "<f8", ("n",)))
+
+
+def _total(rewards: Floats) -> float:
+    return float(np.add.reduce(rewards))
 
 
 def _episode(parts: codec.Parts) -> Episode:

@@ -37,11 +37,12 @@ Listed = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape o
 
 
 class _Announced(NamedTuple):
-    """An array as a header announces it; `length` is in bytes."""
+    """An array as a header announces it; where it begins, and its length, are in bytes."""
 
     name: str
-    dtype: str
+    dtype: np.dtype[Any]
     shape: tuple[int, ...]
+    begin: int
     length: int
 
 
@@ -66,6 +67,8 @@ class Parts:
             (self.meta, meta, optional_meta),
             (self.arrays, arrays, optional),
         ):
+            if set(needed) <= found.keys() <= {*needed, *allowed}:
+                continue
             if missing := [name for name in needed if name not in found]:
                 raise ValueError(f"data must be a {self.kind}; it has no {missing[0]}")
             if unknown := [name for name in found if name not in (*needed, *allowed)]:
@@ -151,28 +154,31 @@ def _beginning(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
     return MAGIC + len(header).to_bytes(4, "little") + header
 
 
-def unpack(kind: str, data: bytes) -> Parts:
-    """Return the parts of one packed object of that kind, refusing anything else."""
+def unpack(kind: str, data: bytes, *, only: str | None = None) -> Parts:
+    """Return the parts of one packed object of that kind, refusing anything else.
+
+    Of all arrays, or only of the one that is named; everything else is checked all the same.
+    """
     if not isinstance(data, bytes):
         raise TypeError(f"data must be bytes; got {type(data).__name__}")
     if not data.startswith(MAGIC):
         raise ValueError(f"data must be the bytes of a rareswitch {kind}; got something else")
-    body, checksum = data[:-32], data[-32:]
-    if hashlib.sha256(body).digest() != checksum:
+    body = memoryview(data)[:-32]
+    if hashlib.sha256(body).digest() != data[-32:]:
         raise ValueError(f"data must be an unaltered {kind}; its checksum does not match")
     start = len(MAGIC) + 4
     stop = start + int.from_bytes(body[start - 4 : start], "little")
-    meta, listed, size = _read_header(kind, body[start:stop])
+    meta, listed, size = _read_header(kind, bytes(body[start:stop]))
     if stop + size != len(body):
         raise ValueError(f"data must be a {kind}; its arrays are longer or shorter than the data")
+    if only is not None:
+        listed = tuple([one for one in listed if one.name == only])
     # Of numbers that do not lie as in memory of their own, a BLAS rounds products otherwise.
-    values = np.frombuffer(body, np.uint8, offset=stop).copy() if size else np.empty(0, np.uint8)
+    values = np.frombuffer(body[stop:], np.uint8).copy()
     values.flags.writeable = False
     arrays: Arrays = {}
-    begin = 0
-    for name, dtype, shape, length in listed:
-        array = values[begin : begin + length].view(dtype).reshape(shape)
-        begin += length
+    for name, dtype, shape, begin, _ in listed:
+        array: npt.NDArray[Any] = np.ndarray(shape, dtype, values, begin)
         if not array.flags.aligned:
             array = array.copy()
             array.flags.writeable = False
@@ -197,13 +203,17 @@ def _read_header(kind: str, text: bytes) -> tuple[dict[str, Any], tuple[_Announc
         raise ValueError(f"data must hold {_a(kind)}; got {_a(str(found))}")
     if not isinstance(meta, dict) or not isinstance(listed, list):
         raise ValueError(f"data must be a {kind}; its header is not one")
-    announced = tuple(_announced(kind, entry) for entry in listed)
+    announced: list[_Announced] = []
+    size = 0
+    for entry in listed:
+        announced.append(_announced(kind, entry, begin=size))
+        size += announced[-1].length
     if len({one.name for one in announced}) < len(announced):
         raise ValueError(f"data must be a {kind}; one of its arrays comes twice")
-    return meta, announced, sum(one.length for one in announced)
+    return meta, tuple(announced), size
 
 
-def _announced(kind: str, entry: Any) -> _Announced:
+def _announced(kind: str, entry: Any, *, begin: int) -> _Announced:
     """Return one entry of the header's list of arrays, if it is one."""
     if isinstance(entry, list) and len(entry) == 3:
         name, dtype, shape = entry
@@ -212,7 +222,7 @@ def _announced(kind: str, entry: Any) -> _Announced:
             plain = all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
             if plain and min(shape, default=0) >= 0 and math.prod(max(n, 1) for n in shape) < 2**48:
                 length = math.prod(shape) * np.dtype(dtype).itemsize
-                return _Announced(name, dtype, tuple(shape), length)
+                return _Announced(name, np.dtype(dtype), tuple(shape), begin, length)
     raise ValueError(f"data must be a {kind}; its header announces {str(entry)[:80]!r} as an array")
 
 

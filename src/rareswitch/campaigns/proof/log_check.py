@@ -1,10 +1,11 @@
 """Whether every row says what the ledger allows: attribution, lateness and returns."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
 from rareswitch.campaigns.record.ledger import Entry
-from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.report import return_of
 from rareswitch.campaigns.state import State, Version
 
 
@@ -19,14 +20,8 @@ class LogCheck:
             chain: [v.entry.payload["reached"][chain][0] for v in state.versions]
             for chain in ("episodes", "assignments")
         }
-        self._intake = [
-            (entry.payload["reached"]["episodes"][0], revision.intake)
-            for entry, revision in zip(
-                [e for e in entries if e.kind in ("created", "amended")],
-                state.revisions,
-                strict=True,
-            )
-        ]
+        # The rows after which each revision of the protocol holds.
+        self._revised = [e.position for e in entries if e.kind in ("created", "amended")]
         self._first: dict[str, Any] = {}
 
     def see(self, chain: str, row: Any) -> list[str]:
@@ -38,7 +33,7 @@ class LogCheck:
     def _in_force(self, chain: str, number: int) -> Version:
         """Return the version in force when a row was written."""
         since = self._since[chain]
-        return self._state.versions[sum(length < number for length in since) - 1]
+        return self._state.versions[bisect_left(since, number) - 1]
 
     def _assignment(self, row: Any) -> list[str]:
         self._assigned[row.episode_id] = row.version, row.member
@@ -58,7 +53,7 @@ class LogCheck:
             wrong = self._attribution(row)
         if row.body is not None:
             try:
-                total = float(episode_of(row.body).rewards.sum())
+                total = return_of(row.body)
             except ValueError as error:
                 return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
             if total != row.total:
@@ -76,7 +71,7 @@ class LogCheck:
     def _attribution(self, row: Any) -> list[str]:
         wrong = []
         in_force = self._in_force("episodes", row.seq)
-        intake = next(i for length, i in reversed(self._intake) if length < row.seq)
+        intake = self._state.revisions[bisect_left(self._revised, row.seq) - 1].intake
         assigned = self._assigned.get(row.episode_id)
         if row.version > in_force.version:
             return [f"version {row.version} was not in force yet"]
