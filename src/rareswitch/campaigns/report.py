@@ -247,8 +247,10 @@ def episode_of(body: bytes) -> Episode:
 
 def return_of(body: bytes) -> float:
     """Return the return of the episode that a body holds."""
-    parts = codec.unpack("report", body, only="rewards")
-    return _total(parts.array("rewards", "<f8", ("n",)))
+    rewards = codec.unpack("report", body, only="rewards").arrays.get("rewards")
+    if rewards is None or rewards.ndim != 1:
+        raise ValueError("data must be a report; it has no rewards")
+    return _total(rewards)
 
 
 def _total(rewards: Floats) -> float:

@@ -17,8 +17,6 @@ are honest: what the header announces is held against the data before anything i
 import hashlib
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -92,14 +90,24 @@ class Parts:
             raise ValueError(f"data must be a {self.kind} of finite numbers; {name} holds others")
         return array
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> "_Reading":
         """Turn what a constructor says of bad values into a ValueError about the data."""
-        try:
-            yield
-        except (TypeError, ValueError, KeyError, RecursionError, OverflowError) as error:
+        return _Reading(self.kind)
+
+
+class _Reading:
+    """A context in which errors are about data of some kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if isinstance(error, TypeError | ValueError | KeyError | RecursionError | OverflowError):
             said = repr(error) if isinstance(error, KeyError) else str(error)
-            raise ValueError(f"data must be a {self.kind}; {said}") from None
+            raise ValueError(f"data must be a {self._kind}; {said}") from None
 
 
 def pack(kind: str, meta: dict[str, Any], arrays: Arrays) -> bytes:
