@@ -29,8 +29,13 @@ Table = dict[str, Any]
 
 def reports_of(texts: Sequence[str | bytes]) -> list[Report | Exception]:
     """Return the report of each text in JSON, or why it is none."""
-    parts = range(0, len(texts), READ_TOGETHER)
-    return [one for start in parts for one in _some(texts[start : start + READ_TOGETHER])]
+    found: list[Report | Exception] = []
+    for start in range(0, len(texts), READ_TOGETHER):
+        found += _some(texts[start : start + READ_TOGETHER])
+        for report in found[start:]:
+            if isinstance(report, Report):
+                report.digest  # noqa: B018 packed and hashed while its numbers are at hand
+    return found
 
 
 def _some(texts: Sequence[str | bytes]) -> list[Report | Exception]:
