@@ -528,7 +528,8 @@ def test_a_correction_that_no_entry_tells_of_is_named(store):
     campaign = create(store, episodes=500)
     fill(campaign, range(4))
     campaign.withdraw("p2", **ANA)
-    write_again(campaign, "ledger", 3, kind="forgotten")
+    told = campaign.entries[2].payload | {"episodes": 0}
+    write_again(campaign, "ledger", 3, kind="forgotten", payload=canonical(told))
     assert "episodes: row 5: it corrects, and no entry says so" in of_store(campaign)
 
 

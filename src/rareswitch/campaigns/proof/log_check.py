@@ -4,9 +4,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
+from rareswitch.campaigns.proof.check import NONSENSE, words
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.report import return_of
 from rareswitch.campaigns.state import State, Version
+from rareswitch.campaigns.store.tables import CHAINS
 
 
 class LogCheck:
@@ -27,9 +29,12 @@ class LogCheck:
 
     def see(self, chain: str, row: Any) -> list[str]:
         """Return what is wrong with a row."""
-        if chain == "assignments":
-            return self._assignment(row)
-        return self._episode(row) if chain == "episodes" else []
+        look = {"assignments": self._assignment, "episodes": self._episode}.get(chain)
+        try:
+            return [] if look is None else look(row)
+        except NONSENSE as error:
+            place = getattr(row, CHAINS[chain][1])
+            return [f"{chain}: row {place}: it cannot be checked, {words(error)}"]
 
     def _in_force(self, chain: str, number: int) -> Version:
         """Return the version in force when a row was written."""

@@ -1,32 +1,70 @@
 """Whether the entries of a ledger keep the rules of its protocol, at every prefix."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
+from rareswitch.campaigns.proof.check import NONSENSE, words
+from rareswitch.campaigns.proof.entry_shape import misshapen
 from rareswitch.campaigns.record.canonical import canonical, digest_of
-from rareswitch.campaigns.record.ledger import Entry
+from rareswitch.campaigns.record.ledger import KINDS, Entry
 from rareswitch.campaigns.record.names import same_person
 from rareswitch.campaigns.state import State
 
 
-def broken_rules(entries: Sequence[Entry]) -> Iterator[str]:
-    """Give what is wrong with each entry, given those before it."""
-    state = State()
-    if [entry.kind for entry in entries[:2]] != ["created", "deployed"]:
-        yield "ledger: it must begin with the protocol and version 1"
-        return
-    for entry in entries:
-        for what in _broken(state, entry):
-            yield f"ledger: entry {entry.number}: {what}"
+class Followed(NamedTuple):
+    """The entries of a ledger up to the first that is nonsense, and what is wrong with each.
+
+    `state` is that after all of them; there is none if one of them cannot be followed.
+    """
+
+    entries: list[Entry]
+    state: State | None
+    problems: list[str]
+
+
+def follow(rows: Iterable[Any]) -> Followed:
+    """Go through the rows of a ledger, and hold each entry against those before it."""
+    state, found = State(), Followed([], None, [])
+    for row in rows:
+        try:
+            entry = Entry.of(row)
+            wrong = list(misshapen(entry))
+            followed = not wrong
+            if followed:
+                wrong += _broken(state, entry)
+                followed = _go_on(state, entry, wrong)
+        except NONSENSE as error:
+            wrong, followed = [f"it cannot be read, {words(error)}"], False
+        found.problems.extend(f"ledger: entry {row.number}: {what}" for what in wrong)
+        if not followed:
+            return found
+        found.entries.append(entry)
+    if [entry.kind for entry in found.entries[:2]] != ["created", "deployed"]:
+        found.problems.append("ledger: it must begin with the protocol and version 1")
+        return found
+    return found._replace(state=state)
+
+
+def _go_on(state: State, entry: Entry, wrong: list[str]) -> bool:
+    """Go on to the state after an entry, and look at the budget; return whether that is possible.
+
+    Why an entry cannot be followed is said by the rule that it breaks, if it breaks one.
+    """
+    try:
         state.after([entry])
-        if entry.number > 1 and state.spent > state.protocol.budget:
-            yield (
-                f"ledger: entry {entry.number}: {state.spent} deployments of a budget of "
-                f"{state.protocol.budget}"
-            )
+    except NONSENSE as error:
+        if not wrong:
+            wrong.append(f"it cannot be followed, {words(error)}")
+        return False
+    if state.spent > state.protocol.budget:
+        wrong.append(f"{state.spent} deployments of a budget of {state.protocol.budget}")
+    return True
 
 
 def _broken(state: State, entry: Entry) -> Iterator[str]:
     payload, kind = entry.payload, entry.kind
+    if kind not in KINDS:
+        yield f"{kind} is no kind of entry"
     if kind in ("created", "amended"):
         if digest_of(canonical(payload["protocol"])) != payload["digest"]:
             yield "the digest of the protocol is another"
