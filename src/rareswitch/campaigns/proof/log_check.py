@@ -70,6 +70,8 @@ class LogCheck:
         return [f"episodes: row {row.seq}: {what}" for what in wrong]
 
     def _correction(self, row: Any) -> list[str]:
+        if row.episode_id not in self._corrected:
+            return ["it corrects, and no entry says so"]
         kept = (row.version, row.member, row.late, row.learn)
         if self._first.get(row.episode_id) != kept:
             return ["it corrects another attribution than was recorded"]
