@@ -1,13 +1,12 @@
-"""Whether the entries of a ledger keep the rules of its protocol, at every prefix."""
+"""Whether the entries of a ledger can be followed, and keep the rules at every prefix."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.proof.check import NONSENSE, words
+from rareswitch.campaigns.proof.decision_rules import broken_rules
 from rareswitch.campaigns.proof.entry_shape import misshapen
-from rareswitch.campaigns.record.canonical import canonical, digest_of
-from rareswitch.campaigns.record.ledger import KINDS, Entry
-from rareswitch.campaigns.record.names import same_person
+from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.state import State
 
 
@@ -26,15 +25,16 @@ def follow(rows: Iterable[Any]) -> Followed:
     """Go through the rows of a ledger, and hold each entry against those before it."""
     state, found = State(), Followed([], None, [])
     for row in rows:
+        wrong: list[str] = []
+        followed = False
         try:
             entry = Entry.of(row)
-            wrong = list(misshapen(entry))
-            followed = not wrong
-            if followed:
-                wrong += _broken(state, entry)
+            wrong.extend(misshapen(entry))
+            if not wrong:
+                wrong.extend(broken_rules(state, entry, found.entries))
                 followed = _go_on(state, entry, wrong)
         except NONSENSE as error:
-            wrong, followed = [f"it cannot be read, {words(error)}"], False
+            wrong.append(f"it cannot be read, {words(error)}")
         found.problems.extend(f"ledger: entry {row.number}: {what}" for what in wrong)
         if not followed:
             return found
@@ -59,40 +59,3 @@ def _go_on(state: State, entry: Entry, wrong: list[str]) -> bool:
     if state.spent > state.protocol.budget:
         wrong.append(f"{state.spent} deployments of a budget of {state.protocol.budget}")
     return True
-
-
-def _broken(state: State, entry: Entry) -> Iterator[str]:
-    payload, kind = entry.payload, entry.kind
-    if kind not in KINDS:
-        yield f"{kind} is no kind of entry"
-    if kind in ("created", "amended"):
-        if digest_of(canonical(payload["protocol"])) != payload["digest"]:
-            yield "the digest of the protocol is another"
-        return
-    if kind in ("deployed", "rolled-back") and payload["version"] != len(state.versions) + 1:
-        yield f"version {payload['version']} follows version {len(state.versions)}"
-    if state.stopped and kind in ("candidate", "approved", "deployed", "amended", "stopped"):
-        yield f"{kind} after the campaign had stopped"
-    if kind == "candidate" and payload["version"] != len(state.versions) + 1:
-        yield f"a candidate for version {payload['version']} after version {len(state.versions)}"
-    if kind in ("approved", "rejected", "deployed") and payload["candidate"] is not None:
-        candidate = state.candidates.get(payload["candidate"])
-        if candidate is None:
-            yield f"there is no candidate {payload['candidate']}"
-            return
-        if kind == "approved" and same_person(entry.actor, candidate.proposer):
-            yield f"{entry.actor} approved what he or she had proposed"
-        if kind == "deployed":
-            by_schedule = state.protocol.approval.by == "schedule" and candidate.planned
-            if candidate.status != "approved" and not by_schedule:
-                yield f"candidate {candidate.number} was {candidate.status}, and not approved"
-            if (candidate.digest, candidate.seq) != (payload["digest"], payload["seq"]):
-                yield f"it is not candidate {candidate.number} that was deployed"
-    if kind == "deployed" and payload["candidate"] is None and state.versions:
-        yield "a version without a candidate"
-    if kind == "rolled-back":
-        earlier = (
-            state.versions[payload["to"] - 1] if payload["to"] <= len(state.versions) else None
-        )
-        if earlier is None or earlier.digest != payload["digest"]:
-            yield f"its policy is not that of version {payload['to']}"

@@ -283,8 +283,12 @@ def check_decisions(entries: list[Row], story: Story) -> Iterator[str]:
     """Give what the rules did not allow, entry by entry, and fill in the story."""
     for entry in entries:
         name = f"entry {entry['number']} ({entry['kind']})"
-        yield from (f"{name} {what}" for what in not_allowed(story, entry))
-        story.take(entry)
+        try:
+            yield from [f"{name} {what}" for what in not_allowed(story, entry)]
+            story.take(entry)
+        except BROKEN as error:
+            yield f"{name} cannot be followed: {error!r}"
+            return
         spent, budget = story.spent, story.revisions[-1]["budget"]["deployments"]
         if spent > budget:
             yield f"{name}: {spent} deployments after the first, and the budget is {budget}"
@@ -298,11 +302,17 @@ def not_allowed(story: Story, entry: Row) -> Iterator[str]:
         yield "is of no known kind"
     if (kind == "created") != (entry["number"] == 1):
         yield "must be the first entry, and the first entry must be that"
+    if entry["number"] == 2 and kind != "deployed":
+        yield "must put version 1 in force"
+    if named(entry["actor"]) == ENGINE and kind != "stopped":
+        yield f"is signed by {ENGINE}, which does nothing but stop a campaign by a rule"
     if kind in ("created", "amended"):
         if sha256(canonical(payload["protocol"])) != payload["digest"]:
             yield "has a protocol of another digest"
         if kind == "amended" and settled(payload["protocol"]) != settled(story.revisions[-1]):
             yield "changes what recorded episodes were counted by"
+        if kind == "amended" and payload["protocol"] == story.revisions[-1]:
+            yield "changes nothing"
     if kind in ("candidate", "deployed", "rolled-back") and payload["version"] != following:
         yield f"is about version {payload['version']}, and the next is {following}"
     if story.stopped and kind in ("candidate", "approved", "deployed", "amended", "stopped"):
@@ -310,6 +320,8 @@ def not_allowed(story: Story, entry: Row) -> Iterator[str]:
     if kind == "candidate":
         if any(candidate["status"] in OPEN for candidate in story.candidates.values()):
             yield "comes while another waits"
+        if not story.left:
+            yield "comes when no deployment is left"
         if not story.versions[-1]["seq"] <= payload["seq"] <= recorded:
             yield f"was fitted on the log up to row {payload['seq']}, which it could not be"
     elif kind in ("approved", "rejected"):
@@ -318,6 +330,10 @@ def not_allowed(story: Story, entry: Row) -> Iterator[str]:
             yield f"is about a candidate that is {candidate['status']}"
         if kind == "approved" and named(entry["actor"]) == named(candidate["entry"]["actor"]):
             yield f"was signed by {entry['actor']}, who proposed it"
+        meaning = (f"approve version {candidate['version']} for deployment" if kind == "approved"
+                   else f"reject candidate {payload['candidate']}")  # fmt: skip
+        if payload["meaning"] != meaning:
+            yield f"was signed with another meaning than to {meaning}"
     elif kind == "deployed" and following == 1:
         if payload["candidate"] is not None or payload["seq"] != 0:
             yield "is the first version, and must be fitted on no data"
@@ -325,7 +341,8 @@ def not_allowed(story: Story, entry: Row) -> Iterator[str]:
         candidate = story.candidates.get(payload["candidate"], {"status": "missing"})
         rule_decides = story.revisions[-1]["approval"]["by"] == "schedule"
         waits = candidate["status"] == "waiting" and candidate["planned"]
-        if candidate["status"] != "approved" and not (rule_decides and waits):
+        at_once = payload["candidate"] == entry["number"] - 1
+        if candidate["status"] != "approved" and not (rule_decides and waits and at_once):
             yield f"has a candidate that is {candidate['status']}, not approved by a second person"
         elif any(candidate[key] != payload[key] for key in DEPLOYMENT):
             yield "puts something else in force than the candidate"
