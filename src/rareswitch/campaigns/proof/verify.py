@@ -136,7 +136,18 @@ def _artifacts(connection: Connection, campaign: Campaign, state: State) -> Chec
             continue
         try:
             if digest in policies:
-                Policy.from_bytes(data)
+                check.problems.extend(_allocated_otherwise(Policy.from_bytes(data), state))
         except NONSENSE as error:
             check.problems.append(f"artifact {digest[:12]} is no policy, {words(error)}")
     return check
+
+
+def _allocated_otherwise(policy: Policy, state: State) -> Iterator[str]:
+    """Give the entries that say of a policy that it has other members than it has."""
+    entries = [version.entry for version in state.versions]
+    entries += [candidate.entry for candidate in state.candidates.values()]
+    for entry in entries:
+        told = entry.payload
+        alike = (told["members"], told["allocation"]) == (policy.members, policy.allocation)
+        if told["digest"] == policy.digest and not alike:
+            yield f"ledger: entry {entry.number}: its policy is allocated otherwise"

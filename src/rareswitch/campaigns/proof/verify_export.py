@@ -487,6 +487,8 @@ class Log:
         self.totals[version][name] = row["total"]
         if not close(row["total"], sum(row["body"]["rewards"])):
             yield f"has a return of {row['total']}, and its rewards add up to another"
+        elif not 0.0 <= row["total"] <= self._story.revisions[0]["task"]["horizon"]:
+            yield f"has a return of {row['total']}, which no episode of this task has"
         said = {"claims": row["claims"], "id": name, "body": checksum}
         # Version and member may be left to the campaign; the digest is of what the actor told.
         told = [said | {"version": v, "member": m}
