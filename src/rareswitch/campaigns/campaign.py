@@ -91,7 +91,7 @@ class Campaign:
                 "simulation must be the report whose digest the protocol has, "
                 f"{protocol.simulation or 'none'}"
             )
-        name = protocol.name
+        name, actor = protocol.name, _person(actor)
         with store.creating(name) as connection:
             if heads_of(connection, name):
                 found = connection.execute(
@@ -298,9 +298,7 @@ class Campaign:
             pen.write()
 
     def _signed(self, actor: str, reason: str) -> dict[str, str]:
-        if same_person(checked_text("actor", actor, most=200), ENGINE):
-            raise NotAllowedError(f"actor must be a person; {ENGINE} stops a campaign by a rule")
-        return {"actor": actor, "reason": reason, "now": self.clock()}
+        return {"actor": _person(actor), "reason": reason, "now": self.clock()}
 
     def entries_at(self, connection: Connection) -> Sequence[Entry]:
         """Return the whole ledger as a connection sees it."""
@@ -366,6 +364,13 @@ class Campaign:
         with self._deciding() as (pen, state):
             number = refuse(pen, state, episode_id, reason=str(error), said=said, now=self.clock())
         return RefusedError(f"{error} (refusal {number})")
+
+
+def _person(actor: str) -> str:
+    """Return who signs, if that is not the name that only the engine stops campaigns by."""
+    if same_person(checked_text("actor", actor, most=200), ENGINE):
+        raise NotAllowedError(f"actor must be a person; {ENGINE} stops a campaign by a rule")
+    return actor
 
 
 def campaigns_of(store: Store) -> list[str]:
