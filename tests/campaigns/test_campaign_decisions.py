@@ -8,6 +8,7 @@ import pytest
 import rareswitch as rs
 from campaign_builders import chain, check_chains, create, fill, propose, report, some_policy
 from rareswitch.campaigns import Approval, Learning, MovedError, NotAllowedError
+from rareswitch.campaigns.campaign import campaigns_of
 from rareswitch.campaigns.errors import DamagedError
 from rareswitch.campaigns.record.artifacts import artifact_of
 from rareswitch.campaigns.state import State
@@ -344,3 +345,13 @@ def test_a_candidate_has_the_sizes_of_the_task(campaign):
 def test_nobody_proposes_early_as_the_schedule(campaign):
     with Learning(campaign) as learning, pytest.raises(NotAllowedError, match="must be a person"):
         learning.propose_early(actor="Schedule", reason="and then I sign")
+
+
+@pytest.mark.parametrize("name", ["engine", " Engine", "ENGINE "])
+def test_nobody_creates_a_campaign_as_the_engine(store, name):
+    with pytest.raises(NotAllowedError, match="actor must be a person; engine stops a campaign"):
+        create(store, actor=name)
+    assert campaigns_of(store) == []
+    create(store)
+    with pytest.raises(NotAllowedError, match="actor must be a person"):
+        create(store, actor=name)

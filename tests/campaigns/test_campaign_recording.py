@@ -32,6 +32,7 @@ from rareswitch.campaigns import (
     open_store,
 )
 from rareswitch.campaigns.record.cohorts import cohorts_of
+from rareswitch.campaigns.record.people import FORGOTTEN
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.store.tables import participants
 
@@ -398,9 +399,9 @@ def mean(campaign, version):
 def people(campaign):
     with campaign.store.reading() as connection:
         found = connection.execute(
-            sa.select(participants.c.episode_id, participants.c.participant).order_by(
-                participants.c.episode_id
-            )
+            sa.select(participants.c.episode_id, participants.c.participant)
+            .where(participants.c.participant != FORGOTTEN)
+            .order_by(participants.c.episode_id)
         )
         return [tuple(row) for row in found]
 
@@ -418,6 +419,57 @@ def test_a_person_is_kept_apart_and_forgotten(campaign):
     assert (entry.kind, entry.payload["episodes"]) == ("forgotten", 2)
     assert "Ada" not in str(campaign.entries)
     assert campaign.forget("Ada", actor="ben", reason="again") == 0
+    check_chains(campaign)
+
+
+def test_a_repeat_may_tell_who_it_was(campaign):
+    """Whether the first report was answered before, or is answered with it."""
+    campaign.take(report(0))
+    told = [report(0, participant="Ada"), report(1), report(1, participant="Bob"), report(2)]
+    assert [answer.new for answer in campaign.take_all(told)] == [False, True, False, True]
+    assert people(campaign) == [("p0", "Ada"), ("p1", "Bob")]
+    assert campaign.take(report(0)).new is False
+    assert campaign.take(report(0, participant="Ada")).new is False
+    assert people(campaign) == [("p0", "Ada"), ("p1", "Bob")]
+    assert len(chain(campaign, "episodes")) == 3
+    check_chains(campaign)
+
+
+def test_a_repeat_that_tells_of_another_is_a_conflict(campaign):
+    campaign.take(report(0, participant="Ada"))
+    with pytest.raises(ConflictError, match="of another participant") as caught:
+        campaign.take(report(0, participant="Bob"))
+    assert "Ada" not in str(caught.value)
+    assert "Bob" not in str(caught.value)
+    told = [report(1, participant="Cyd"), report(1, participant="Dan"), report(2)]
+    first, second, third = campaign.take_all(told)
+    assert (first.new, isinstance(second, ConflictError), third.new) == (True, True, True)
+    assert people(campaign) == [("p0", "Ada"), ("p1", "Cyd")]
+    assert chain(campaign, "refusals") == []
+
+
+def test_who_was_forgotten_does_not_come_back(campaign):
+    campaign.take(report(0, participant="Ada"))
+    campaign.take(report(1))
+    assert campaign.forget("Ada", actor="ben", reason="she asked") == 1
+    for name in ("Ada", "Bob"):
+        assert campaign.take(report(0, participant=name)).new is False
+        campaign.correct(report(0, rewards=[0, 1], participant=name), actor="ben", reason="typo")
+    assert people(campaign) == []
+    assert campaign.forget("Ada", actor="ben", reason="again") == 0
+    campaign.take(report(1, participant="Ada"))  # of this episode nobody was forgotten
+    assert people(campaign) == [("p1", "Ada")]
+
+
+def test_a_correction_may_say_who_it_was(campaign):
+    campaign.take(report(0, participant="Ada"))
+    campaign.take(report(1))
+    for number, name in ((0, "Bob"), (1, "Cyd"), (0, None)):
+        corrected = report(number, rewards=[0, number], participant=name)
+        campaign.correct(corrected, actor="ben", reason="forms were swapped")
+    assert people(campaign) == [("p0", "Bob"), ("p1", "Cyd")]
+    campaign.withdraw("p1", actor="ben", reason="no consent")
+    assert people(campaign) == [("p0", "Bob"), ("p1", "Cyd")]
     check_chains(campaign)
 
 

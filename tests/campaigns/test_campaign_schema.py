@@ -117,7 +117,7 @@ def test_a_golden_store_is_read_as_it_was_written(golden):
 
 
 def test_a_golden_store_goes_on(golden):
-    assert golden.take(report(0, site="0", participant="?")).seq == 1
+    assert golden.take(report(0, site="0", participant="person 0")).seq == 1
     assert golden.take(report(99, id="open")).seq == 33
     golden.roll_back(2, actor="cyd", reason="a test")
     with Learning(golden) as learning:

@@ -1,12 +1,10 @@
 """A campaign stopped where a rule was reached, and nowhere else: both verifiers look again."""
 
-import json
-
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from campaign_builders import chain, create, fill, report
+from forged_store import write_again
 from rareswitch.campaigns import (
     DataQuality,
     Futility,
@@ -16,13 +14,11 @@ from rareswitch.campaigns import (
     open_store,
 )
 from rareswitch.campaigns.proof.export import export as export_module
-from rareswitch.campaigns.record.canonical import GENESIS, canonical, linked
+from rareswitch.campaigns.record.canonical import canonical
 from rareswitch.campaigns.record.ledger import enter
-from rareswitch.campaigns.record.pen import linked_part
 from rareswitch.campaigns.stopping import looking
 from rareswitch.campaigns.stopping.rules import Watched
 from rareswitch.campaigns.stopping.running_mean import RunningMean
-from rareswitch.campaigns.store.tables import CHAINS, heads, ledger
 from rareswitch.core import codec
 from two_proofs import of_export, of_store
 
@@ -470,33 +466,6 @@ def test_an_end_that_was_cut_off_is_not_near_to_anything(store, tmp_path, engine
 # --- places that do not fit together --------------------------------------------------------------
 
 
-def write_again(campaign, chain, number, **values):
-    """Write a row of a chain otherwise, and link what comes after it anew, as the ledger does."""
-    table, column = CHAINS[chain]
-    with campaign.store.writing(campaign.name) as connection:
-        connection.execute(table.update().where(table.c[column] == number).values(**values))
-        links = {name: relinked(connection, name) for name in CHAINS if name != "ledger"}
-        for row in connection.execute(sa.select(ledger).order_by(ledger.c.number)).all():
-            payload = json.loads(row.payload)
-            for name, head in payload["reached"].items():
-                head[1] = links[name][head[0]]
-            where = ledger.c.number == row.number
-            connection.execute(ledger.update().where(where).values(payload=canonical(payload)))
-        relinked(connection, "ledger")
-
-
-def relinked(connection, chain):
-    """Link the rows of a chain anew; return all links."""
-    table, column = CHAINS[chain]
-    links = [GENESIS]
-    for row in connection.execute(sa.select(table).order_by(table.c[column])).all():
-        links.append(linked(links[-1], linked_part(chain, row._asdict())))
-        where = table.c[column] == getattr(row, column)
-        connection.execute(table.update().where(where).values(link=links[-1]))
-    connection.execute(heads.update().where(heads.c.chain == chain).values(link=links[-1]))
-    return links
-
-
 def test_rows_written_again_as_they_were_pass(store):
     campaign = by_the_planned_episodes(store)
     write_again(campaign, "refusals", 1, reason="another")
@@ -528,7 +497,8 @@ def test_a_correction_that_no_entry_tells_of_is_named(store):
     campaign = create(store, episodes=500)
     fill(campaign, range(4))
     campaign.withdraw("p2", **ANA)
-    write_again(campaign, "ledger", 3, kind="forgotten")
+    told = campaign.entries[2].payload | {"episodes": 0}
+    write_again(campaign, "ledger", 3, kind="forgotten", payload=canonical(told))
     assert "episodes: row 5: it corrects, and no entry says so" in of_store(campaign)
 
 

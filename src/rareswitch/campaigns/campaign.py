@@ -26,6 +26,7 @@ from rareswitch.campaigns.record.group_commit import GroupCommit
 from rareswitch.campaigns.record.ledger import Entry, enter, entries_after
 from rareswitch.campaigns.record.names import checked_name, checked_text, same_person
 from rareswitch.campaigns.record.pen import Head, Pen, begin_chains, heads_of
+from rareswitch.campaigns.record.people import forget
 from rareswitch.campaigns.record.recording import (
     Answer,
     Asked,
@@ -40,7 +41,7 @@ from rareswitch.campaigns.reports import reports_of
 from rareswitch.campaigns.state import Candidate, State, Version
 from rareswitch.campaigns.stopping.looking import ENGINE, look
 from rareswitch.campaigns.store import Store
-from rareswitch.campaigns.store.tables import campaigns, ledger, participants
+from rareswitch.campaigns.store.tables import campaigns, ledger
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
 
@@ -91,7 +92,7 @@ class Campaign:
                 "simulation must be the report whose digest the protocol has, "
                 f"{protocol.simulation or 'none'}"
             )
-        name = protocol.name
+        name, actor = protocol.name, _person(actor)
         with store.creating(name) as connection:
             if heads_of(connection, name):
                 found = connection.execute(
@@ -158,8 +159,9 @@ class Campaign:
         """Take in one finished episode; it is on disk when this returns.
 
         What may be told besides are the fields of a `Report`. The same again is answered with its
-        place in the log; another content under that id is a `ConflictError`. What cannot be taken
-        is a `RefusedError`, and in the register of refusals.
+        place in the log, and its participant is kept if none is; another content under that id, or
+        another participant, is a `ConflictError`. What cannot be taken is a `RefusedError`, and in
+        the register of refusals.
         """
         try:
             report = Report(id=episode_id, episode=episode, **told)
@@ -211,14 +213,13 @@ class Campaign:
             return correct(pen, state, episode_id, None, **self._signed(actor, reason))
 
     def forget(self, participant: str, *, actor: str, reason: str) -> int:
-        """Remove who was behind episodes; return how many. The numbers stay, without a name."""
+        """Remove who was behind episodes; return how many. The numbers stay, without a name.
+
+        No later report of these episodes brings the name back.
+        """
         checked_text("participant", participant, most=1000)
         with self._deciding() as (pen, _):
-            gone: int = pen.connection.execute(
-                participants.delete().where(
-                    participants.c.campaign == self.name, participants.c.participant == participant
-                )
-            ).rowcount
+            gone = forget(pen, participant)
             enter(pen, "forgotten", {"episodes": gone}, **self._signed(actor, reason))
         return gone
 
@@ -298,9 +299,7 @@ class Campaign:
             pen.write()
 
     def _signed(self, actor: str, reason: str) -> dict[str, str]:
-        if same_person(checked_text("actor", actor, most=200), ENGINE):
-            raise NotAllowedError(f"actor must be a person; {ENGINE} stops a campaign by a rule")
-        return {"actor": actor, "reason": reason, "now": self.clock()}
+        return {"actor": _person(actor), "reason": reason, "now": self.clock()}
 
     def entries_at(self, connection: Connection) -> Sequence[Entry]:
         """Return the whole ledger as a connection sees it."""
@@ -366,6 +365,13 @@ class Campaign:
         with self._deciding() as (pen, state):
             number = refuse(pen, state, episode_id, reason=str(error), said=said, now=self.clock())
         return RefusedError(f"{error} (refusal {number})")
+
+
+def _person(actor: str) -> str:
+    """Return who signs, if that is not the name that only the engine stops campaigns by."""
+    if same_person(checked_text("actor", actor, most=200), ENGINE):
+        raise NotAllowedError(f"actor must be a person; {ENGINE} stops a campaign by a rule")
+    return actor
 
 
 def campaigns_of(store: Store) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rareswitch.campaigns.errors import DamagedError, NotAllowedError
 from rareswitch.campaigns.protocol import Protocol, protocol_of
 from rareswitch.campaigns.record.canonical import canonical
-from rareswitch.campaigns.record.ledger import Entry
+from rareswitch.campaigns.record.ledger import KINDS, Entry
 from rareswitch.core.allocation import member_of
 
 
@@ -120,9 +120,10 @@ class State:
             if entry.number != self.entries + 1:
                 raise DamagedError(f"entry {self.entries + 1} of the ledger is missing")
             self.entries += 1
-            handle = getattr(self, f"_{entry.kind.replace('-', '_')}", None)
-            if handle is not None:
-                handle(entry)
+            if entry.kind in KINDS:
+                handle = getattr(self, f"_{entry.kind.replace('-', '_')}", None)
+                if handle is not None:
+                    handle(entry)
         return self
 
     def _created(self, entry: Entry) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.learn.fold import Fold
-from rareswitch.campaigns.proof.check import Check, Said
+from rareswitch.campaigns.proof.check import NONSENSE, Check, Said, words
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.record.pen import heads_of
@@ -38,7 +38,7 @@ def replay(
             if found or part == upto:
                 return found
 
-    for entry in entries:
+    def go_through(entry: Entry) -> None:
         if entry.kind == "candidate":
             seq = entry.payload["seq"]
             if entry.payload["planned"]:
@@ -54,6 +54,13 @@ def replay(
         if entry.kind == "created":
             first = fold.learner.policy
             _same_policy(connection, campaign, fold, first, entries[1], check)
+
+    for entry in entries:
+        try:
+            go_through(entry)
+        except NONSENSE as error:
+            check.problems.append(f"entry {entry.number} cannot be replayed, {words(error)}")
+            return check
     if state.may_propose and until_due(last):
         check.remarks.append(f"a new policy is due since row {fold.seq}; nobody proposed it yet")
     check.rows = fold.seq

@@ -7,6 +7,7 @@ from rareswitch.campaigns.record.canonical import canonical
 from rareswitch.campaigns.record.cohorts import Cohorts, counted_again
 from rareswitch.campaigns.record.ledger import enter
 from rareswitch.campaigns.record.pen import Pen
+from rareswitch.campaigns.record.people import people_of
 from rareswitch.campaigns.record.recording import Recorded
 from rareswitch.campaigns.record.task_check import check_of_task
 from rareswitch.campaigns.report import Report
@@ -63,6 +64,10 @@ def correct(
         connection, campaign, last.version, horizon=state.protocol.task.horizon
     )
     cohorts.write()
+    if report is not None:
+        people = people_of(pen, episode_id)
+        people.correct(episode_id, report.participant)
+        people.write()
     if not state.stopped:
         look(pen, state.protocol, cohorts, version=last.version, now=now)
     return Recorded(seq, last.version, last.member, last.late, new=True)

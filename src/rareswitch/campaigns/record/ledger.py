@@ -11,6 +11,11 @@ from rareswitch.campaigns.record.names import checked_text
 from rareswitch.campaigns.record.pen import Pen
 from rareswitch.campaigns.store.tables import ledger
 
+KINDS = (
+    "created", "candidate", "approved", "rejected", "deployed", "rolled-back", "amended",
+    "corrected", "forgotten", "stopped", "exported",
+)  # fmt: skip
+
 
 class Entry(NamedTuple):
     """One entry. `payload` says what it is about, and how far the other chains were then."""

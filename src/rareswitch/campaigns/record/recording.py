@@ -18,13 +18,14 @@ from rareswitch.campaigns.record.canonical import canonical_row
 from rareswitch.campaigns.record.cohorts import Cohorts
 from rareswitch.campaigns.record.counting import INTAKE
 from rareswitch.campaigns.record.pen import Pen
+from rareswitch.campaigns.record.people import People
 from rareswitch.campaigns.record.task_check import all_of_task, check_of_task
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import State, Version
 from rareswitch.campaigns.stopping.looking import look
 from rareswitch.campaigns.store.among import among, names_given
 from rareswitch.campaigns.store.prepared import rows_found
-from rareswitch.campaigns.store.tables import assignments, episodes, participants
+from rareswitch.campaigns.store.tables import assignments, episodes
 
 
 class Recorded(NamedTuple):
@@ -72,7 +73,7 @@ class Recording:
             self._assigned = _assigned(pen.connection, pen.campaign, names)
         reports = [one for one in asked if isinstance(one, Report)]
         self._all_of_task = all_of_task(reports, state.protocol)
-        self._people: list[dict[str, str]] = []
+        self._people = People(pen, names)
         self._stopped = state.stopped is not None
 
     def answer(self, one: Asked) -> Answer | CampaignError:
@@ -86,8 +87,7 @@ class Recording:
         """Put down all that was answered."""
         self._pen.write()
         self._cohorts.write()
-        if self._people:
-            self._pen.connection.execute(participants.insert(), self._people)
+        self._people.write()
 
     def _assign(self, episode_id: str) -> Assignment:
         state = self._state
@@ -124,6 +124,7 @@ class Recording:
                     f"episode {report.id} is recorded already, as number {place.seq}, with another "
                     "content; what is recorded is never overwritten, but it can be corrected"
                 )
+            self._people.tell_again(report.id, report.participant)
             return place._replace(new=False)
         acted, protocol = self._attributed(report), self._state.protocol
         if not self._all_of_task:
@@ -147,14 +148,7 @@ class Recording:
         )
         place = Recorded(seq, acted.version, member, late, new=True)
         self._known[report.id] = place, report.digest
-        if report.participant is not None:
-            self._people.append(
-                {
-                    "campaign": self._pen.campaign,
-                    "episode_id": report.id,
-                    "participant": report.participant,
-                }
-            )
+        self._people.add(report.id, report.participant)
         cohorts = self._cohorts
         cohorts.add(acted.version, total / protocol.task.horizon)
         cohorts.add(INTAKE, 0.0)

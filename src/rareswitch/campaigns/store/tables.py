@@ -5,8 +5,9 @@ linked to the one before. `heads` holds the length and the last link of every ch
 to a campaign holds the lock on its heads, so that there is one order.
 
 `cohorts`, `snapshots` and `progress` are caches: lost, they are made again from the chains.
-`participants` says who was behind an episode, and is the only table from which rows are ever
-removed.
+`participants` says who was behind an episode, and is the only table of what was reported in which
+anything is ever written over: with no name, when somebody is forgotten, or when a correction says
+that it was another.
 """
 
 from typing import Any
