@@ -104,6 +104,24 @@ def test_one_that_is_wrong_does_not_hold_up_the_others(wrong):
     assert [isinstance(one, Report) for one in reports_of(texts)] == [True, False] * 2 + [True]
 
 
+def test_choices_of_a_cut_off_episode_are_among_the_offers_before_them():
+    """What was offered after the last step was offered to nobody."""
+    cut_off = {"id": "a", "features": [0, 1], "rewards": [0, 1], "next_features": [[0, 2], [1, 2]]}
+    wrong = json.dumps(cut_off | {"actions": [0, 0]})
+    assert same([wrong])
+    assert isinstance(*reports_of([wrong]), ValueError)
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+@pytest.mark.parametrize("first", [{}, {"first_features": [1, 2]}])
+def test_choices_of_one_shape_are_not_read_one_by_one(monkeypatch, cut_off, first):
+    following = [[0, 1, 2], [4, 3]][: 1 + cut_off]
+    table = ONE_HOT | {"next_features": following, "actions": [1, 0]} | first
+    monkeypatch.setattr(module, "_read", None)
+    (found,) = reports_of([json.dumps(table)])
+    assert found.actions.tolist() == [1, 0]
+
+
 def test_reports_of_one_shape_are_not_read_one_by_one(monkeypatch):
     monkeypatch.setattr(module, "_read", None)
     texts = [json.dumps(report(number).plain) for number in range(20)]
