@@ -102,6 +102,7 @@ BAD = {
     "next features of no stage": text(next_features=[]),
     "next features of too many stages": text(next_features=[ROWS.tolist()] * 3),
     "a state without actions": text(next_features=[[]], actions=None),
+    "a first state without actions": text(first_features=[], actions=None),
     "more actions than the protocol names": text(next_features=[[*TWO, *TWO]], actions=None),
     "an action that was not offered": text(actions=[3, 0]),
     "a negative action": text(actions=[-1, 0]),
@@ -226,7 +227,13 @@ def test_who_it_was_is_not_in_the_register(campaign, said):
 def test_python_values_are_refused_too(campaign):
     count = len(chain(campaign, "refusals"))
     episode = report(0).episode
-    for told in ({"actions": [9, 9]}, {"colour": "red"}, {"version": "1"}, {"site": "\0"}):
+    for told in (
+        {"actions": [9, 9]},
+        {"colour": "red"},
+        {"version": "1"},
+        {"site": "\0"},
+        {"first_features": np.empty((0, 3))},
+    ):
         with pytest.raises(RefusedError, match="refusal"):
             campaign.record("p0", episode, **told)
     for episode_id in ("../p0", 5, None, "a\0"):
@@ -234,7 +241,7 @@ def test_python_values_are_refused_too(campaign):
             campaign.record(episode_id, episode)
     with pytest.raises(RefusedError, match="must be an Episode"):
         campaign.record("p0", {"rewards": [1.0]})
-    assert len(chain(campaign, "refusals")) == count + 9
+    assert len(chain(campaign, "refusals")) == count + 10
     assert chain(campaign, "episodes") == []
     check_chains(campaign)
 

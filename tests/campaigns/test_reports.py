@@ -95,6 +95,7 @@ def test_together_they_are_what_each_is_alone(drawn, data):
         json.dumps(ONE_HOT | {"features": [2**63 - 1, 0]}), json.dumps(ONE_HOT | {"features": []}),
         json.dumps(ONE_HOT | {"features": [-1, 0]}), json.dumps(ONE_HOT | {"rewards": [0, 2]}),
         json.dumps(ONE_HOT | {"rewards": [0.5, "NaN"]}), "[" * 10**5,
+        json.dumps(ONE_HOT | {"first_features": []}),
     ],
 )  # fmt: skip
 def test_one_that_is_wrong_does_not_hold_up_the_others(wrong):

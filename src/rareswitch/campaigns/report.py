@@ -98,6 +98,8 @@ class Report:
                 first = positions("first_features", first, 2**62)
             else:
                 first = floats("first_features", first, ("A", episode.dim))
+            if not len(first):
+                raise ValueError("first_features must have at least one row; got none")
             settle(self, first_features=first)
         offered = [first, *episode.next_features][:steps]
         if self.recommended is not None:
