@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rareswitch.campaigns.record.ledger import Entry
-from rareswitch.campaigns.report import return_of
+from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.state import State, Version
 
 
@@ -55,7 +55,7 @@ class LogCheck:
             wrong = self._attribution(row)
         if row.body is not None:
             try:
-                total = return_of(row.body)
+                total = float(episode_of(row.body).rewards.sum())
             except ValueError as error:
                 return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
             if total != row.total:
