@@ -121,7 +121,7 @@ class Report:
     @property
     def total(self) -> float:
         """The return."""
-        return _total(self.episode.rewards)
+        return float(np.add.reduce(self.episode.rewards))
 
     @property
     def claims(self) -> dict[str, str]:
@@ -245,18 +245,6 @@ def episode_of(body: bytes) -> Episode:
     parts = codec.unpack("report", body)
     with parts.reading():
         return _episode(parts)
-
-
-def return_of(body: bytes) -> float:
-    """Return the return of the episode that a body holds."""
-    rewards = codec.unpack("report", body, only="rewards").arrays.get("rewards")
-    if rewards is None or rewards.ndim != 1:
-        raise ValueError("data must be a report; it has no rewards")
-    return _total(rewards)
-
-
-def _total(rewards: Floats) -> float:
-    return float(np.add.reduce(rewards))
 
 
 def _episode(parts: codec.Parts) -> Episode:
