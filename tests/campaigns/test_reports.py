@@ -14,6 +14,8 @@ from rareswitch.campaigns.reports import reports_of
 
 ONE_HOT = {"id": "a", "features": [2, 0], "rewards": [0, 1], "next_features": [[0, 1, 2]]}
 
+ONE_STEP = {"id": "a", "features": [2], "rewards": [0]}
+
 NO_VALUES = [None, [], {}, "", "x", True, 1, -1, [None], [0.5], [[1]], [[0.5, True]]]
 
 
@@ -29,8 +31,9 @@ def told(found):
     if isinstance(found, Exception):
         return type(found), str(found)
     words = {name: getattr(found, name) for name in module.WORDS}
-    for array in (found.episode.features, found.episode.rewards, found.episode.next_rows):
-        assert not array.flags.writeable
+    arrays = [found.episode.features, found.episode.rewards, found.episode.next_rows]
+    arrays += [array for array in (found.first_features, found.actions) if array is not None]
+    assert not any(array.flags.writeable for array in arrays)
     return found.digest, found.body, words, repr(found.episode)
 
 
@@ -96,6 +99,10 @@ def test_together_they_are_what_each_is_alone(drawn, data):
         json.dumps(ONE_HOT | {"features": [-1, 0]}), json.dumps(ONE_HOT | {"rewards": [0, 2]}),
         json.dumps(ONE_HOT | {"rewards": [0.5, "NaN"]}), "[" * 10**5,
         json.dumps(ONE_HOT | {"first_features": []}),
+        json.dumps(ONE_HOT | {"actions": [2**31, 0]}),
+        json.dumps(ONE_HOT | {"first_features": [2, 0], "actions": [0, 4]}),  # the next offer's
+        json.dumps(ONE_STEP | {"next_features": {}}), json.dumps(ONE_STEP | {"next_features": ""}),
+        json.dumps(ONE_STEP | {"features": [2.5]}), json.dumps(ONE_STEP | {"features": [[[2.5]]]}),
     ],
 )  # fmt: skip
 def test_one_that_is_wrong_does_not_hold_up_the_others(wrong):
