@@ -22,8 +22,7 @@ class LogCheck:
         }
         # The rows after which each revision of the protocol holds.
         self._revised = [e.position for e in entries if e.kind in ("created", "amended")]
-        self._corrected = {e.payload["episode_id"] for e in entries if e.kind == "corrected"}
-        self._first: dict[str, Any] = {}  # of those that are corrected, what was recorded first
+        self._first: dict[str, Any] = {}
 
     def see(self, chain: str, row: Any) -> list[str]:
         """Return what is wrong with a row."""
@@ -50,8 +49,7 @@ class LogCheck:
         if row.revision:
             wrong = self._correction(row)
         else:
-            if row.episode_id in self._corrected:
-                self._first[row.episode_id] = row.version, row.member, row.late, row.learn
+            self._first[row.episode_id] = row.version, row.member, row.late, row.learn
             wrong = self._attribution(row)
         if row.body is not None:
             try:
