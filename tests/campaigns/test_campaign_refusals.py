@@ -15,7 +15,7 @@ from rareswitch.campaigns import (
     Report,
     open_store,
 )
-from rareswitch.campaigns.record.names import checked_name
+from rareswitch.campaigns.record.names import checked_name, checked_text
 from rareswitch.core.task import Task
 
 
@@ -255,6 +255,15 @@ def test_nothing_is_assigned_to_such_a_name(campaign, episode_id):
 def test_good_names():
     for name in ("a", "site-3:0042", "a.b", "x@y+z=1_2", "A" * 200):
         assert checked_name("id", name) == name
+
+
+def test_control_characters_are_all_below_the_space():
+    for character in map(chr, range(33)):
+        if character in "\n\t ":
+            assert checked_text("site", f"a{character}b") == f"a{character}b"
+        else:
+            with pytest.raises(ValueError, match="no control characters"):
+                checked_text("site", f"a{character}b")
 
 
 def test_the_good_ones_of_many_are_taken(store):

@@ -89,6 +89,12 @@ def test_extended_bytes_are_refused():
         codec.unpack("thing", PACKED + b"\0")
 
 
+@pytest.mark.parametrize("body", [PACKED[:-32] + b"\0", PACKED[:-33]])
+def test_arrays_that_do_not_fill_the_data_are_refused(body):
+    with pytest.raises(ValueError, match="longer or shorter than the data"):
+        codec.unpack("thing", resealed(body))
+
+
 @pytest.mark.parametrize("data", ["text", None, bytearray(PACKED), memoryview(PACKED)])
 def test_what_is_not_bytes_is_refused(data):
     with pytest.raises(TypeError, match="data must be bytes; got"):
