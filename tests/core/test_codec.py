@@ -42,6 +42,15 @@ def test_arrays_lie_in_memory_as_any_other_and_are_read_only(length):
         assert not array.flags.writeable
 
 
+@pytest.mark.parametrize("length", [1, 3, 8])
+def test_so_do_numbers_that_come_after_bytes(length):
+    arrays = {"raw": np.zeros(length, np.uint8), "x": ARRAYS["x"]}
+    found = codec.unpack("thing", codec.pack("thing", {}, arrays)).arrays["x"]
+    assert found.flags.aligned
+    assert not found.flags.writeable
+    assert found.tobytes() == ARRAYS["x"].tobytes()
+
+
 def test_equal_contents_give_equal_bytes():
     arrays = {name: np.asfortranarray(array) for name, array in ARRAYS.items()}
     assert codec.pack("thing", dict(reversed(META.items())), arrays) == PACKED
