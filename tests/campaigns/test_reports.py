@@ -112,6 +112,12 @@ def test_one_that_is_wrong_does_not_hold_up_the_others(wrong):
     assert [isinstance(one, Report) for one in reports_of(texts)] == [True, False] * 2 + [True]
 
 
+@pytest.mark.parametrize("position", [2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1, 2**63, 2**64])
+@pytest.mark.parametrize("name", ["features", "first_features"])
+def test_positions_have_one_end(name, position):
+    assert same([json.dumps(ONE_HOT | {name: [position, 0]})])
+
+
 def test_choices_of_a_cut_off_episode_are_among_the_offers_before_them():
     """What was offered after the last step was offered to nobody."""
     cut_off = {"id": "a", "features": [0, 1], "rewards": [0, 1], "next_features": [[0, 2], [1, 2]]}

@@ -19,7 +19,17 @@ from rareswitch.campaigns.record.canonical import canonical_row, digest_of
 from rareswitch.campaigns.record.names import checked_name, checked_text
 from rareswitch.campaigns.record.strict_json import numbers, read_json, rows_at_once
 from rareswitch.core import codec
-from rareswitch.core.arguments import Floats, Ints, Rows, floats, positions, settle, shown, whole
+from rareswitch.core.arguments import (
+    LARGEST_COUNT,
+    Floats,
+    Ints,
+    Rows,
+    floats,
+    positions,
+    settle,
+    shown,
+    whole,
+)
 from rareswitch.core.episode import Episode
 
 # Of what is read: longer texts are no reports.
@@ -95,7 +105,7 @@ class Report:
         episode, steps, first = self.episode, len(self.episode), self.first_features
         if first is not None:
             if episode.one_hot:
-                first = positions("first_features", first, 2**62)
+                first = positions("first_features", first, LARGEST_COUNT)
             else:
                 first = floats("first_features", first, ("A", episode.dim))
             if not len(first):
