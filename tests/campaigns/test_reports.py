@@ -118,6 +118,13 @@ def test_positions_have_one_end(name, position):
     assert same([json.dumps(ONE_HOT | {name: [position, 0]})])
 
 
+def test_zero_is_what_minus_zero_is():
+    dense = {"id": "a", "features": [[-0.0, 1.0]], "rewards": [0], "first_features": [[0.0, 1.0]]}
+    text = json.dumps(dense | {"actions": [0]})
+    assert same([text])
+    assert isinstance(*reports_of([text]), Report)
+
+
 def test_choices_of_a_cut_off_episode_are_among_the_offers_before_them():
     """What was offered after the last step was offered to nobody."""
     cut_off = {"id": "a", "features": [0, 1], "rewards": [0, 1], "next_features": [[0, 2], [1, 2]]}

@@ -221,3 +221,12 @@ def test_rows_handed_over_give_the_episode_of_the_constructor(data):
         assert found is None or not (
             found.features.flags.writeable or found.rewards.flags.writeable
         )
+
+
+def test_truths_are_no_positions():
+    wrong = np.array([True, False])
+    whole, rewards = np.array([1, 0]), np.zeros(2)
+    with pytest.raises(ValueError, match="features must have shape"):
+        rs.Episode(features=wrong, rewards=rewards, next_features=[whole])
+    with pytest.raises(TypeError, match=r"next_features\[0\] must be the positions of ones"):
+        rs.Episode(features=whole, rewards=rewards, next_features=[wrong])
