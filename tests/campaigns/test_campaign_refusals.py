@@ -266,6 +266,26 @@ def test_control_characters_are_all_below_the_space():
                 checked_text("site", f"a{character}b")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"first_features": [*TWO, [1.0, 0.01, 0.0]], "actions": None},
+        {"first_features": [*TWO, *TWO], "actions": None},
+        {"next_features": [[*TWO, *TWO]], "actions": None},
+        {"next_features": [[*TWO, [1.0, 0.01, 0.0]]], "actions": None},
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_that_is_of_another_task_is_refused_among_others(tmp_path, change, place):
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create(store, actions=("left", "middle", "right"))
+        told = [text(id="p7"), text(id="p8")]
+        told.insert(place, text(**change))
+        answers = list(campaign.take_all(told))
+        assert [isinstance(one, RefusedError) for one in answers].index(True) == place
+        assert [row.episode_id for row in chain(campaign, "episodes")] == ["p7", "p8"]
+
+
 def test_the_good_ones_of_many_are_taken(store):
     campaign = create(store)
     told = [text(), "no JSON", report(1), report(2, version=9), text(id="p3"), report(1)]
