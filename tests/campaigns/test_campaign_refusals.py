@@ -15,7 +15,7 @@ from rareswitch.campaigns import (
     Report,
     open_store,
 )
-from rareswitch.campaigns.record.names import checked_name
+from rareswitch.campaigns.record.names import checked_name, checked_text
 from rareswitch.core.task import Task
 
 
@@ -102,6 +102,7 @@ BAD = {
     "next features of no stage": text(next_features=[]),
     "next features of too many stages": text(next_features=[ROWS.tolist()] * 3),
     "a state without actions": text(next_features=[[]], actions=None),
+    "a first state without actions": text(first_features=[], actions=None),
     "more actions than the protocol names": text(next_features=[[*TWO, *TWO]], actions=None),
     "an action that was not offered": text(actions=[3, 0]),
     "a negative action": text(actions=[-1, 0]),
@@ -226,7 +227,13 @@ def test_who_it_was_is_not_in_the_register(campaign, said):
 def test_python_values_are_refused_too(campaign):
     count = len(chain(campaign, "refusals"))
     episode = report(0).episode
-    for told in ({"actions": [9, 9]}, {"colour": "red"}, {"version": "1"}, {"site": "\0"}):
+    for told in (
+        {"actions": [9, 9]},
+        {"colour": "red"},
+        {"version": "1"},
+        {"site": "\0"},
+        {"first_features": np.empty((0, 3))},
+    ):
         with pytest.raises(RefusedError, match="refusal"):
             campaign.record("p0", episode, **told)
     for episode_id in ("../p0", 5, None, "a\0"):
@@ -234,7 +241,7 @@ def test_python_values_are_refused_too(campaign):
             campaign.record(episode_id, episode)
     with pytest.raises(RefusedError, match="must be an Episode"):
         campaign.record("p0", {"rewards": [1.0]})
-    assert len(chain(campaign, "refusals")) == count + 9
+    assert len(chain(campaign, "refusals")) == count + 10
     assert chain(campaign, "episodes") == []
     check_chains(campaign)
 
@@ -248,6 +255,35 @@ def test_nothing_is_assigned_to_such_a_name(campaign, episode_id):
 def test_good_names():
     for name in ("a", "site-3:0042", "a.b", "x@y+z=1_2", "A" * 200):
         assert checked_name("id", name) == name
+
+
+def test_control_characters_are_all_below_the_space():
+    for character in map(chr, range(33)):
+        if character in "\n\t ":
+            assert checked_text("site", f"a{character}b") == f"a{character}b"
+        else:
+            with pytest.raises(ValueError, match="no control characters"):
+                checked_text("site", f"a{character}b")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"first_features": [*TWO, [1.0, 0.01, 0.0]], "actions": None},
+        {"first_features": [*TWO, *TWO], "actions": None},
+        {"next_features": [[*TWO, *TWO]], "actions": None},
+        {"next_features": [[*TWO, [1.0, 0.01, 0.0]]], "actions": None},
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_that_is_of_another_task_is_refused_among_others(tmp_path, change, place):
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create(store, actions=("left", "middle", "right"))
+        told = [text(id="p7"), text(id="p8")]
+        told.insert(place, text(**change))
+        answers = list(campaign.take_all(told))
+        assert [isinstance(one, RefusedError) for one in answers].index(True) == place
+        assert [row.episode_id for row in chain(campaign, "episodes")] == ["p7", "p8"]
 
 
 def test_the_good_ones_of_many_are_taken(store):

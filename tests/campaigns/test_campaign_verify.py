@@ -2,14 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from campaign_builders import chain
+from campaign_builders import chain, create, report
 from golden.make_campaign import story
 from rareswitch.campaigns import Campaign, open_store
 from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.store.tables import CHAINS, artifacts, cohorts, heads, metadata
+from rareswitch.core import codec
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -155,6 +157,28 @@ def test_a_policy_that_was_altered_or_removed_is_named(campaign):
     with campaign.store.writing(campaign.name) as connection:
         connection.execute(artifacts.delete().where(where))
     assert problems(campaign) == [f"artifact {digest[:12]} is missing"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"features": None},
+        {"features": np.eye(3)[:1]},
+        {"lengths": np.array([2])},
+        {"colour": np.zeros(1)},
+    ],
+)
+def test_a_body_that_holds_no_episode_is_named(store, change):
+    """Its checksum and all links are right: whoever wrote it knew how."""
+    campaign = create(store)
+    wrong = report(1)
+    arrays = codec.unpack("report", wrong.body).arrays | change
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    vars(wrong)["body"] = codec.pack("report", {}, arrays)
+    campaign.take(report(0))
+    campaign.take(wrong)
+    (found,) = problems(campaign)
+    assert found.startswith("episodes: row 2: its body cannot be read")
 
 
 def test_a_cohort_that_was_altered_is_named(campaign):

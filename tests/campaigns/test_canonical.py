@@ -2,6 +2,7 @@
 
 import json
 import struct
+from math import nextafter
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,12 @@ def test_a_row_has_the_text_that_python_writes(row):
 @given(FLOATS.filter(lambda x: abs(x) < float("inf")))
 def test_numbers_are_written_as_python_writes_them(number):
     assert canonical_row({"x": number}).decode() == json.dumps({"x": number}).replace(" ", "")
+
+
+@pytest.mark.parametrize("end", [1e-5, 1e-4, 1e15, 1e16, 1e17])
+def test_so_they_are_where_exponents_begin(end):
+    for number in (nextafter(end, 0.0), end, nextafter(end, 1e300), -end):
+        assert canonical_row({"x": number}).decode() == f'{{"x":{number!r}}}'
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])

@@ -14,6 +14,8 @@ from rareswitch.campaigns.reports import reports_of
 
 ONE_HOT = {"id": "a", "features": [2, 0], "rewards": [0, 1], "next_features": [[0, 1, 2]]}
 
+ONE_STEP = {"id": "a", "features": [2], "rewards": [0]}
+
 NO_VALUES = [None, [], {}, "", "x", True, 1, -1, [None], [0.5], [[1]], [[0.5, True]]]
 
 
@@ -29,8 +31,9 @@ def told(found):
     if isinstance(found, Exception):
         return type(found), str(found)
     words = {name: getattr(found, name) for name in module.WORDS}
-    for array in (found.episode.features, found.episode.rewards, found.episode.next_rows):
-        assert not array.flags.writeable
+    arrays = [found.episode.features, found.episode.rewards, found.episode.next_rows]
+    arrays += [array for array in (found.first_features, found.actions) if array is not None]
+    assert not any(array.flags.writeable for array in arrays)
     return found.digest, found.body, words, repr(found.episode)
 
 
@@ -95,6 +98,11 @@ def test_together_they_are_what_each_is_alone(drawn, data):
         json.dumps(ONE_HOT | {"features": [2**63 - 1, 0]}), json.dumps(ONE_HOT | {"features": []}),
         json.dumps(ONE_HOT | {"features": [-1, 0]}), json.dumps(ONE_HOT | {"rewards": [0, 2]}),
         json.dumps(ONE_HOT | {"rewards": [0.5, "NaN"]}), "[" * 10**5,
+        json.dumps(ONE_HOT | {"first_features": []}),
+        json.dumps(ONE_HOT | {"actions": [2**31, 0]}),
+        json.dumps(ONE_HOT | {"first_features": [2, 0], "actions": [0, 4]}),  # the next offer's
+        json.dumps(ONE_STEP | {"next_features": {}}), json.dumps(ONE_STEP | {"next_features": ""}),
+        json.dumps(ONE_STEP | {"features": [2.5]}), json.dumps(ONE_STEP | {"features": [[[2.5]]]}),
     ],
 )  # fmt: skip
 def test_one_that_is_wrong_does_not_hold_up_the_others(wrong):
@@ -102,6 +110,37 @@ def test_one_that_is_wrong_does_not_hold_up_the_others(wrong):
     texts = [fine[0], wrong, fine[1], wrong, fine[2]]
     assert same(texts)
     assert [isinstance(one, Report) for one in reports_of(texts)] == [True, False] * 2 + [True]
+
+
+@pytest.mark.parametrize("position", [2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1, 2**63, 2**64])
+@pytest.mark.parametrize("name", ["features", "first_features"])
+def test_positions_have_one_end(name, position):
+    assert same([json.dumps(ONE_HOT | {name: [position, 0]})])
+
+
+def test_zero_is_what_minus_zero_is():
+    dense = {"id": "a", "features": [[-0.0, 1.0]], "rewards": [0], "first_features": [[0.0, 1.0]]}
+    text = json.dumps(dense | {"actions": [0]})
+    assert same([text])
+    assert isinstance(*reports_of([text]), Report)
+
+
+def test_choices_of_a_cut_off_episode_are_among_the_offers_before_them():
+    """What was offered after the last step was offered to nobody."""
+    cut_off = {"id": "a", "features": [0, 1], "rewards": [0, 1], "next_features": [[0, 2], [1, 2]]}
+    wrong = json.dumps(cut_off | {"actions": [0, 0]})
+    assert same([wrong])
+    assert isinstance(*reports_of([wrong]), ValueError)
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+@pytest.mark.parametrize("first", [{}, {"first_features": [1, 2]}])
+def test_choices_of_one_shape_are_not_read_one_by_one(monkeypatch, cut_off, first):
+    following = [[0, 1, 2], [4, 3]][: 1 + cut_off]
+    table = ONE_HOT | {"next_features": following, "actions": [1, 0]} | first
+    monkeypatch.setattr(module, "_read", None)
+    (found,) = reports_of([json.dumps(table)])
+    assert found.actions.tolist() == [1, 0]
 
 
 def test_reports_of_one_shape_are_not_read_one_by_one(monkeypatch):

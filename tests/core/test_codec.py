@@ -42,6 +42,15 @@ def test_arrays_lie_in_memory_as_any_other_and_are_read_only(length):
         assert not array.flags.writeable
 
 
+@pytest.mark.parametrize("length", [1, 3, 8])
+def test_so_do_numbers_that_come_after_bytes(length):
+    arrays = {"raw": np.zeros(length, np.uint8), "x": ARRAYS["x"]}
+    found = codec.unpack("thing", codec.pack("thing", {}, arrays)).arrays["x"]
+    assert found.flags.aligned
+    assert not found.flags.writeable
+    assert found.tobytes() == ARRAYS["x"].tobytes()
+
+
 def test_equal_contents_give_equal_bytes():
     arrays = {name: np.asfortranarray(array) for name, array in ARRAYS.items()}
     assert codec.pack("thing", dict(reversed(META.items())), arrays) == PACKED
@@ -87,6 +96,12 @@ def test_truncated_bytes_are_refused(kept):
 def test_extended_bytes_are_refused():
     with pytest.raises(ValueError, match="checksum"):
         codec.unpack("thing", PACKED + b"\0")
+
+
+@pytest.mark.parametrize("body", [PACKED[:-32] + b"\0", PACKED[:-33]])
+def test_arrays_that_do_not_fill_the_data_are_refused(body):
+    with pytest.raises(ValueError, match="longer or shorter than the data"):
+        codec.unpack("thing", resealed(body))
 
 
 @pytest.mark.parametrize("data", ["text", None, bytearray(PACKED), memoryview(PACKED)])

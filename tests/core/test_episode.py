@@ -221,3 +221,37 @@ def test_rows_handed_over_give_the_episode_of_the_constructor(data):
         assert found is None or not (
             found.features.flags.writeable or found.rewards.flags.writeable
         )
+
+
+def test_truths_are_no_positions():
+    wrong = np.array([True, False])
+    whole, rewards = np.array([1, 0]), np.zeros(2)
+    with pytest.raises(ValueError, match="features must have shape"):
+        rs.Episode(features=wrong, rewards=rewards, next_features=[whole])
+    with pytest.raises(TypeError, match=r"next_features\[0\] must be the positions of ones"):
+        rs.Episode(features=whole, rewards=rewards, next_features=[wrong])
+
+
+@pytest.mark.parametrize("part", ["features", "rewards", "next_features"])
+def test_a_masked_array_is_refused_wherever_it_is(part):
+    told = {"features": TWO, "rewards": np.zeros(2), "next_features": [TWO]}
+    masked = np.ma.array(told[part][0] if part == "next_features" else told[part])
+    told[part] = [masked] if part == "next_features" else masked
+    with pytest.raises(TypeError, match=f"{part}.* must be an array of real numbers; got a masked"):
+        rs.Episode(**told)
+
+
+@pytest.mark.parametrize("rows", [np.eye(2, dtype=np.float32), np.ones(2), np.ones((2, 1, 1))])
+def test_rows_of_another_kind_are_not_taken_over(rows):
+    assert rs.Episode.of_rows(rows, np.zeros(1), [1]) is None
+
+
+@pytest.mark.parametrize("steps", [2, 40])
+@pytest.mark.parametrize("bad", [-0.1, 1.1, np.nan])
+def test_one_bad_reward_of_many_is_refused(steps, bad):
+    rewards = np.full(steps, 0.5)
+    rewards[1] = bad
+    with pytest.raises(ValueError, match="rewards must"):
+        rs.Episode(
+            features=np.ones((steps, 1)), rewards=rewards, next_features=[TWO[:, :1]] * steps
+        )

@@ -19,7 +19,17 @@ from rareswitch.campaigns.record.canonical import canonical_row, digest_of
 from rareswitch.campaigns.record.names import checked_name, checked_text
 from rareswitch.campaigns.record.strict_json import numbers, read_json, rows_at_once
 from rareswitch.core import codec
-from rareswitch.core.arguments import Floats, Ints, Rows, floats, positions, settle, shown, whole
+from rareswitch.core.arguments import (
+    LARGEST_COUNT,
+    Floats,
+    Ints,
+    Rows,
+    floats,
+    positions,
+    settle,
+    shown,
+    whole,
+)
 from rareswitch.core.episode import Episode
 
 # Of what is read: longer texts are no reports.
@@ -95,9 +105,11 @@ class Report:
         episode, steps, first = self.episode, len(self.episode), self.first_features
         if first is not None:
             if episode.one_hot:
-                first = positions("first_features", first, 2**62)
+                first = positions("first_features", first, LARGEST_COUNT)
             else:
                 first = floats("first_features", first, ("A", episode.dim))
+            if not len(first):
+                raise ValueError("first_features must have at least one row; got none")
             settle(self, first_features=first)
         offered = [first, *episode.next_features][:steps]
         if self.recommended is not None:
@@ -119,7 +131,7 @@ class Report:
     @property
     def total(self) -> float:
         """The return."""
-        return _total(self.episode.rewards)
+        return float(np.add.reduce(self.episode.rewards))
 
     @property
     def claims(self) -> dict[str, str]:
@@ -243,18 +255,6 @@ def episode_of(body: bytes) -> Episode:
     parts = codec.unpack("report", body)
     with parts.reading():
         return _episode(parts)
-
-
-def return_of(body: bytes) -> float:
-    """Return the return of the episode that a body holds."""
-    rewards = codec.unpack("report", body, only="rewards").arrays.get("rewards")
-    if rewards is None or rewards.ndim != 1:
-        raise ValueError("data must be a report; it has no rewards")
-    return _total(rewards)
-
-
-def _total(rewards: Floats) -> float:
-    return float(np.add.reduce(rewards))
 
 
 def _episode(parts: codec.Parts) -> Episode:

@@ -101,10 +101,10 @@ def _read_together(tables: Sequence[Table]) -> list[Report]:
     if "actions" in names:
         more["actions"] = array_of([table["actions"] for table in tables], WHOLE, np.int64)
         starts = list(accumulate(lengths, initial=steps))
-        offers = list(zip(starts, lengths, strict=False))
+        offers = list(zip(starts, lengths[: steps - 1], strict=False))
         if first_length:
             offers.insert(0, (starts[-1], first_length))
-        _check_choices(rows, more["actions"], offers[:steps], steps)
+        _check_choices(rows, more["actions"], offers, steps)
     for array in (rows, rewards, *more.values()):
         array.flags.writeable = False
     ends = slice(steps, steps + sum(lengths))

@@ -8,7 +8,7 @@ from typing import Any
 from rareswitch.campaigns.proof.check import NONSENSE, words
 from rareswitch.campaigns.record.canonical import canonical_row, digest_of
 from rareswitch.campaigns.record.ledger import Entry
-from rareswitch.campaigns.report import return_of
+from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.state import State, Version
 from rareswitch.campaigns.store.tables import CHAINS
 
@@ -73,7 +73,7 @@ class LogCheck:
             if row.digest not in _digests(row):
                 wrong.append("its digest is not that of the report that it holds")
             try:
-                total = return_of(row.body)
+                total = float(episode_of(row.body).rewards.sum())
             except ValueError as error:
                 return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
             if total != row.total:
