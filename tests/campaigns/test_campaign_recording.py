@@ -107,6 +107,7 @@ def test_the_same_again_is_answered_with_its_place(campaign):
     assert [one.seq for one in again] == [2, 1, 3]
     assert [one.new for one in first] == [True] * 3
     assert [one.new for one in again] == [False] * 3
+    assert [type(one.late) for one in again] == [bool] * 3  # whatever the store keeps truths as
     assert len(chain(campaign, "episodes")) == 3
 
 
