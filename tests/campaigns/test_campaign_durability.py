@@ -14,6 +14,7 @@ import campaign_builders
 from campaign_builders import chain, check_chains, create, fill, report
 from postgres_server import connect
 from rareswitch.campaigns import Campaign, NotAllowedError, UnavailableError, open_store
+from rareswitch.campaigns.record.pen import heads_of
 
 TESTS = Path(campaign_builders.__file__).parent
 CALL = re.compile(r"(?P<name>read|write|fsync|fdatasync)\((?P<file>\d+<[^>]*>)(?P<rest>.*)")
@@ -162,6 +163,31 @@ def test_a_server_that_lets_us_only_read(postgres):
         finally:
             admin.execute("drop owned by reader")
             admin.execute("drop role reader")
+
+
+@pytest.mark.parametrize("room", ["writing", "reading"])
+def test_a_connection_that_a_server_ends_is_given_up(postgres, caplog, room):
+    """The reason is the server's, nothing is logged, and the next one has another connection."""
+    url = postgres.create_database()
+    with open_store(url) as store, closing(connect(url, autocommit=True)) as admin:
+        campaign = create(store)
+        given_up = []
+
+        def ask_when_it_is_ended():
+            opened = store.writing("trial") if room == "writing" else store.reading()
+            with opened as connection:
+                driver = connection.connection.dbapi_connection
+                admin.execute("select pg_terminate_backend(%s, 5000)", [driver.info.backend_pid])
+                try:
+                    heads_of(connection, "trial")
+                finally:
+                    given_up.append(connection.invalidated)
+
+        with pytest.raises(UnavailableError, match="terminating connection"):
+            ask_when_it_is_ended()
+        assert given_up == [True]
+        assert caplog.records == []
+        assert campaign.take(report(0)).seq == 1
 
 
 def test_an_error_of_the_disk_is_told_as_it_is(store):

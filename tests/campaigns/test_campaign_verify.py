@@ -181,6 +181,29 @@ def test_a_body_that_holds_no_episode_is_named(store, change):
     assert found.startswith("episodes: row 2: its body cannot be read")
 
 
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (np.eye(4), "dimension 3; got 4"),
+        (3.0 * np.eye(3), "no longer than feature_norm"),
+        (np.full((3, 3), np.nan), "no longer than feature_norm"),
+        (np.arange(3), "rows of features"),
+    ],
+)
+def test_a_body_of_another_task_is_named(store, rows, why):
+    campaign = create(store)
+    other = report(1)
+    arrays = {"features": rows[:2], "rewards": np.zeros(2), "next_features": rows}
+    arrays["lengths"] = np.array([len(rows)])
+    vars(other)["body"] = codec.pack("report", {}, arrays)
+    vars(other)["episode"] = report(1, rewards=[0.0, 0.0]).episode
+    for one in (report(0), other, report(2)):
+        campaign.take(one)
+    (found,) = problems(campaign)
+    assert found.startswith("episodes: row 2: episode must have ")
+    assert why in found
+
+
 def test_a_cohort_that_was_altered_is_named(campaign):
     with campaign.store.writing(campaign.name) as connection:
         kept = connection.execute(sa.select(cohorts.c.state).where(cohorts.c.version == 2)).scalar()

@@ -145,7 +145,7 @@ class History:
         scale = max(1.0, longest / 1e100)  # squares must not overflow
         rows = numbers.reshape(-1, self.dim) / scale
         longest = scale * float(np.linalg.norm(rows, axis=1).max())
-        if longest > self.feature_norm * (1.0 + 1e-9):
+        if not longest <= self.feature_norm * (1.0 + 1e-9):  # nor is what is no number
             raise ValueError(
                 f"episode must have features no longer than feature_norm = {self.feature_norm:g}; "
                 f"got ‖φ‖ = {longest:.6g}"

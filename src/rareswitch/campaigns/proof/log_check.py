@@ -11,6 +11,7 @@ from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.state import State, Version
 from rareswitch.campaigns.store.tables import CHAINS
+from rareswitch.core.episode import Episode
 
 
 class LogCheck:
@@ -31,6 +32,7 @@ class LogCheck:
         self._signed = {payload["seq"]: payload for payload in signed}
         # Of those that are corrected, the row before: its number, its revision and who played.
         self._last: dict[str, tuple[int, int, Any]] = {}
+        self._read: list[tuple[int, Episode]] = []
         # How long the chains were when the campaign stopped.
         self._stopped = state.stopped.payload["reached"] if state.stopped else {}
 
@@ -42,6 +44,20 @@ class LogCheck:
         except NONSENSE as error:
             place = getattr(row, CHAINS[chain][1])
             return [f"{chain}: row {place}: it cannot be checked, {words(error)}"]
+
+    def not_of_task(self) -> list[str]:
+        """Return which episodes that were shown, and not asked about yet, are of another task."""
+        read, self._read = self._read, []
+        history, wrong = self._state.protocol.no_data, []
+        try:
+            history.check(*[episode for _, episode in read])
+        except ValueError:  # all together are sooner looked at than one after the other
+            for seq, episode in read:
+                try:
+                    history.check(episode)
+                except ValueError as error:
+                    wrong.append(f"episodes: row {seq}: {error}")
+        return wrong
 
     def _in_force(self, chain: str, number: int) -> Version:
         """Return the version in force when a row was written."""
@@ -73,9 +89,11 @@ class LogCheck:
             if row.digest not in _digests(row):
                 wrong.append("its digest is not that of the report that it holds")
             try:
-                total = float(episode_of(row.body).rewards.sum())
+                episode = episode_of(row.body)
             except ValueError as error:
                 return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
+            self._read.append((row.seq, episode))
+            total = float(episode.rewards.sum())
             if total != row.total:
                 wrong.append(f"its rewards add up to {total!r}, not {row.total!r}")
             elif not 0.0 <= total <= self._state.protocol.task.horizon:

@@ -4,7 +4,8 @@ What goes in and out are texts, bytes and numbers as the driver has them: of a c
 gives 0 and 1 where the store has no others.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -18,19 +19,31 @@ Values = dict[str, Any]
 def rows_found(connection: Connection, statement: sa.Select[Any], values: Values) -> list[Any]:
     """Return the rows that a statement selects."""
     text, given = _compiled(connection.dialect, statement)
-    cursor = connection.connection.cursor()
-    cursor.execute(text, given(values))
-    rows = list(cursor.fetchall())
-    cursor.close()
-    return rows
+    with _cursor(connection) as cursor:
+        cursor.execute(text, given(values))
+        return cursor.fetchall()
 
 
 def run_each(connection: Connection, statement: Any, values: Sequence[Values]) -> None:
     """Run a statement once with each of these values."""
     text, given = _compiled(connection.dialect, statement)
+    with _cursor(connection) as cursor:
+        cursor.executemany(text, list(map(given, values)))
+
+
+@contextmanager
+def _cursor(connection: Connection) -> Iterator[Any]:
+    """Give a cursor of the driver; a connection that turns out to be lost is given up."""
+    driver = connection.connection.dbapi_connection
     cursor = connection.connection.cursor()
-    cursor.executemany(text, list(map(given, values)))
-    cursor.close()
+    try:
+        yield cursor
+    except connection.dialect.loaded_dbapi.Error as error:
+        if connection.dialect.is_disconnect(error, driver, cursor):
+            connection.invalidate(error)
+        raise
+    finally:
+        cursor.close()
 
 
 @lru_cache
