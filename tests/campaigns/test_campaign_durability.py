@@ -101,9 +101,10 @@ def test_a_file_system_without_room_or_leave(tmp_path, what):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_server_whose_data_fill_their_disk():
+@pytest.mark.parametrize("what", ["tables", "log"])
+def test_a_server_that_fills_its_disk(what):
     """A small file system is mounted by root, of a namespace; the server refuses to run as root."""
-    command = 'mount -t tmpfs -o size=24m,mode=1777 none "$0" && exec "$@"'
+    command = 'mount -t tmpfs -o size=48m,mode=1777 none "$0" && exec "$@"'
     alone, as_user = ["unshare", "--mount"], []
     if os.geteuid() != 0:
         alone += ["--user", "--map-root-user"]
@@ -113,7 +114,7 @@ def test_a_server_whose_data_fill_their_disk():
         done = subprocess.run(
             [
                 *(*alone, "sh", "-c", command, folder),
-                *(*as_user, sys.executable, TESTS / "scarce_server.py", folder),
+                *(*as_user, sys.executable, TESTS / "scarce_server.py", what, folder),
             ],
             capture_output=True,
             text=True,
