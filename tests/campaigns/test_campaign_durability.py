@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -101,7 +102,29 @@ def test_a_file_system_without_room_or_leave(tmp_path, what):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_server_without_room(postgres):
+@pytest.mark.parametrize("what", ["tables", "log"])
+def test_a_server_that_fills_its_disk(what):
+    """A small file system is mounted by root, of a namespace; the server refuses to run as root."""
+    command = 'mount -t tmpfs -o size=48m,mode=1777 none "$0" && exec "$@"'
+    alone, as_user = ["unshare", "--mount"], []
+    if os.geteuid() != 0:
+        alone += ["--user", "--map-root-user"]
+        as_user = ["unshare", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # the server enters it, whoever it runs as
+        done = subprocess.run(
+            [
+                *(*alone, "sh", "-c", command, folder),
+                *(*as_user, sys.executable, TESTS / "scarce_server.py", what, folder),
+            ],
+            capture_output=True,
+            text=True,
+            cwd="/",
+        )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_server_that_says_there_is_no_room(postgres):
     with open_store(postgres.create_database()) as store:
         campaign = create(store)
         refuse_inserts(store, "53100")
