@@ -105,8 +105,6 @@ def _read_together(tables: Sequence[Table]) -> list[Report]:
         if first_length:
             offers.insert(0, (starts[-1], first_length))
         _check_choices(rows, more["actions"], offers, steps)
-    for array in (rows, rewards, *more.values()):
-        array.flags.writeable = False
     ends = slice(steps, steps + sum(lengths))
     words = [name for name in WORDS if name in names]
     return [

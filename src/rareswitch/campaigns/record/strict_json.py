@@ -63,7 +63,7 @@ def rows_at_once(states: list[Any]) -> Rows | None:
 
 
 def array_of(lists: list[Any], kinds: set[type], kind: Any) -> Any:
-    """Return lists of lists of numbers of these kinds as an array; an error, if they are none.
+    """Return lists of lists of numbers of these kinds as a read-only array, or raise an error.
 
     >>> array_of([[1, 2], [3, 4]], WHOLE, np.int64).shape
     (2, 2)
@@ -75,7 +75,9 @@ def array_of(lists: list[Any], kinds: set[type], kind: Any) -> Any:
         level = list(chain.from_iterable(level))
     if not set(map(type, level)) <= kinds:
         raise TypeError(f"lists must be of numbers; got {set(map(type, level))}")
-    return np.array(level, kind).reshape(shape)
+    array = np.array(level, kind)
+    array.flags.writeable = False
+    return array.reshape(shape)
 
 
 def numbers(name: str, value: Any) -> Any:
