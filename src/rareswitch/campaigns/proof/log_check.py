@@ -1,12 +1,11 @@
 """Whether every row says what the ledger allows: attribution, lateness, returns, corrections."""
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rareswitch.campaigns.proof.check import NONSENSE, words
-from rareswitch.campaigns.record.canonical import canonical_row, digest_of
+from rareswitch.campaigns.record.canonical import canonical, digest_of
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.state import State, Version
@@ -155,8 +154,8 @@ def _digests(row: Any) -> Iterator[str]:
 
     Version and member may be left to the campaign; the digest is of what the actor told.
     """
-    claims, body = json.loads(row.claims), row.body[-32:].hex()
-    said = {"id": row.episode_id, "claims": claims, "body": body}
-    for version in (None, row.version):
-        for member in (None, row.member):
-            yield digest_of(canonical_row(said | {"version": version, "member": member}))
+    body, named = row.body[-32:].hex(), canonical(row.episode_id)
+    said = f'{{"body":"{body}","claims":{row.claims},"id":{named},"member":'  # keys in their order
+    for version in ("null", row.version):
+        for member in ("null", row.member):
+            yield digest_of(f'{said}{member},"version":{version}}}')
