@@ -61,16 +61,8 @@ class Parts:
         optional: tuple[str, ...] = (),
     ) -> None:
         """Refuse names that are missing or unknown."""
-        for found, needed, allowed in (
-            (self.meta, meta, optional_meta),
-            (self.arrays, arrays, optional),
-        ):
-            if set(needed) <= found.keys() <= {*needed, *allowed}:
-                continue
-            if missing := [name for name in needed if name not in found]:
-                raise ValueError(f"data must be a {self.kind}; it has no {missing[0]}")
-            if unknown := [name for name in found if name not in (*needed, *allowed)]:
-                raise ValueError(f"data must be a {self.kind}; it has an unknown {unknown[0]}")
+        _check_names(self.kind, tuple(self.meta), meta, optional_meta)
+        _check_names(self.kind, tuple(self.arrays), arrays, optional)
 
     def array(self, name: str, dtype: str, shape: tuple[int | str, ...]) -> npt.NDArray[Any]:
         """Return one array of that dtype and shape; a str in shape stands for any size."""
@@ -93,6 +85,17 @@ class Parts:
     def reading(self) -> "_Reading":
         """Turn what a constructor says of bad values into a ValueError about the data."""
         return _Reading(self.kind)
+
+
+@lru_cache
+def _check_names(
+    kind: str, found: tuple[str, ...], needed: tuple[str, ...], allowed: tuple[str, ...]
+) -> None:
+    """Refuse names of which one is missing or unknown; a log has very many of the same names."""
+    if missing := [name for name in needed if name not in found]:
+        raise ValueError(f"data must be a {kind}; it has no {missing[0]}")
+    if unknown := [name for name in found if name not in (*needed, *allowed)]:
+        raise ValueError(f"data must be a {kind}; it has an unknown {unknown[0]}")
 
 
 class _Reading:
@@ -180,9 +183,9 @@ def unpack(kind: str, data: bytes) -> Parts:
     values = np.frombuffer(body[stop:], np.uint8).copy()
     values.flags.writeable = False
     arrays: Arrays = {}
-    for name, dtype, shape, begin, _ in listed:
+    for name, dtype, shape, begin, length in listed:
         array: npt.NDArray[Any] = np.ndarray(shape, dtype, values, begin)
-        if not array.flags.aligned:
+        if length and begin % dtype.itemsize:  # not aligned
             array = array.copy()
             array.flags.writeable = False
         arrays[name] = array
