@@ -165,8 +165,11 @@ def _beginning(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
     return MAGIC + len(header).to_bytes(4, "little") + header
 
 
-def unpack(kind: str, data: bytes) -> Parts:
-    """Return the parts of one packed object of that kind, refusing anything else."""
+def unpack(kind: str, data: bytes, *, only: str | None = None) -> Parts:
+    """Return the parts of one packed object of that kind, refusing anything else.
+
+    All arrays, or the one that is named: of the others no more is read than what is announced.
+    """
     if not isinstance(data, bytes):
         raise TypeError(f"data must be bytes; got {type(data).__name__}")
     if not data.startswith(MAGIC):
@@ -179,6 +182,8 @@ def unpack(kind: str, data: bytes) -> Parts:
     meta, listed, size = _read_header(kind, bytes(body[start:stop]))
     if stop + size != len(body):
         raise ValueError(f"data must be a {kind}; its arrays are longer or shorter than the data")
+    if only is not None:
+        listed = tuple([one for one in listed if one.name == only])
     # Of numbers that do not lie as in memory of their own, a BLAS rounds products otherwise.
     values = np.frombuffer(body[stop:], np.uint8).copy()
     values.flags.writeable = False

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rareswitch.campaigns.proof.check import NONSENSE, words
+from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.record.canonical import canonical, digest_of
 from rareswitch.campaigns.record.ledger import Entry
-from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.report import episode_of, return_of
 from rareswitch.campaigns.state import State, Version
 from rareswitch.campaigns.store.tables import CHAINS
-from rareswitch.core.episode import Episode
 
 
 class LogCheck:
@@ -31,7 +31,6 @@ class LogCheck:
         self._signed = {payload["seq"]: payload for payload in signed}
         # Of those that are corrected, the row before: its number, its revision and who played.
         self._last: dict[str, tuple[int, int, Any]] = {}
-        self._read: list[tuple[int, Episode]] = []
         # How long the chains were when the campaign stopped.
         self._stopped = state.stopped.payload["reached"] if state.stopped else {}
 
@@ -43,20 +42,6 @@ class LogCheck:
         except NONSENSE as error:
             place = getattr(row, CHAINS[chain][1])
             return [f"{chain}: row {place}: it cannot be checked, {words(error)}"]
-
-    def not_of_task(self) -> list[str]:
-        """Return which episodes that were shown, and not asked about yet, are of another task."""
-        read, self._read = self._read, []
-        history, wrong = self._state.protocol.no_data, []
-        try:
-            history.check(*[episode for _, episode in read])
-        except ValueError:  # all together are sooner looked at than one after the other
-            for seq, episode in read:
-                try:
-                    history.check(episode)
-                except ValueError as error:
-                    wrong.append(f"episodes: row {seq}: {error}")
-        return wrong
 
     def _in_force(self, chain: str, number: int) -> Version:
         """Return the version in force when a row was written."""
@@ -88,11 +73,11 @@ class LogCheck:
             if row.digest not in _digests(row):
                 wrong.append("its digest is not that of the report that it holds")
             try:
-                episode = episode_of(row.body)
+                total = return_of(row.body)
             except ValueError as error:
                 return [f"episodes: row {row.seq}: its body cannot be read: {error}"]
-            self._read.append((row.seq, episode))
-            total = float(episode.rewards.sum())
+            if row.revision or not row.learn or row.episode_id in self._corrected:
+                wrong += unsound(row.body, self._state.protocol)  # the replay meets all others
             if total != row.total:
                 wrong.append(f"its rewards add up to {total!r}, not {row.total!r}")
             elif not 0.0 <= total <= self._state.protocol.task.horizon:
@@ -142,6 +127,19 @@ class LogCheck:
                 if since > intake.grace:
                     wrong.append(f"version {row.version} was replaced {since} episodes before")
         return wrong
+
+
+def unsound(body: bytes, protocol: Protocol) -> list[str]:
+    """Return what is wrong with a body: that it holds no episode, or one of another task."""
+    try:
+        episode = episode_of(body)
+    except ValueError as error:
+        return [f"its body cannot be read: {error}"]
+    try:
+        protocol.no_data.check(episode)
+    except ValueError as error:
+        return [str(error)]
+    return []
 
 
 def _kept(row: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from sqlalchemy.engine import Connection
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.learn.fold import Fold
 from rareswitch.campaigns.proof.check import NONSENSE, Check, Said, words
+from rareswitch.campaigns.proof.log_check import unsound
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.record.pen import heads_of
@@ -55,16 +56,29 @@ def replay(
             first = fold.learner.policy
             _same_policy(connection, campaign, fold, first, entries[1], check)
 
-    for entry in entries:
-        try:
+    entry = entries[0]
+    try:
+        for entry in entries:
             go_through(entry)
-        except NONSENSE as error:
-            check.problems.append(f"entry {entry.number} cannot be replayed, {words(error)}")
-            return check
-    if state.may_propose and until_due(last):
-        check.remarks.append(f"a new policy is due since row {fold.seq}; nobody proposed it yet")
+        if state.may_propose and until_due(last):
+            remark = f"a new policy is due since row {fold.seq}; nobody proposed it yet"
+            check.remarks.append(remark)
+        fold.absorb(connection, upto=last)
+    except NONSENSE as error:
+        check.problems += [*_unsound_rows(connection, campaign.name, state)] or [
+            f"entry {entry.number} cannot be replayed, {words(error)}"
+        ]
+        return check
     check.rows = fold.seq
     return check
+
+
+def _unsound_rows(connection: Connection, campaign: str, state: State) -> Iterator[str]:
+    """Give the rows whose bodies no learner can take, once it is known that there may be some."""
+    for row in rows_of(connection, "episodes", campaign, columns=("body",)):
+        if row.body is not None:
+            for what in unsound(row.body, state.protocol):
+                yield f"episodes: row {row.seq}: {what}"
 
 
 def _not_first(fold: Fold, entry: Entry, found: bool) -> Iterator[str]:
