@@ -65,7 +65,7 @@ def _ledger(connection: Connection, campaign: Campaign, rows: Sequence[Any]) -> 
     """Go through the ledger, from its first row to its head."""
     check = ChainCheck("ledger")
     for row in rows:
-        check.see(row._mapping)
+        check.see(row._asdict())
     problems = check.ended(heads_of(connection, campaign.name)["ledger"])
     return Check(name="ledger", rows=check.length, problems=problems)
 
@@ -83,7 +83,7 @@ def _chains(
         check = ChainCheck(chain, marks=_marks(entries, chain))
         more: list[str] = []
         for row in rows_of(connection, chain, campaign.name):
-            check.see(row._mapping)
+            check.see(row._asdict())
             more += log.see(chain, row)
             if check.length % 1000 == 0:
                 progress(chain, check.length, heads[chain].length)
