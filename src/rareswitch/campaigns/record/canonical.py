@@ -27,7 +27,7 @@ def digest_of(data: bytes | str) -> str:
 
 
 def canonical_row(row: dict[str, Any]) -> bytes:
-    """Return the canonical text of a row in UTF-8, sooner: its floats stand by themselves.
+    """Return the canonical text of a row in UTF-8, sooner; no float may be inside a value of it.
 
     orjson writes exponents otherwise than Python does: rows that need one are left to Python.
 
