@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from campaign_builders import chain, create, report
+from campaign_builders import chain, create, propose, report
 from golden.make_campaign import story
-from rareswitch.campaigns import Campaign, open_store
+from rareswitch.campaigns import Approval, Campaign, Intake, open_store
 from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.store.tables import CHAINS, artifacts, cohorts, heads, metadata
 from rareswitch.core import codec
@@ -202,6 +202,35 @@ def test_a_body_of_another_task_is_named(store, rows, why):
     (found,) = problems(campaign)
     assert found.startswith("episodes: row 2: episode must have ")
     assert why in found
+
+
+def of_another_task(number, **told):
+    """Return a report whose body is of four dimensions, by somebody who knew how to write it."""
+    wrong, rows = report(number, rewards=[0.0, 0.0], **told), np.eye(4)
+    arrays = {"features": rows[:2], "rewards": np.zeros(2), "next_features": rows}
+    vars(wrong)["body"] = codec.pack("report", {}, arrays | {"lengths": np.array([4])})
+    return wrong
+
+
+@pytest.mark.parametrize("unlearnt", ["late", "corrected", "correction"])
+def test_a_body_that_nothing_is_learnt_from_is_looked_at_too(store, unlearnt):
+    """The replay does not meet what is late and only recorded, nor what was corrected since."""
+    campaign = create(store, intake=Intake(late="record"), approval=Approval(by="second-person"))
+    signed = {"actor": "ana", "reason": "a test"}
+    campaign.take(of_another_task(0) if unlearnt == "corrected" else report(0))
+    if unlearnt == "late":
+        campaign.take(report(1))
+        candidate = propose(campaign, planned=False, actor="bo")
+        campaign.approve(candidate.number, **signed)
+        late = campaign.take(of_another_task(2, version=1))
+        assert late.late
+    else:
+        if unlearnt == "correction":
+            campaign.correct(of_another_task(0), **signed)
+        campaign.correct(report(0), **signed)
+    row = {"late": 3, "corrected": 1, "correction": 2}[unlearnt]
+    wanted = f"episodes: row {row}: episode must have features of dimension 3; got 4"
+    assert wanted in problems(campaign)
 
 
 def test_a_cohort_that_was_altered_is_named(campaign):
