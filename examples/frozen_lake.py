@@ -40,7 +40,8 @@ def main() -> None:
         lake,
         episodes=episodes,
         schedule=rs.EveryEpisode(),
-        exploration=rs.Ensemble(members=1),  # a draw for every episode: no mixture is needed
+        # A draw for every episode: no mixture is needed.
+        recipe=rs.Recipe(exploration=rs.Ensemble(members=1)),
         horizon=HORIZON,
         seed=arguments.seed,
     )

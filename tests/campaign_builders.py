@@ -21,7 +21,7 @@ def protocol(*, episodes=60, batches=6, budget=5, **changes):
     settings = {
         "name": "trial",
         "task": Task(dim=3, horizon=2, episodes=episodes),
-        "schedule": rs.UniformGrid(episodes=episodes, batches=batches),
+        "schedule": rs.UniformGrid(batches=batches),
         "budget": budget,
     }
     return Protocol(**settings | changes)
@@ -81,9 +81,8 @@ def propose(campaign, *, seq=None, actor="schedule", planned=True, seed=0, evide
 
 def some_policy(seed):
     """Return a policy that differs from those of other seeds."""
-    return rs.Learner(
-        dim=3, horizon=2, schedule=rs.EveryEpisode(), seed=seed, planned_episodes=60
-    ).policy
+    task = Task(dim=3, horizon=2, episodes=60)
+    return rs.Learner(task, rs.EveryEpisode(), rs.Recipe(seed=seed)).policy
 
 
 def rows(connection, chain, campaign):

@@ -10,4 +10,4 @@ settings.load_profile("suite")
 @pytest.fixture(autouse=True)
 def pieces_of_ten_rounds(monkeypatch):
     """Cut experiments finer than usual, so that small ones have several pieces."""
-    monkeypatch.setattr("rareswitch.experiments.pieces.ROUNDS_PER_PIECE", 10)
+    monkeypatch.setattr("rareswitch.experiments.store.ROUNDS_PER_PIECE", 10)

@@ -11,10 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 import rareswitch as rs
+from rareswitch.core.clock import Clock, Ledger
 from rareswitch.core.gram import Gram
-from rareswitch.core.ledger import Ledger
-from rareswitch.core.pools import Pools
-from rareswitch.core.schedule import Clock
 from rareswitch.sim import FiniteLinearMDP
 
 
@@ -129,41 +127,54 @@ def switches_of(tables):
     return [k for k, change in changes.items() if change], sum(changes.values())
 
 
-def replay(rule, features, *, ridge=1.0, stages="own"):
-    """Return the episodes before which a rule deploys anew on features (n, H, d)."""
-    _, horizon, dim = features.shape
-    pools = Pools(horizon, stages)
-    gram, ledger = Gram((pools.count,), dim, ridge), Ledger()
-    ledger.deploy(episode=1, logdet=gram.logdet, trace=gram.trace)
+def replay(rule, features, *, task=None, ridge=1.0, stages="own"):
+    """Return the episodes before which a rule deploys anew on features (n, H, d).
+
+    By default the task has as many episodes as the features, with a feature norm of 1.
+    """
+    episodes, horizon, dim = features.shape
+    if task is None:
+        task = rs.Task(dim=dim, horizon=horizon, episodes=episodes, stages=stages)
+    assert (task.dim, task.horizon) == (dim, horizon)
+    gram = Gram.of_ridge((task.pools.count,), dim, ridge)
+    ledger = Ledger().deploy(episode=1, logdet=gram.logdet, trace=gram.trace)
     for k, seen in enumerate(features[:-1], start=2):
-        if pools.shared:
-            gram.absorb_block(np.stack([[*seen[:-1], 0.0 * seen[-1]], seen]))
+        if task.pools.shared:
+            gram = gram.add_block(np.stack([[*seen[:-1], 0.0 * seen[-1]], seen]))
         else:
-            gram.absorb(seen)
-        if rule.due(ledger.clock(episode=k, logdet=gram.logdet, steps=pools.steps)):
-            ledger.deploy(episode=k, logdet=gram.logdet, trace=gram.trace)
+            gram, _, _ = gram.add(seen)
+        if rule.due(ledger.clock(task, episode=k, logdet=gram.logdet)):
+            ledger = ledger.deploy(episode=k, logdet=gram.logdet, trace=gram.trace)
     return [deployment.episode for deployment in ledger[1:]]
 
 
-def clock_at(growth, *, episode=9, deployed=1, deployments=1, logdet=0.0, trace=1.0):
-    """Return a clock whose log-determinants grew by `growth` (H,) since the deployment."""
+def clock_at(growth, *, task=None, episode=9, deployed_at=1, deployments=1, logdet=0.0, trace=1.0):
+    """Return a clock whose log-determinants grew by `growth` (H,) since the deployment.
+
+    By default the task is open-ended, with d = 1.
+    """
     growth = np.array(growth, float)
     since = np.broadcast_to(np.asarray(logdet, float), growth.shape)
     return Clock(
+        task=rs.Task(dim=1, horizon=len(growth)) if task is None else task,
         episode=episode,
         logdet=since + growth,
-        deployed=deployed,
+        deployed_at=deployed_at,
         deployments=deployments,
         logdet_deployed=since,
         trace_deployed=np.broadcast_to(np.asarray(trace, float), growth.shape),
     )
 
 
-def followed(rule, episodes):
-    """Return the episodes before which a rule that is asked before each deploys, with the first."""
+def followed(rule, episodes, task=None):
+    """Return the episodes before which a rule that is asked before each deploys, with the first.
+
+    By default the task has that many episodes, with d = H = 1.
+    """
+    task = rs.Task(dim=1, horizon=1, episodes=episodes) if task is None else task
     made = [1]
     for k in range(2, episodes + 1):
-        clock = clock_at([0.0], episode=k, deployed=made[-1], deployments=len(made))
+        clock = clock_at([0.0], task=task, episode=k, deployed_at=made[-1], deployments=len(made))
         if rule.due(clock):
             made.append(k)
     return made
@@ -210,8 +221,10 @@ def ragged_learning(learner, *, seed, start, stop):
     digests = []
     for k in range(start, stop):
         rng = np.random.default_rng((seed, k))
-        steps = int(rng.integers(1, learner.horizon + 1))
-        menus = [unit_rows(rng, int(rng.integers(1, 5)), learner.dim) for _ in range(steps + 1)]
+        steps = int(rng.integers(1, learner.task.horizon + 1))
+        menus = [
+            unit_rows(rng, int(rng.integers(1, 5)), learner.task.dim) for _ in range(steps + 1)
+        ]
         member = learner.policy.draw(k + 1)
         chosen = [menus[h][member.act(h, menus[h])] for h in range(steps)]
         following = menus[1:] if k % 2 else menus[1:-1]

@@ -39,7 +39,7 @@ def protocol_of(**changes: Any) -> Protocol:
     given: dict[str, Any] = {
         "name": "small",
         "task": task,
-        "schedule": rs.SpreadBudget(switches=4, episodes=task.episodes, dim=task.dim),
+        "schedule": rs.SpreadBudget(switches=4),
         "budget": 4,
         "approval": Approval(by="second-person"),
         "intake": Intake(grace=30),
@@ -70,7 +70,7 @@ def episode_of(rng: np.random.Generator, *, one_hot: bool, short: bool) -> rs.Ep
 
 def play(campaign: Campaign, episodes: int, *, name: str = "p", seed: int = 0) -> None:
     """Record episodes, most of them assigned before, and approve what is due."""
-    rng, one_hot = np.random.default_rng(seed), campaign.protocol.one_hot
+    rng, one_hot = np.random.default_rng(seed), campaign.protocol.task.one_hot
     with Learning(campaign) as learning:
         for k in range(episodes):
             if k % 4:

@@ -19,19 +19,25 @@ import pytest
 from distributed import Client, LocalCluster
 
 from oracles import ragged_episode
-from rareswitch.cluster import ClusterError, DaskPartitions, cluster_client, cluster_pool, versions
+from rareswitch.compute.dask import (
+    ClusterError,
+    DaskPartitions,
+    cluster_client,
+    cluster_pool,
+    versions,
+)
+from rareswitch.compute.local import local_pool
 from rareswitch.core.exploration import Ensemble
-from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
-from rareswitch.core.lsvi import fit
+from rareswitch.core.policy import fit
 from rareswitch.core.recipe import Recipe
 from rareswitch.experiments.load import parse_spec
 from rareswitch.experiments.run import run
-from rareswitch.processes import local_pool
+from rareswitch.statistics.partitions import LocalPartitions, LogPartition, LogStatistics
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, while workers come and go
 
 HORIZON, DIM = 5, 8
-RECIPE = Recipe.of(beta=0.5, exploration=None)
+RECIPE = Recipe.paper(beta=0.5)
 SPEC = """
 name = "small"
 title = "small"
@@ -161,7 +167,7 @@ def test_an_impossible_local_cluster_is_named(address):
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x", "tcp://127.0.0.1:many"])
 def test_a_cluster_that_cannot_be_reached_is_named(address, monkeypatch):
-    monkeypatch.setattr("rareswitch.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("rareswitch.compute.dask.CONNECT_SECONDS", 1)
     with pytest.raises(ClusterError, match=f"cluster '{address}' cannot be reached") as caught:
         cluster_client(address).__enter__()
     assert "\n" not in str(caught.value)
@@ -253,7 +259,7 @@ def test_work_that_kills_its_workers_is_named():
 
 
 def test_a_scheduler_that_dies_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("rareswitch.cluster.CONNECT_SECONDS", 3)
+    monkeypatch.setattr("rareswitch.compute.dask.CONNECT_SECONDS", 3)
     message = "^the cluster is lost: its scheduler ended or the connection broke$"
     with (
         scheduler(tmp_path) as (process, address),

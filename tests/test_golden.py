@@ -11,7 +11,7 @@ import pytest
 import rareswitch as rs
 from golden.make import EXPLORATIONS, LEARNERS, episodes, learner, positions, shared_learner
 from rareswitch.experiments.results import load_results
-from rareswitch.partition_folder import open_partition
+from rareswitch.statistics.partitions import open_partition
 
 GOLDEN = Path(__file__).parent / "golden" / "0.1.0"
 MENUS = [[0, 1, 2], [3, 4, 5]]
@@ -104,7 +104,8 @@ def test_a_snapshot_with_shared_stages_is_restored_and_goes_on():
     data = (GOLDEN / "learner-shared.bin").read_bytes()
     restored, today = rs.Learner.restore(data), shared_learner()
     assert restored.snapshot() == data
-    assert (restored.stages, restored.one_hot, restored.end_reward) == ("shared", True, 0.25)
+    task = restored.task
+    assert (task.stages, task.one_hot, task.end_reward) == ("shared", True, 0.25)
     assert (restored.episodes, repr(restored)) == (15, repr(today))
     assert [d.episode for d in restored.ledger] == [d.episode for d in today.ledger]
     for episode in positions(20):

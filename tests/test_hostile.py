@@ -5,6 +5,7 @@ names the size), in bounded time; for a command, an exit code and one line inste
 """
 
 import warnings
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -18,12 +19,10 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from cli.terminal import call
 from rareswitch.cli import main
-from rareswitch.core.grids import MinimaxGrid
-from rareswitch.core.history import History
-from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
-from rareswitch.core.recipe import Recipe
 from rareswitch.sim import FiniteLinearMDP, FiniteMDP, Simulation, play_adversary, simulate_random
-from rareswitch.sim.anchors import mvp, ucb2_hoeffding
+from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.statistics import history_of
+from rareswitch.statistics.partitions import LocalPartitions, LogPartition, LogStatistics
 
 HOSTILE = (
     None, "", "x", "1", b"1", -1, 0, 1, 2, 2**63, -(2**63), 10**400, 0.5, 1.5, -0.0, 1e-320,
@@ -40,23 +39,38 @@ ARMS = np.eye(2)
 EPISODE = rs.Episode(features=ARMS[:1], rewards=[1.0], next_features=[])
 POSITIONS = rs.Episode(features=[1], rewards=[1.0], next_features=[])
 TASK = rs.Task(dim=2, horizon=2, episodes=20)
-WORLD = rs.instances.tabular(states=2, actions=2, horizon=2)
+WORLD = rs.worlds.tabular(states=2, actions=2, horizon=2)
 ARRAYS = {"features": WORLD.features, "transitions": WORLD.transitions, "rewards": WORLD.rewards}
-GRID = {"episodes": 20, "batches": 4}
+EVERY, RECIPE = rs.EveryEpisode(), rs.Recipe.paper(beta=1.0)
+RECIPE_PARTS = ("exploration", "ridge", "ties", "clip")
 
 
-def learner(**changes):
-    arguments = {"dim": 2, "horizon": 1, "schedule": rs.EveryEpisode()}
-    return rs.Learner(**arguments | changes)
+def recipe_of(arguments):
+    """Take the parts of a recipe out of arguments; `beta` stands for the paper's bonus."""
+    parts = {name: arguments.pop(name) for name in RECIPE_PARTS if name in arguments}
+    if "beta" in arguments:
+        return rs.Recipe.paper(arguments.pop("beta"), **parts)
+    return rs.Recipe(**parts)
+
+
+def learner(*, schedule=EVERY, warm_start=(), **changes):
+    """Return a learner of a task and a recipe that are given by their parts."""
+    seed = changes.pop("seed", 0)
+    recipe = replace(recipe_of(changes), seed=seed)
+    task = rs.Task(**{"dim": 2, "horizon": 1} | changes)
+    return rs.Learner(task, schedule, recipe, warm_start=warm_start)
 
 
 def played(**changes):
-    return rs.simulate(**{"mdp": WORLD, "schedule": rs.EveryEpisode(), "episodes": 5} | changes)
+    """Return a run with a recipe that is given by its parts."""
+    recipe = recipe_of(changes)
+    arguments = {"world": WORLD, "schedule": rs.EveryEpisode(), "episodes": 5}
+    return rs.simulate(recipe=recipe, **arguments | changes)
 
 
 def duel(**changes):
-    grid = rs.UniformGrid(episodes=8, batches=4)
-    opponent = rs.Learner(dim=3, horizon=2, schedule=grid, beta=1.0)
+    task = rs.Task(dim=3, horizon=2, episodes=8, feature_norm=1.5)
+    opponent = rs.Learner(task, rs.UniformGrid(batches=4), RECIPE)
     sizes = {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7)}
     return play_adversary(opponent, **sizes | changes)
 
@@ -68,32 +82,51 @@ BY_POSITION = learner(beta=1.0, one_hot=True).policy
 CALLS = {
     "Task": (
         rs.Task,
-        {"dim": 2, "horizon": 2, "episodes": 20, "feature_norm": 1.0, "stages": "shared"},
+        {
+            "dim": 2, "horizon": 2, "episodes": 20, "feature_norm": 1.0, "stages": "shared",
+            "one_hot": True, "end_reward": 0.5,
+        },
     ),
     "Bonus": (rs.Bonus, {"beta": 1.0, "members": 3, "estimate": True}),
-    "Perturbation": (rs.Perturbation, {"sigma": 1.0, "draws": 3, "estimate": True}),
+    "Perturbation": (rs.Perturbation, {"scale": 1.0, "draws": 3, "estimate": True}),
     "Ensemble": (rs.Ensemble, {"members": 3, "scale": 0.5, "estimate": False}),
     "Recipe": (
-        Recipe,
+        rs.Recipe,
         {"exploration": rs.Bonus(), "ridge": 1.0, "ties": "lowest", "clip": True, "seed": 0},
     ),
-    "UniformGrid": (rs.UniformGrid, GRID | {"spread": "last"}),
-    "GeometricGrid": (rs.GeometricGrid, GRID),
-    "MinimaxGrid": (MinimaxGrid, GRID),
-    "EpisodeGrid": (rs.EpisodeGrid, {"starts": (1, 5)}),
+    "Recipe.paper": (rs.Recipe.paper, {"beta": 1.0, "ridge": 1.0, "seed": (1, 2)}),
+    "UniformGrid": (rs.UniformGrid, {"batches": 4, "spread": "last"}),
+    "GeometricGrid": (rs.rules.GeometricGrid, {"batches": 4}),
+    "MinimaxGrid": (rs.rules.MinimaxGrid, {"batches": 4}),
+    "EpisodeGrid": (rs.rules.EpisodeGrid, {"dates": (1, 5)}),
     "DeterminantGrowth": (rs.DeterminantGrowth, {"eta": 2.0}),
-    "TotalGrowth": (rs.TotalGrowth, {"eta": 2.0}),
-    "AdaptiveBudget": (
-        rs.AdaptiveBudget, {"switches": 3, "episodes": 20, "dim": 2, "feature_norm": 1.0},
-    ),
-    "Capped": (rs.Capped, {"schedule": rs.EveryEpisode(), "switches": 3}),
+    "TotalGrowth": (rs.rules.TotalGrowth, {"eta": 2.0}),
+    "TotalGrowth log_eta": (rs.rules.TotalGrowth, {"log_eta": 2.0}),
+    "AdaptiveBudget": (rs.rules.AdaptiveBudget, {"switches": 3}),
+    "SpreadBudget": (rs.SpreadBudget, {"switches": 3}),
+    "Capped": (rs.rules.Capped, {"schedule": rs.EveryEpisode(), "switches": 3}),
     "UniformGrid.for_budget": (rs.UniformGrid.for_budget, {"task": TASK, "switches": 3}),
     "TotalGrowth.for_budget": (
-        rs.TotalGrowth.for_budget, {"task": TASK, "switches": 3, "ridge": 1.0},
+        rs.rules.TotalGrowth.for_budget, {"task": TASK, "switches": 3, "ridge": 1.0},
     ),
     "DeterminantGrowth.for_budget": (
         rs.DeterminantGrowth.for_budget, {"task": TASK, "switches": 3, "ridge": 1.0},
     ),
+    **{
+        f"{type(rule).__name__}.{name}": (getattr(rule, name), {"task": TASK} | more)
+        for rule in (
+            rs.EveryEpisode(), rs.UniformGrid(batches=4), rs.rules.GeometricGrid(batches=4),
+            rs.rules.MinimaxGrid(batches=4), rs.rules.EpisodeGrid(dates=(1, 5)),
+            rs.DeterminantGrowth(eta=2.0), rs.rules.TotalGrowth(eta=2.0),
+            rs.rules.AdaptiveBudget(switches=3), rs.SpreadBudget(switches=3),
+            rs.rules.Capped(rs.UniformGrid(batches=4), switches=2),
+        )
+        for name, more in (
+            ("starts", {}), ("deployment_limit", {"ridge": 1.0}), ("regret_bound", {"ridge": 1.0}),
+            ("check", {}),
+        )
+        if hasattr(rule, name)
+    },
     "Episode": (
         rs.Episode, {"features": ARMS[:1], "rewards": [1.0], "next_features": [ARMS]},
     ),
@@ -144,8 +177,15 @@ CALLS = {
         learner,
         {
             "dim": 2, "horizon": 1, "schedule": rs.EveryEpisode(), "ridge": 1.0, "ties": "lowest",
-            "clip": True, "seed": 0, "feature_norm": 9.0, "planned_episodes": 3,
-            "stages": "shared", "one_hot": False, "end_reward": 0.5, "warm_start": [EPISODE],
+            "clip": True, "seed": 0, "feature_norm": 9.0, "episodes": 3, "stages": "shared",
+            "one_hot": False, "end_reward": 0.5, "warm_start": [EPISODE],
+        },
+    ),
+    "Learner of values": (
+        rs.Learner,
+        {
+            "task": rs.Task(dim=2, horizon=1), "schedule": rs.EveryEpisode(), "recipe": RECIPE,
+            "warm_start": [EPISODE],
         },
     ),
     "Learner exploration": (learner, {"exploration": rs.Bonus()}),
@@ -158,11 +198,18 @@ CALLS = {
         lambda **a: learner(one_hot=True).observe(**a), {"episode": POSITIONS},
     ),
     "Learner.observe": (lambda **a: learner().observe(**a), {"episode": EPISODE}),
-    "Learner.absorb": (lambda **a: learner().absorb(**a), {"episode": EPISODE}),
+    "Learner.absorb": (lambda episode: learner().absorb(episode), {"episode": EPISODE}),
+    "Learner.absorb of several": (
+        lambda episode: learner().absorb(EPISODE, episode, EPISODE), {"episode": EPISODE},
+    ),
+    "Learner.amend": (
+        lambda **a: learner().amend(**a),
+        {"schedule": rs.SpreadBudget(switches=4), "episodes": 20},
+    ),
     "Learner.deploy": (lambda **a: learner().deploy(**a), {"policy": learner().policy}),
     "Learner.restore": (rs.Learner.restore, {"data": b"rareswitch"}),
-    "History.from_log": (
-        lambda **a: History.from_log([EPISODE], **a),
+    "history_of": (
+        lambda ridge, **sizes: history_of(rs.Task(**sizes), ridge, [EPISODE]),
         {"dim": 2, "horizon": 1, "ridge": 1.0, "feature_norm": 5.0},
     ),
     "LogPartition.from_episodes": (
@@ -179,28 +226,32 @@ CALLS = {
         FiniteLinearMDP, {"features": WORLD.features, "mu": WORLD.mu, "theta": WORLD.theta},
     ),
     "hard_to_learn": (
-        rs.instances.hard_to_learn,
+        rs.worlds.hard_to_learn,
         {
             "d": 5, "horizon": 2, "delta": 0.3, "seed": 0, "reading": "padded",
             "normalized": False,
         },
     ),
-    "misspecified": (rs.instances.misspecified, {"mdp": WORLD, "zeta": 0.1, "seed": 0}),
-    "lower_bound": (
-        rs.instances.lower_bound,
+    "misspecified": (rs.worlds.misspecified, {"world": WORLD, "zeta": 0.1, "seed": 0}),
+    "lower_bound_family": (
+        rs.worlds.lower_bound_family,
         {"states": 2, "horizon": 2, "seed": 0, "right_actions": np.zeros((2, 2), int)},
     ),
     "random_linear": (
-        rs.instances.random_linear, {"states": 2, "actions": 2, "d": 2, "horizon": 2, "seed": 0},
+        rs.worlds.random_linear, {"states": 2, "actions": 2, "d": 2, "horizon": 2, "seed": 0},
     ),
-    "tabular": (rs.instances.tabular, {"states": 2, "actions": 2, "horizon": 2, "seed": 0}),
+    "tabular": (rs.worlds.tabular, {"states": 2, "actions": 2, "horizon": 2, "seed": 0}),
     "simulate": (
         played,
         {
-            "mdp": WORLD, "schedule": rs.EveryEpisode(), "episodes": 5, "ridge": 1.0,
-            "ties": "lowest", "clip": True, "seed": 0, "initial_state": 0,
+            "world": WORLD, "schedule": rs.EveryEpisode(), "episodes": 5, "ridge": 1.0,
+            "ties": "lowest", "clip": True, "seed": 0, "stages": "shared", "initial_state": 0,
             "noise": np.zeros((5, 2)),
         },
+    ),
+    "simulate a recipe": (
+        rs.simulate,
+        {"world": WORLD, "schedule": rs.EveryEpisode(), "recipe": RECIPE, "episodes": 5},
     ),
     "simulate exploration": (played, {"exploration": rs.Bonus()}),
     "simulate a mixture": (
@@ -208,14 +259,19 @@ CALLS = {
     ),
     "simulate beta": (played, {"beta": 1.0}),
     "simulate_random": (
-        simulate_random, {"mdp": WORLD, "episodes": 5, "seed": 0, "initial_state": 0},
+        simulate_random, {"world": WORLD, "episodes": 5, "seed": 0, "initial_state": 0},
     ),
     "Simulation": (
         Simulation,
-        {"worlds": [WORLD], "schedule": rs.EveryEpisode(), "episodes": 5, "seeds": [0]},
+        {
+            "worlds": [WORLD], "schedule": rs.EveryEpisode(), "recipe": RECIPE,
+            "task": WORLD.task(episodes=5), "seeds": [0], "initial_state": 0,
+            "noise": np.zeros((5, 2)),
+        },
     ),
-    "mvp": (mvp, {"mdp": WORLD, "episodes": 5, "scale": 0.1, "seed": 0, "initial_state": 0}),
-    "ucb2_hoeffding": (ucb2_hoeffding, {"mdp": WORLD, "episodes": 5, "scale": 0.1, "seed": 0}),
+    "FiniteMDP.task": (WORLD.task, {"episodes": 5, "stages": "own"}),
+    "mvp": (mvp, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0, "initial_state": 0}),
+    "ucb2_hoeffding": (ucb2_hoeffding, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0}),
     "play_adversary": (
         duel, {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7)},
     ),
@@ -238,18 +294,17 @@ CALLS = {
         rs.theory.lower_bound, {"states": 1, "horizon": 2, "episodes": 20, "batches": 4},
     ),
     "plan": (rs.plan, {"task": TASK, "switches": 3, "ridge": 1.0, "rounds": 2, "seed": 0}),
-    "plan price": (rs.plan, {"task": TASK, "price": 1.0, "beta": 1.0, "candidates": ()}),
+    "plan price": (rs.plan, {"task": TASK, "price": 1.0, "recipe": RECIPE, "candidates": ()}),
     "plan log": (rs.plan, {"task": TASK, "switches": 3, "log": []}),
     "check_schedule": (
-        rs.testing.check_schedule, {"schedule": rs.EveryEpisode(), "horizon": 2, "episodes": 9},
+        rs.testing.check_schedule, {"schedule": rs.EveryEpisode(), "task": TASK},
     ),
 }  # fmt: skip
 PLACES = [(name, argument) for name, (_, arguments) in CALLS.items() for argument in arguments]
 # What a message may call an argument instead of by its name.
 ALIASES = {
     "schedule": ("schedule", "must be an instance"),
-    "mdp": ("mdp", "world"),
-    "worlds": ("world", "mdp"),
+    "worlds": ("world",),
     "seed": ("seed", "round"),
     "seeds": ("seed", "round"),
     "log": ("log", "episode"),

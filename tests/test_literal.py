@@ -7,38 +7,31 @@ import pytest
 
 import rareswitch as rs
 from literal import estimated_q, play, symmetric_root
-from rareswitch.core.streams import KeyedStream, Stream
+from rareswitch.support.streams import KeyedStream, Stream
 
 WORLDS = {
-    "hard d=5 H=3": rs.instances.hard_to_learn(d=5, horizon=3, delta=0.3, seed=1),
-    "hard d=6 H=5 padded": rs.instances.hard_to_learn(d=6, horizon=5, seed=2, reading="padded"),
-    "hard d=7 H=2 compact": rs.instances.hard_to_learn(d=7, horizon=2, seed=3, reading="compact"),
-    "hard normalized": rs.instances.hard_to_learn(d=6, horizon=4, seed=4, normalized=True),
-    "random linear": rs.instances.random_linear(states=6, actions=4, d=5, horizon=4, seed=5),
-    "tabular": rs.instances.tabular(states=3, actions=2, horizon=3, seed=6),
-    "misspecified": rs.instances.misspecified(
-        rs.instances.hard_to_learn(d=5, horizon=4, seed=7), zeta=0.3, seed=7
+    "hard d=5 H=3": rs.worlds.hard_to_learn(d=5, horizon=3, delta=0.3, seed=1),
+    "hard d=6 H=5 padded": rs.worlds.hard_to_learn(d=6, horizon=5, seed=2, reading="padded"),
+    "hard d=7 H=2 compact": rs.worlds.hard_to_learn(d=7, horizon=2, seed=3, reading="compact"),
+    "hard normalized": rs.worlds.hard_to_learn(d=6, horizon=4, seed=4, normalized=True),
+    "random linear": rs.worlds.random_linear(states=6, actions=4, d=5, horizon=4, seed=5),
+    "tabular": rs.worlds.tabular(states=3, actions=2, horizon=3, seed=6),
+    "misspecified": rs.worlds.misspecified(
+        rs.worlds.hard_to_learn(d=5, horizon=4, seed=7), zeta=0.3, seed=7
     ),
 }
 EPISODES = 60
 RULES = {
     "lsvi-ucb": (rs.EveryEpisode(), {"batches": EPISODES}),
-    "batch 7": (rs.UniformGrid(episodes=EPISODES, batches=7), {"batches": 7}),
+    "batch 7": (rs.UniformGrid(batches=7), {"batches": 7}),
     "rareswitch 1.3": (rs.DeterminantGrowth(eta=1.3), {"eta": 1.3}),
     "rareswitch 8": (rs.DeterminantGrowth(eta=8.0), {"eta": 8.0}),
 }
 
 
-def learner_policies(world, schedule, run, *, beta, ridge):
+def learner_policies(world, schedule, recipe, run):
     """Feed the run's episodes to a Learner; return its policies and when each was deployed."""
-    learner = rs.Learner(
-        dim=world.dim,
-        horizon=world.horizon,
-        schedule=schedule,
-        beta=beta,
-        ridge=ridge,
-        ties="lowest",
-    )
+    learner = rs.Learner(world.task(episodes=EPISODES), schedule, recipe)
     policies = [learner.policy]
     for k in range(EPISODES - 1):
         states, actions = run.states[k], run.actions[k]
@@ -64,15 +57,14 @@ def test_simulation_and_learner_agree_with_the_literal_transcription(
 ):
     noise = np.random.default_rng(11).random((EPISODES, world.horizon))
     expected = play(world, episodes=EPISODES, noise=noise, beta=beta, ridge=ridge, **rule)
-    run = rs.simulate(
-        world, schedule, episodes=EPISODES, beta=beta, ridge=ridge, ties="lowest", noise=noise
-    )
+    recipe = rs.Recipe.paper(beta=beta, ridge=ridge, ties="lowest")
+    run = rs.simulate(world, schedule, recipe, episodes=EPISODES, noise=noise)
     np.testing.assert_array_equal(run.deployment_episodes, expected.deployment_episodes)
     np.testing.assert_array_equal(run.states, expected.states)
     np.testing.assert_array_equal(run.actions, expected.actions)
     np.testing.assert_allclose(run.regret, expected.regret, atol=1e-8)
 
-    policies, deployed = learner_policies(world, schedule, run, beta=beta, ridge=ridge)
+    policies, deployed = learner_policies(world, schedule, recipe, run)
     assert deployed == expected.deployment_episodes
     for policy, q_values in zip(policies, expected.q_values, strict=True):
         for h in range(world.horizon):
@@ -121,15 +113,9 @@ def declared_q(world, log, drawn, *, ridge):
 @pytest.mark.parametrize("estimate", [True, False])
 def test_a_simulated_ensemble_agrees_with_its_literal_transcription(world, schedule, estimate):
     members, scale, ridge, seed = 3, 0.5, 0.6, (5, 2)
-    run = rs.simulate(
-        world,
-        schedule,
-        episodes=EPISODES,
-        exploration=rs.Ensemble(members, scale, estimate),
-        ridge=ridge,
-        ties="lowest",
-        seed=seed,
-    )
+    explores = rs.Ensemble(members, scale, estimate)
+    recipe = rs.Recipe(exploration=explores, ridge=ridge, ties="lowest")
+    run = rs.simulate(world, schedule, recipe, episodes=EPISODES, seed=seed)
     horizon, dim = world.horizon, world.dim
     normal, allocations = (KeyedStream(seed, s) for s in (Stream.PERTURBATION, Stream.ALLOCATION))
     ends = [*run.deployment_episodes[1:], EPISODES + 1]

@@ -1,6 +1,7 @@
 """What holds on every trajectory, for every β, λ and η."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,11 +33,11 @@ EPISODES = 40
 def random_world(seed):
     kind = seed % 4
     if kind == 0:
-        return rs.instances.hard_to_learn(d=5 + seed % 3, horizon=1 + seed % 4, seed=seed)
+        return rs.worlds.hard_to_learn(d=5 + seed % 3, horizon=1 + seed % 4, seed=seed)
     if kind == 1:
-        return rs.instances.random_linear(states=5, actions=3, d=4, horizon=3, seed=seed)
+        return rs.worlds.random_linear(states=5, actions=3, d=4, horizon=3, seed=seed)
     if kind == 2:
-        return rs.instances.tabular(states=3, actions=2, horizon=1 + seed % 3, seed=seed)
+        return rs.worlds.tabular(states=3, actions=2, horizon=1 + seed % 3, seed=seed)
     return masked_world(seed)
 
 
@@ -54,12 +55,12 @@ def scaled_episode(rng, *, horizon, dim, norm):
 def test_the_sum_of_log_one_plus_squared_norms_is_the_growth_of_logdet(seed, ridge):
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((60, 4)) * rng.exponential(1.0, (60, 1))
-    gram, total = Gram((1,), 4, ridge), 0.0
+    gram, total = Gram.of_ridge((1,), 4, ridge), 0.0
     matrix = ridge * np.eye(4)
     for feature in features:
         whitened = gram.whitener[0] @ feature
         total += math.log1p(whitened @ whitened)
-        gram.absorb(feature[None])
+        gram, _, _ = gram.add(feature[None])
         matrix += np.outer(feature, feature)
     growth = np.linalg.slogdet(matrix)[1] - 4 * math.log(ridge)
     assert total == pytest.approx(growth, rel=1e-9)
@@ -71,7 +72,9 @@ def test_a_deployed_bonus_is_at_most_root_eta_times_the_current_one(seed, eta, r
     rng = np.random.default_rng(seed)
     horizon, dim = 2, 3
     learner = rs.Learner(
-        dim=dim, horizon=horizon, schedule=rs.DeterminantGrowth(eta=eta), beta=beta, ridge=ridge
+        rs.Task(dim=dim, horizon=horizon),
+        rs.DeterminantGrowth(eta=eta),
+        rs.Recipe.paper(beta=beta, ridge=ridge),
     )
     gram = np.stack([ridge * np.eye(dim)] * horizon)
     for _ in range(EPISODES):
@@ -89,12 +92,9 @@ def test_a_deployed_bonus_is_at_most_root_eta_times_the_current_one(seed, eta, r
 @given(seeds, betas.map(rs.Bonus) | explorations, ridges)
 def test_q_values_lie_between_zero_and_the_stages_left(seed, exploration, ridge):
     learner = rs.Learner(
-        dim=3,
-        horizon=3,
-        schedule=rs.DeterminantGrowth(eta=1.5),
-        exploration=exploration,
-        ridge=ridge,
-        seed=seed,
+        rs.Task(dim=3, horizon=3),
+        rs.DeterminantGrowth(eta=1.5),
+        rs.Recipe(exploration=exploration, ridge=ridge, seed=seed),
     )
     rows = np.random.default_rng(seed).standard_normal((30, 3)) * 5
     for k in range(15):
@@ -110,7 +110,9 @@ def test_q_values_lie_between_zero_and_the_stages_left(seed, exploration, ridge)
 @given(seeds, ridges)
 def test_bonuses_never_grow(seed, ridge):
     learner = rs.Learner(
-        dim=3, horizon=2, schedule=rs.EveryEpisode(), beta=1.0, ridge=ridge, clip=False
+        rs.Task(dim=3, horizon=2),
+        rs.EveryEpisode(),
+        rs.Recipe.paper(beta=1.0, ridge=ridge, clip=False),
     )
     rows = unit_rows(np.random.default_rng(seed), 20, 3)
     before = np.full((2, 20), np.inf)
@@ -126,9 +128,12 @@ def test_bonuses_never_grow(seed, ridge):
 @given(seeds, betas.map(rs.Bonus) | explorations)
 def test_as_many_batches_as_episodes_is_lsvi_ucb(seed, exploration):
     world = random_world(seed)
-    grid = rs.UniformGrid(episodes=EPISODES, batches=EPISODES)
-    arguments = {"episodes": EPISODES, "exploration": exploration, "seed": seed}
-    batched = rs.simulate(world, grid, **arguments)
+    arguments = {
+        "recipe": rs.Recipe(exploration=exploration),
+        "episodes": EPISODES,
+        "seed": seed,
+    }
+    batched = rs.simulate(world, rs.UniformGrid(batches=EPISODES), **arguments)
     every = rs.simulate(world, rs.EveryEpisode(), **arguments)
     assert batched.deployments == every.deployments == EPISODES
     assert batched.policy.to_bytes() == every.policy.to_bytes()
@@ -140,7 +145,7 @@ def test_as_many_batches_as_episodes_is_lsvi_ucb(seed, exploration):
 @given(seeds, betas)
 def test_eta_towards_one_is_lsvi_ucb(seed, beta):
     world = random_world(seed)
-    arguments = {"episodes": EPISODES, "beta": beta, "seed": seed}
+    arguments = {"recipe": rs.Recipe.paper(beta=beta), "episodes": EPISODES, "seed": seed}
     eager = rs.simulate(world, rs.DeterminantGrowth(eta=1 + 1e-9), **arguments)
     every = rs.simulate(world, rs.EveryEpisode(), **arguments)
     assert (eager.deployment_episodes == every.deployment_episodes).all()
@@ -152,11 +157,10 @@ def test_eta_towards_one_is_lsvi_ucb(seed, beta):
 @given(seeds, st.sampled_from([0.5, 1.0, 4.0]))
 def test_one_hot_features_give_shrunken_means_and_count_bonuses(seed, ridge):
     beta, S, A, H = 0.3, 3, 2, 2
-    world = rs.instances.tabular(states=S, actions=A, horizon=H, seed=seed)
+    world = rs.worlds.tabular(states=S, actions=A, horizon=H, seed=seed)
     rng = np.random.default_rng(seed)
-    learner = rs.Learner(
-        dim=S * A, horizon=H, schedule=rs.EveryEpisode(), beta=beta, ridge=ridge, ties="lowest"
-    )
+    recipe = rs.Recipe.paper(beta=beta, ridge=ridge, ties="lowest")
+    learner = rs.Learner(world.task(), rs.EveryEpisode(), recipe)
     paths = rng.integers(0, S, (EPISODES, H + 1))
     actions = rng.integers(0, A, (EPISODES, H))
     for states, taken in zip(paths, actions, strict=True):
@@ -180,10 +184,11 @@ def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, bud
     rng = np.random.default_rng(seed)
     horizon, dim = 2, 2
     task = rs.Task(dim=dim, horizon=horizon, episodes=EPISODES, feature_norm=norm)
-    sizes = {"dim": dim, "horizon": horizon, "ridge": ridge, "exploration": exploration}
-    free = rs.Learner(schedule=rs.DeterminantGrowth(eta=eta), **sizes)
+    recipe = rs.Recipe(exploration=exploration, ridge=ridge)
+    open_ended = replace(task, episodes=None)  # a switch after the last episode counts too
+    free = rs.Learner(open_ended, rs.DeterminantGrowth(eta=eta), recipe)
     rule = rs.DeterminantGrowth.for_budget(task, switches=budget, ridge=ridge)
-    bounded = rs.Learner(schedule=rule, **sizes)
+    bounded = rs.Learner(open_ended, rule, recipe)
     for _ in range(EPISODES):
         episode = scaled_episode(rng, horizon=horizon, dim=dim, norm=norm)
         free.observe(episode)
@@ -195,13 +200,13 @@ def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, bud
 @given(seeds, st.integers(1, 30), explorations)
 def test_switches_on_a_world_stay_within_batches_and_budget(seed, budget, exploration):
     world = random_world(seed)
-    task, arguments = world.task(episodes=EPISODES), {"episodes": EPISODES, "seed": seed}
-    grid = rs.UniformGrid(episodes=EPISODES, batches=budget)
-    run = rs.simulate(world, grid, exploration=exploration, **arguments)
+    task, recipe = world.task(episodes=EPISODES), rs.Recipe(exploration=exploration)
+    grid, arguments = rs.UniformGrid(batches=budget), {"episodes": EPISODES, "seed": seed}
+    run = rs.simulate(world, grid, recipe, **arguments)
     assert run.switches <= budget - 1
-    for rule in (rs.DeterminantGrowth, rs.TotalGrowth, rs.AdaptiveBudget):
+    for rule in (rs.DeterminantGrowth, rs.rules.TotalGrowth, rs.rules.AdaptiveBudget):
         bounded = rule.for_budget(task, switches=budget)
-        run = rs.simulate(world, bounded, exploration=exploration, **arguments)
+        run = rs.simulate(world, bounded, recipe, **arguments)
         assert run.switches <= run.deployments - 1 <= budget
 
 
@@ -212,11 +217,9 @@ def test_growth_is_counted_with_the_declared_ridge_whatever_explores(seed, eta, 
     ledgers = []
     for exploration in (rs.Bonus(1.0), rs.Bonus(1.0, estimate=True), rs.Ensemble(3)):
         learner = rs.Learner(
-            dim=3,
-            horizon=2,
-            schedule=rs.DeterminantGrowth(eta=eta),
-            exploration=exploration,
-            ridge=ridge,
+            rs.Task(dim=3, horizon=2),
+            rs.DeterminantGrowth(eta=eta),
+            rs.Recipe(exploration=exploration, ridge=ridge),
         )
         for episode in log:
             learner.observe(episode)
@@ -234,14 +237,9 @@ def stacked(log, horizon):
 def play_bandit(schedule, menus, rewards, *, beta, ridge):
     """Return the arms that a Learner with one stage and no clip pulls, and when it deploys."""
     learner = rs.Learner(
-        dim=menus.shape[2],
-        horizon=1,
-        schedule=schedule,
-        beta=beta,
-        ridge=ridge,
-        ties="lowest",
-        clip=False,
-        planned_episodes=len(menus),
+        rs.Task(dim=menus.shape[2], horizon=1, episodes=len(menus)),
+        schedule,
+        rs.Recipe.paper(beta=beta, ridge=ridge, ties="lowest", clip=False),
     )
     arms = []
     for menu, reward in zip(menus, rewards, strict=True):
@@ -273,7 +271,7 @@ def test_one_stage_on_a_grid_without_the_clip_is_sbucb(seed, batches, gamma, rid
         A += np.outer(X[arm], X[arm])
         b += rewards[t, arm] * X[arm]
         expected.append(arm)
-    grid = rs.UniformGrid(episodes=T, batches=batches)
+    grid = rs.UniformGrid(batches=batches)
     arms, deployed = play_bandit(grid, menus, rewards, beta=gamma, ridge=ridge)
     assert arms == expected
     assert deployed == [end + 1 for end in ends]

@@ -7,7 +7,7 @@ import rareswitch as rs
 from literal import estimates, symmetric_root
 from oracles import in_rows, position_episode, ragged_episode, unit_rows
 from rareswitch.core.recipe import COMMON
-from rareswitch.core.streams import KeyedStream, Stream
+from rareswitch.support.streams import KeyedStream, Stream
 
 H, D, SEED, RIDGE = 4, 3, (6, 1), 0.4
 DECLARED = [rs.Bonus(0.7), rs.Perturbation(0.5, draws=3), rs.Ensemble(3, estimate=False)]
@@ -75,7 +75,7 @@ def drawn_for(exploration, version, *, stages="shared", horizon=H, dim=D):
     if not draws:
         return [None] * members
     normal = KeyedStream(SEED, Stream.PERTURBATION).at(version)
-    scale = getattr(exploration, "sigma", None) or exploration.scale
+    scale = exploration.scale
     drawn = scale * normal.standard_normal((members, horizon, draws, dim))
     if stages == "own" or horizon == 1:
         return drawn
@@ -83,10 +83,11 @@ def drawn_for(exploration, version, *, stages="shared", horizon=H, dim=D):
     return np.sqrt(1.0 - COMMON) * drawn + np.sqrt(COMMON) * common
 
 
-def learner_of(exploration, *, schedule=None, **changes):
-    arguments = {"dim": D, "horizon": H, "ridge": RIDGE, "seed": SEED, "stages": "shared"}
-    schedule = rs.EpisodeGrid(starts=(1,)) if schedule is None else schedule
-    return rs.Learner(schedule=schedule, exploration=exploration, **arguments | changes)
+def learner_of(exploration, *, schedule=None, clip=True, **changes):
+    task = rs.Task(**{"dim": D, "horizon": H, "stages": "shared"} | changes)
+    schedule = rs.rules.EpisodeGrid(dates=(1,)) if schedule is None else schedule
+    recipe = rs.Recipe(exploration=exploration, ridge=RIDGE, seed=SEED, clip=clip)
+    return rs.Learner(task, schedule, recipe)
 
 
 def assert_literal(policy, log, exploration, version, **settings):

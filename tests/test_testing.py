@@ -19,25 +19,108 @@ class Weekly:
     def due(self, clock):
         return clock.episode % 7 == 1
 
-    def upcoming(self, episode):
+    def upcoming(self, task, episode):
         return episode + 7 - (episode - 1) % 7
+
+
+class Watching(rs.rules.Rule):
+    """A rule of triggers, one of which is a date."""
+
+    def triggers(self, clock):
+        growth = rs.rules.Trigger.of_growth("growth", float(clock.growth.max()), 1.0)
+        return growth, rs.rules.Trigger.of_date(clock, clock.deployed_at + 30)
+
+
+class WatchesNothing(Watching):
+    def triggers(self, clock):
+        return ()
 
 
 @pytest.mark.parametrize(
     "schedule",
     [
         rs.EveryEpisode(),
-        rs.UniformGrid(episodes=200, batches=11),
+        rs.UniformGrid(batches=11),
         GROWTH,
         SumGrowth(),
         Weekly(),
         Asked(GROWTH),
         Starts([3, 50]),
         Starts([]),
+        Watching(),
+        WatchesNothing(),
+        rs.SpreadBudget(switches=9),
+        rs.rules.Capped(SumGrowth(), 3),
+    ],
+    ids=lambda schedule: type(schedule).__name__,
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_good_schedules_pass(schedule, seed):
+    assert check_schedule(schedule, seed=seed) is None
+    assert check_schedule(schedule, rs.Task(dim=3, horizon=1, episodes=60), seed=seed) is None
+    shared = rs.Task(dim=3, horizon=4, episodes=60, feature_norm=2.0, stages="shared")
+    assert check_schedule(schedule, shared, seed=seed) is None
+
+
+class Recording:
+    """A rule that keeps its clocks, and may end with its task."""
+
+    persistent = True
+
+    def __init__(self):
+        self.clocks = []
+
+    def due(self, clock):
+        self.clocks.append(clock)
+        last = clock.task.episodes
+        return clock.growth.max() > 0.5 and (last is None or clock.episode <= last)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        None,
+        rs.Task(dim=2, horizon=3, episodes=50, stages="shared"),
+        rs.Task(dim=2, horizon=3),
+        rs.Task(dim=5, horizon=1, episodes=1),
+    ],
+    ids=repr,
+)
+def test_a_schedule_sees_the_clocks_of_a_learner(task):
+    rule = Recording()
+    assert check_schedule(rule, task) is None
+    shown = rs.Task(dim=2, horizon=3, episodes=200) if task is None else task
+    assert all(clock.task == shown for clock in rule.clocks)
+    asked = sorted({clock.episode for clock in rule.clocks})
+    assert asked == list(range(2, (shown.episodes or 200) + 1))
+    for clock in rule.clocks:
+        assert clock.logdet.shape == clock.logdet_deployed.shape == (shown.pools.count,)
+        assert clock.trace_deployed.shape == (shown.pools.count,)
+        assert 1 <= clock.deployed_at < clock.episode
+        assert (clock.growth >= 0.0).all()
+        grown = shown.dim + (clock.deployed_at - 1) * shown.pools.steps
+        np.testing.assert_allclose(clock.trace_deployed, grown)
+    if len(asked) > 20:
+        assert max(clock.deployments for clock in rule.clocks) > 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "task", "error", "message"),
+    [
+        (rs.UniformGrid(batches=9), rs.Task(dim=2, horizon=3), ValueError, "must have episodes"),
+        (
+            rs.UniformGrid(batches=9),
+            rs.Task(dim=2, horizon=3, episodes=5),
+            ValueError,
+            "batches must be from 1 to 5; got 9",
+        ),
+        (GROWTH, {"dim": 2}, TypeError, "task must be a Task"),
+        (GROWTH, rs.Task(dim=2, horizon=3, episodes=10**9), ValueError, "episodes must be from 1"),
     ],
 )
-def test_good_schedules_pass(schedule):
-    assert check_schedule(schedule) is None
+def test_a_schedule_is_checked_on_a_task_that_it_can_serve(rule, task, error, message):
+    with pytest.raises(error, match=message):
+        check_schedule(rule, task)
 
 
 class AnswersWithANumber:
@@ -88,17 +171,17 @@ class PersistentWindow:
 
 
 class NamesDatesTooLate(Weekly):
-    def upcoming(self, episode):
-        return super().upcoming(episode) + 1
+    def upcoming(self, task, episode):
+        return super().upcoming(task, episode) + 1
 
 
 class NamesDatesItIsNotDueAt(Weekly):
-    def upcoming(self, episode):
+    def upcoming(self, task, episode):
         return episode + 1
 
 
 class NamesNoDates(Weekly):
-    def upcoming(self, episode):
+    def upcoming(self, task, episode):
         return None
 
 
@@ -106,13 +189,32 @@ class NamesOnlyTomorrow:
     def due(self, clock):
         return clock.episode % 5 == 1
 
-    def upcoming(self, episode):
+    def upcoming(self, task, episode):
         return episode + 1 if (episode + 1) % 5 == 1 else None
 
 
 class NamesThePast(Weekly):
-    def upcoming(self, episode):
+    def upcoming(self, task, episode):
         return 0
+
+
+class SaysNothingIsReached(Watching):
+    def due(self, clock):
+        return False
+
+
+class IsDueBeforeItsTriggers(Watching):
+    def due(self, clock):
+        return super().due(clock) or clock.episode == 17
+
+
+class WritesInItsTriggers(Watching):
+    def triggers(self, clock):
+        clock.trace_deployed[:] += 1.0
+        return ()
+
+    def due(self, clock):
+        return False
 
 
 @pytest.mark.parametrize(
@@ -124,13 +226,42 @@ class NamesThePast(Weekly):
         (Counts(), r"Counts.due must be a pure function of the clock.*before episode \d+"),
         (WritesTheLogdet(), "must not change its clock; it did before episode 2"),
         (WritesTheDeployedLogdet(), "must not change its clock; it did before episode 2"),
-        (PersistentGrid([5]), "says it is persistent, but was due before episode 5"),
-        (PersistentWindow(), "says it is persistent"),
-        (NamesDatesTooLate(), r"NamesDatesTooLate.upcoming\(1\) = 9, but .* 8 the rule is due"),
-        (NamesDatesItIsNotDueAt(), r"upcoming\(1\) = 2, but before episode 2 the rule is not due"),
-        (NamesNoDates(), r"upcoming\(1\) = None, but before episode 8 the rule is due"),
-        (NamesOnlyTomorrow(), r"upcoming\(1\) = None, but before episode 6 the rule is due"),
-        (NamesThePast(), r"upcoming\(1\) must be a later episode or None; got 0"),
+        (
+            PersistentGrid([5]),
+            "PersistentGrid has persistent = True, but it was due before episode 5 and, without a "
+            "switch, not before episode 6",
+        ),
+        (PersistentWindow(), "PersistentWindow has persistent = True"),
+        (
+            NamesDatesTooLate(),
+            r"NamesDatesTooLate.upcoming\(task, 1\) returned 9, but .* 8 the rule is due",
+        ),
+        (
+            NamesDatesItIsNotDueAt(),
+            r"upcoming\(task, 1\) returned 2, but before episode 2 the rule is not due",
+        ),
+        (
+            NamesNoDates(),
+            r"upcoming\(task, 1\) returned None, but before episode 8 the rule is due",
+        ),
+        (
+            NamesOnlyTomorrow(),
+            r"upcoming\(task, 1\) returned None, but before episode 6 the rule is due",
+        ),
+        (
+            NamesThePast(),
+            r"upcoming\(task, 1\) must return a later episode or None; it returned 0",
+        ),
+        (
+            SaysNothingIsReached(),
+            r"due must be True exactly when a trigger is reached; before episode \d+ it is False, "
+            r"and [12] of 2 triggers are reached",
+        ),
+        (
+            IsDueBeforeItsTriggers(),
+            "before episode 17 it is True, and 0 of 2 triggers are reached",
+        ),
+        (WritesInItsTriggers(), "must not change its clock; it did before episode 2"),
     ],
 )
 def test_a_schedule_that_breaks_its_promise_is_named(schedule, message):
@@ -173,6 +304,9 @@ def reused():
         (lambda s: np.ones(3), r"features of 0 must be \(A, d\); got shape \(3,\)"),
         (wandering(), "features of 0 must be the same every time"),
         (reused(), "features of 0 must be the same every time"),
+        (lambda s: np.eye(2) > 0.5, "features of 0 must be real numbers; got bool"),
+        (lambda s: np.eye(2) * 1j, "features of 0 must be real numbers; got complex128"),
+        (lambda s: np.eye(2).astype(str), "features of 0 must be real numbers; got <U"),
     ],
 )
 def test_a_feature_map_that_breaks_the_contract_is_named(features, message):
@@ -202,9 +336,12 @@ def test_positions_of_one_hot_features_pass():
         (Positions(((2, 3),)), "must be positions, whole numbers"),
         (Positions((2, 4)), "from 0 to d−1"),
         (Positions((-1, 3)), "from 0 to d−1"),
-        (Positions((2, 3), actions=3), "must have 3 rows"),
+        (Positions((2, 3), actions=3), "must have 3 rows, the attribute actions; got 2"),
         (Positions(np.eye(2), one_hot=False, dim=3), "must have d = 3"),
-        (Positions(np.eye(2), one_hot=False, dim=2, norm=0.5), "longer than 0.5"),
+        (
+            Positions(np.eye(2), one_hot=False, dim=2, norm=0.5),
+            "longer than 0.5, the attribute norm; got 1",
+        ),
     ],
 )
 def test_what_a_map_says_of_itself_must_hold(features, said):
@@ -213,7 +350,7 @@ def test_what_a_map_says_of_itself_must_hold(features, said):
 
 
 def test_the_dimension_asked_for_must_be_the_one_that_the_map_says():
-    with pytest.raises(AssertionError, match="they say that it is 4"):
+    with pytest.raises(AssertionError, match="must have d = 5; their attribute dim is 4"):
         check_features(Positions(), [0], dim=5)
 
 

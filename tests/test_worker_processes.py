@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from rareswitch.processes import local_pool, portable
+from rareswitch.compute.local import local_pool, portable
 
 
 def test_the_pool_gives_the_environment_back(monkeypatch):

@@ -4,81 +4,69 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rareswitch import testing
-    from rareswitch.core import theory
-    from rareswitch.core.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
-    from rareswitch.core.episode import Episode
-    from rareswitch.core.exploration import Bonus, Ensemble, Perturbation
-    from rareswitch.core.grids import EpisodeGrid, GeometricGrid
-    from rareswitch.core.learner import Learner
-    from rareswitch.core.policy import Policy
-    from rareswitch.core.schedule import DeterminantGrowth, EveryEpisode, UniformGrid
-    from rareswitch.core.task import Task
-    from rareswitch.planning.plan import plan
-    from rareswitch.sim import instances
-    from rareswitch.sim.simulate import simulate
+    from rareswitch import campaigns as campaigns
+    from rareswitch import evaluation as evaluation
+    from rareswitch import features as features
+    from rareswitch import gym as gym
+    from rareswitch import rules as rules
+    from rareswitch import testing as testing
+    from rareswitch.core.episode import Episode as Episode
+    from rareswitch.core.exploration import Bonus as Bonus
+    from rareswitch.core.exploration import Ensemble as Ensemble
+    from rareswitch.core.exploration import Perturbation as Perturbation
+    from rareswitch.core.policy import Policy as Policy
+    from rareswitch.core.recipe import Recipe as Recipe
+    from rareswitch.core.task import Task as Task
+    from rareswitch.learning.learner import Learner as Learner
+    from rareswitch.planning.plan import plan as plan
+    from rareswitch.rules import theory as theory
+    from rareswitch.rules.budget import SpreadBudget as SpreadBudget
+    from rareswitch.rules.paper import DeterminantGrowth as DeterminantGrowth
+    from rareswitch.rules.paper import EveryEpisode as EveryEpisode
+    from rareswitch.rules.paper import UniformGrid as UniformGrid
+    from rareswitch.sim import worlds as worlds
+    from rareswitch.sim.simulate import simulate as simulate
 
 __version__ = "0.1.0"
 
-# Where each name lives; it is imported when it is first used.
+# The home of each public name; it is imported when it is first used.
 _HOMES = {
-    "AdaptiveBudget": "core.budget",
     "Bonus": "core.exploration",
-    "Capped": "core.budget",
-    "DeterminantGrowth": "core.schedule",
+    "DeterminantGrowth": "rules.paper",
     "Ensemble": "core.exploration",
     "Episode": "core.episode",
-    "EpisodeGrid": "core.grids",
-    "EveryEpisode": "core.schedule",
-    "GeometricGrid": "core.grids",
-    "Learner": "core.learner",
+    "EveryEpisode": "rules.paper",
+    "Learner": "learning.learner",
     "Perturbation": "core.exploration",
     "Policy": "core.policy",
-    "SpreadBudget": "core.budget",
+    "Recipe": "core.recipe",
+    "SpreadBudget": "rules.budget",
     "Task": "core.task",
-    "TotalGrowth": "core.budget",
-    "UniformGrid": "core.schedule",
-    "instances": "sim",
+    "UniformGrid": "rules.paper",
     "plan": "planning.plan",
     "simulate": "sim.simulate",
-    "testing": "",
-    "theory": "core",
+}
+_MODULES = {
+    "campaigns": "campaigns",
+    "evaluation": "evaluation",
+    "features": "features",
+    "gym": "gym",
+    "rules": "rules",
+    "testing": "testing",
+    "theory": "rules.theory",
+    "worlds": "sim.worlds",
 }
 
-__all__ = [
-    "AdaptiveBudget",
-    "Bonus",
-    "Capped",
-    "DeterminantGrowth",
-    "Ensemble",
-    "Episode",
-    "EpisodeGrid",
-    "EveryEpisode",
-    "GeometricGrid",
-    "Learner",
-    "Perturbation",
-    "Policy",
-    "SpreadBudget",
-    "Task",
-    "TotalGrowth",
-    "UniformGrid",
-    "instances",
-    "plan",
-    "simulate",
-    "testing",
-    "theory",
-]
+__all__ = sorted([*_HOMES, *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name in _MODULES:
+        found = import_module(f"rareswitch.{_MODULES[name]}")
+    elif name in _HOMES:
+        found = getattr(import_module(f"rareswitch.{_HOMES[name]}"), name)
+    else:
         raise AttributeError(f"module 'rareswitch' has no attribute {name!r}")
-    home = f"rareswitch.{_HOMES[name]}".rstrip(".")
-    found = (
-        import_module(f"{home}.{name}")
-        if name in ("instances", "testing", "theory")
-        else getattr(import_module(home), name)
-    )
     globals()[name] = found
     return found
 

@@ -8,76 +8,91 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Rows, whole
-from rareswitch.core.ledger import Ledger
-from rareswitch.core.schedule import Clock, Schedule, checked_schedule
+from rareswitch.core.clock import Clock, Ledger, Schedule, checked_schedule, triggers_of
+from rareswitch.core.task import Task, checked_task
+from rareswitch.support.arguments import Rows, whole
+
+EPISODES = 200  # that an open-ended task is checked for
 
 
-def check_schedule(
-    schedule: Schedule, *, horizon: int = 3, episodes: int = 200, seed: int = 0
-) -> None:
-    """Check that a schedule answers with a bool, purely, and keeps what it promises.
+def check_schedule(schedule: Schedule, task: Task | None = None, *, seed: int = 0) -> None:
+    """Check that a schedule answers with a bool, is a pure function, and keeps its promises.
 
-    It is shown the clocks of a learner whose determinants grow at random, and followed whenever it
-    asks for a switch. A schedule with `persistent` must stay due until the switch; one with
-    `upcoming` must be due exactly at the dates it names.
+    The check is a learner on `task`, by default Task(dim=2, horizon=3, episodes=200), whose
+    log-determinants grow at random. It asks before every episode and deploys whenever a switch is
+    due. A schedule with `triggers` must be due exactly when one of them is reached. A schedule with
+    `persistent` must stay due until the switch. A schedule with `upcoming` must be due exactly on
+    the dates that it returns.
 
     >>> from rareswitch import DeterminantGrowth
     >>> check_schedule(DeterminantGrowth(eta=2.0))
     """
-    name = type(checked_schedule(schedule)).__name__
-    horizon = whole("horizon", horizon, least=1, most=10**6)
-    episodes = whole("episodes", episodes, least=1, most=10**6)
-    rng = np.random.default_rng(seed)
-    growth = rng.exponential(1.0 / np.arange(1, episodes + 1)[:, None], (episodes, horizon))
-    logdet, trace = np.zeros(horizon), np.ones(horizon)
-    ledger = Ledger()
-    ledger.deploy(episode=1, logdet=logdet, trace=trace)
-    for k in range(2, episodes + 1):
-        logdet, trace = logdet + growth[k - 1], trace + 1.0
-        clock = ledger.clock(episode=k, logdet=logdet)
+    task = Task(dim=2, horizon=3, episodes=EPISODES) if task is None else task
+    name = type(checked_schedule(schedule, checked_task(task))).__name__
+    last = EPISODES if task.episodes is None else task.episodes
+    last = whole("episodes", last, least=1, most=10**6)
+    pools, rng = task.pools, np.random.default_rng(seed)
+    logdet, trace = np.zeros(pools.count), np.full(pools.count, float(task.dim))
+    ledger = Ledger().deploy(episode=1, logdet=logdet, trace=trace)
+    for k in range(2, last + 1):
+        logdet = logdet + rng.exponential(2.0 / (k + 18), pools.count)  # about 0.1 at first
+        trace = trace + pools.steps * task.feature_norm**2
+        clock = ledger.clock(task, episode=k, logdet=logdet)
         due = _ask(schedule, name, clock)
-        if due and getattr(schedule, "persistent", False):
-            later = ledger.clock(episode=k + 1, logdet=logdet + rng.random(horizon))
+        if due and getattr(schedule, "persistent", False) and k < last:
+            later = ledger.clock(task, episode=k + 1, logdet=logdet + rng.random(pools.count))
             _require(
                 bool(schedule.due(later)),
-                f"{name} says it is persistent, but was due before episode {k} and, without a "
-                f"switch, no longer before episode {k + 1}",
+                f"{name} has persistent = True, but it was due before episode {k} and, without a "
+                f"switch, not before episode {k + 1}",
             )
         if hasattr(schedule, "upcoming"):
-            date = schedule.upcoming(clock.deployed)
-            _require(
-                date is None or date > clock.deployed,
-                f"{name}.upcoming({clock.deployed}) must be a later episode or None; got {date}",
-            )
-            _require(
-                due == (date == k),
-                f"{name}.upcoming({clock.deployed}) = {date}, but before episode {k} the rule is "
-                f"{'due' if due else 'not due'}",
-            )
+            _check_date(name, schedule.upcoming(task, clock.deployed_at), clock, due)
         if due:
-            ledger.deploy(episode=k, logdet=logdet, trace=trace)
+            ledger = ledger.deploy(episode=k, logdet=logdet, trace=trace)
 
 
 def _ask(schedule: Schedule, name: str, clock: Clock) -> bool:
-    """Ask a schedule twice, with an eye on what it answers and on its clock."""
+    """Ask a schedule twice; check the answers, its triggers, and that the clock is unchanged."""
     arrays = (clock.logdet, clock.logdet_deployed, clock.trace_deployed)
-    before = [array.copy() for array in arrays]
+    before, episode = [array.copy() for array in arrays], clock.episode
     due = schedule.due(clock)
     _require(
         isinstance(due, bool | np.bool),
-        f"{name}.due must return a bool; it returned {due!r} before episode {clock.episode}",
+        f"{name}.due must return a bool; it returned {due!r} before episode {episode}",
     )
+    again, reached = schedule.due(clock), [due]
+    if hasattr(schedule, "triggers"):
+        reached = [trigger.reached for trigger in triggers_of(schedule, clock)]
     _require(
         all(map(np.array_equal, arrays, before)),
-        f"{name}.due must not change its clock; it did before episode {clock.episode}",
+        f"{name} must not change its clock; it did before episode {episode}",
     )
     _require(
-        schedule.due(clock) == due,
-        f"{name}.due must be a pure function of the clock; asked twice before episode "
-        f"{clock.episode}, it answered differently",
+        again == due,
+        f"{name}.due must be a pure function of the clock; asked twice before episode {episode}, "
+        "it answered differently",
+    )
+    _require(
+        any(reached) == due,
+        f"{name}.due must be True exactly when a trigger is reached; before episode {episode} it "
+        f"is {bool(due)}, and {sum(map(bool, reached))} of {len(reached)} triggers are reached",
     )
     return bool(due)
+
+
+def _check_date(name: str, date: Any, clock: Clock, due: bool) -> None:
+    """Check the date that `upcoming` returned for the policy in force."""
+    asked = f"{name}.upcoming(task, {clock.deployed_at})"
+    _require(
+        date is None or date > clock.deployed_at,
+        f"{asked} must return a later episode or None; it returned {date}",
+    )
+    _require(
+        due == (date == clock.episode),
+        f"{asked} returned {date}, but before episode {clock.episode} the rule is "
+        f"{'due' if due else 'not due'}",
+    )
 
 
 def check_features(
@@ -85,40 +100,35 @@ def check_features(
 ) -> float:
     """Check a map from a state to the features (A, d) of its feasible actions; return L = max‖φ‖.
 
-    Every state must give at least one finite row, of one dimension, the same when asked again.
-    L above 1 is allowed; pass it to the bounds as `feature_norm`. Of a feature map with `one_hot`
-    rows are positions (A,) from 0 to d−1. What a map says of itself, `dim`, `actions` and `norm`,
-    must hold.
+    Every state must have at least one finite row, all rows must have one dimension, and a second
+    call must return the same rows. L above 1 is allowed; give it to the `Task` as `feature_norm`. A
+    map with `one_hot` returns positions (A,) from 0 to d−1. Where the map has the attributes `dim`,
+    `actions` or `norm`, its rows must agree with them.
 
     >>> check_features(lambda s: np.eye(2) * s, [0.5, 1.0], dim=2)
     1.0
     """
     largest = -1.0
-    one_hot, said = getattr(features, "one_hot", False), getattr(features, "dim", None)
-    dim = said if dim is None else dim
-    _require(said in (None, dim), f"features must have d = {dim}; they say that it is {said}")
+    one_hot, declared = getattr(features, "one_hot", False), getattr(features, "dim", None)
+    dim = declared if dim is None else dim
+    _require(
+        declared in (None, dim), f"features must have d = {dim}; their attribute dim is {declared}"
+    )
     actions, norm = getattr(features, "actions", None), getattr(features, "norm", np.inf)
     for state in states:
-        rows = np.array(features(state), dtype=None if one_hot else np.float64)
+        rows = np.array(features(state))
         count = len(rows) if rows.ndim else 0
         if one_hot:
-            _require_positions(rows, state, dim)
+            _check_positions(rows, state, dim)
         else:
-            _require(
-                rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}"
-            )
+            _check_rows(rows, state, dim)
             dim = rows.shape[1] if dim is None else dim
-            _require(
-                rows.shape[1] == dim,
-                f"features of {state!r} must have d = {dim}; got {rows.shape[1]}",
-            )
-            _require(bool(np.isfinite(rows).all()), f"features of {state!r} must be finite")
         _require(
             count > 0, f"features of {state!r} must have a row for some feasible action; got none"
         )
         _require(
             actions in (None, count),
-            f"features of {state!r} must have {actions} rows, as the map says; got {count}",
+            f"features of {state!r} must have {actions} rows, the attribute actions; got {count}",
         )
         _require(
             np.array_equal(rows, features(state)),
@@ -127,7 +137,7 @@ def check_features(
         longest = 1.0 if one_hot else float(np.linalg.norm(rows, axis=1).max())
         _require(
             longest <= norm * (1.0 + 1e-9),
-            f"features of {state!r} must not be longer than {norm:g}, as the map says; got "
+            f"features of {state!r} must not be longer than {norm:g}, the attribute norm; got "
             f"{longest:g}",
         )
         largest = max(largest, longest)
@@ -135,7 +145,20 @@ def check_features(
     return largest
 
 
-def _require_positions(rows: Rows, state: Any, dim: int | None) -> None:
+def _check_rows(rows: Rows, state: Any, dim: int | None) -> None:
+    _require(rows.ndim == 2, f"features of {state!r} must be (A, d); got shape {rows.shape}")
+    _require(
+        rows.dtype.kind in "fiu",
+        f"features of {state!r} must be real numbers; got {rows.dtype}",
+    )
+    _require(
+        dim in (None, rows.shape[1]),
+        f"features of {state!r} must have d = {dim}; got {rows.shape[1]}",
+    )
+    _require(bool(np.isfinite(rows).all()), f"features of {state!r} must be finite")
+
+
+def _check_positions(rows: Rows, state: Any, dim: int | None) -> None:
     _require(
         rows.ndim == 1 and rows.dtype.kind in "iu",
         f"features of {state!r} must be positions, whole numbers (A,); got {rows.dtype} of shape "
@@ -146,6 +169,6 @@ def _require_positions(rows: Rows, state: Any, dim: int | None) -> None:
 
 
 def _require(condition: bool, message: str) -> None:
-    """Fail, also under `python -O`, which passes over `assert`."""
+    """Raise an AssertionError unless the condition holds, also under `python -O`."""
     if not condition:
         raise AssertionError(message)

@@ -15,9 +15,9 @@ from rareswitch.core.task import Task
 
 SECOND = Approval(by="second-person", retry_after=4)
 SCHEDULES = {
-    "grid": rs.UniformGrid(episodes=60, batches=4),
+    "grid": rs.UniformGrid(batches=4),
     "growth": rs.DeterminantGrowth(eta=2.0),
-    "spread": rs.SpreadBudget(switches=5, episodes=60, dim=3),
+    "spread": rs.SpreadBudget(switches=5),
 }
 
 
@@ -40,7 +40,7 @@ def lose_caches(store):
 @pytest.mark.parametrize("exploration", [rs.Ensemble(members=3), rs.Bonus(0.5)])
 def test_a_campaign_is_the_learner_of_the_core(store, schedule, exploration):
     campaign = create(
-        store, schedule=SCHEDULES[schedule], recipe=rs.core.recipe.Recipe(exploration=exploration)
+        store, schedule=SCHEDULES[schedule], recipe=rs.Recipe(exploration=exploration)
     )
     learner, switches = campaign.protocol.learner(), 0
     with Learning(campaign) as learning:
@@ -271,13 +271,13 @@ def test_a_learner_that_is_replaced_often_decides_as_one_that_never_is(tmp_path,
 @pytest.mark.parametrize("late", [1, 3, 10])
 def test_an_amendment_holds_for_the_rows_after_it_however_late_the_learner(store, late):
     """What was recorded before an amendment is judged by what was agreed then."""
-    campaign = create(store, schedule=rs.UniformGrid(episodes=60, batches=2))  # due at 30
+    campaign = create(store, schedule=rs.UniformGrid(batches=2))  # due at 30
     with Learning(campaign) as learning:
         for k in range(20):
             campaign.take(report(k))
             if k == 11:
                 campaign.amend(
-                    {"schedule": {"kind": "uniform-grid", "episodes": 60, "batches": 12}},
+                    {"schedule": {"kind": "uniform-grid", "batches": 12}},
                     actor="ana",
                     reason="sooner",
                 )
@@ -291,7 +291,7 @@ def test_a_snapshot_from_before_an_amendment_goes_on_through_it(store):
     campaign = create(store, approval=SECOND)  # due at 10 and, without an amendment, at 20
     fill(campaign, range(14))
     campaign.amend(
-        {"schedule": {"kind": "uniform-grid", "episodes": 60, "batches": 2}},
+        {"schedule": {"kind": "uniform-grid", "batches": 2}},
         actor="ana",
         reason="later",
     )
@@ -341,7 +341,7 @@ def test_a_budget_that_was_taken_away_and_given_back(store, ran):
 
 
 def test_schedules_count_rollbacks_apart_as_the_budget_does(store):
-    campaign = create(store, schedule=rs.SpreadBudget(switches=2, episodes=60, dim=3), budget=2)
+    campaign = create(store, schedule=rs.SpreadBudget(switches=2), budget=2)
     with Learning(campaign) as learning:
         for k in range(60):
             if campaign.version == 2:
@@ -459,10 +459,8 @@ def test_following_goes_on_until_it_is_told_to_end(store):
 def test_stages_that_share_and_one_hot_features(store):
     campaign = create(
         store,
-        one_hot=True,
-        end_reward=0.25,
-        task=Task(dim=4, horizon=2, episodes=30, stages="shared"),
-        schedule=rs.UniformGrid(episodes=30, batches=3),
+        task=Task(dim=4, horizon=2, episodes=30, stages="shared", one_hot=True, end_reward=0.25),
+        schedule=rs.UniformGrid(batches=3),
     )
     learner = campaign.protocol.learner()
     rng = np.random.default_rng(5)
@@ -482,13 +480,5 @@ def test_stages_that_share_and_one_hot_features(store):
 
 def test_a_protocol_makes_the_learner_it_says():
     made = protocol(schedule=SCHEDULES["spread"]).learner()
-    assert (
-        made.snapshot()
-        == rs.Learner(
-            dim=3,
-            horizon=2,
-            schedule=SCHEDULES["spread"],
-            planned_episodes=60,
-            feature_norm=1.0,
-        ).snapshot()
-    )
+    task = Task(dim=3, horizon=2, episodes=60)
+    assert made.snapshot() == rs.Learner(task, SCHEDULES["spread"]).snapshot()

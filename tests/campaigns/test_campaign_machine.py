@@ -85,7 +85,7 @@ class CampaignMachine(RuleBasedStateMachine):
             budget=draw(st.integers(1, 5)),
             approval=Approval(by=draw(by), retry_after=draw(retry_after)),
             intake=Intake(late=draw(late), grace=draw(grace)),
-            recipe=rs.core.recipe.Recipe(exploration=rs.Bonus(0.5)),
+            recipe=rs.Recipe(exploration=rs.Bonus(0.5)),
             stopping=draw(st.lists(stopping_rules, max_size=2).map(tuple)),
         )
         self.campaign = Campaign.create(self.store, agreed, actor="ana")

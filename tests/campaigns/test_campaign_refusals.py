@@ -8,13 +8,7 @@ import pytest
 
 import rareswitch as rs
 from campaign_builders import ROWS, chain, check_chains, create, plain, report
-from rareswitch.campaigns import (
-    ConflictError,
-    NotAllowedError,
-    RefusedError,
-    Report,
-    open_store,
-)
+from rareswitch.campaigns import ConflictError, NotAllowedError, RefusedError, Report, open_store
 from rareswitch.campaigns.record.names import checked_name, checked_text
 from rareswitch.core.task import Task
 
@@ -311,9 +305,8 @@ def test_conflicts_and_what_is_not_allowed_are_not_in_the_register(store):
 def test_one_hot_positions_are_checked(store):
     campaign = create(
         store,
-        one_hot=True,
         schedule=rs.EveryEpisode(),
-        task=Task(dim=4, horizon=1, episodes=9),
+        task=Task(dim=4, horizon=1, episodes=9, one_hot=True),
     )
     good = rs.Episode(features=[3], rewards=[1.0], next_features=[])
     assert campaign.record("a", good, first_features=[0, 3], actions=[1]).seq == 1

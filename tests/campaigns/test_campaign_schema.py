@@ -22,7 +22,7 @@ LINKS = {
     "episodes": (32, "d0c11f836a00c408e4f9f232821c54cdfcff5a94c7a94baad4524fff176ea1be"),
     "assignments": (16, "b60188ea868010bbbde108509e492ca7239c31e3307784512d93b8aa7e5ba153"),
     "refusals": (2, "b24cb174e200a876dcb149e0600044db383b557ba5726fb8c5bfee0b8ebfc5b6"),
-    "ledger": (28, "1f289e18f56b9966cb810f2a5cc285cd35f1c99937f8b7cb53a82f0794d76823"),
+    "ledger": (28, "18fe96c2f4968d91f677bc49d59af84f80baa6f8146829cdce6feecebe2a802e"),
 }
 # Version, row it was fitted at, rows when it came into force, version whose policy it is.
 VERSIONS = [

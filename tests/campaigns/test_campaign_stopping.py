@@ -3,13 +3,7 @@
 import pytest
 
 from campaign_builders import chain, check_chains, create, fill, propose, report
-from rareswitch.campaigns import (
-    DataQuality,
-    Futility,
-    Harm,
-    NotAllowedError,
-    RefusedError,
-)
+from rareswitch.campaigns import DataQuality, Futility, Harm, NotAllowedError, RefusedError
 from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.record.cohorts import cohorts_of
 from rareswitch.campaigns.record.counting import INTAKE

@@ -11,7 +11,7 @@ from golden.make_campaign import story
 from rareswitch.campaigns import Approval, Campaign, Intake, open_store
 from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.store.tables import CHAINS, artifacts, cohorts, heads, metadata
-from rareswitch.core import codec
+from rareswitch.support import codec
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

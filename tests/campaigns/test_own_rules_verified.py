@@ -13,8 +13,8 @@ from rareswitch.campaigns import Protocol
 from rareswitch.campaigns.proof.export import export as export_module
 from rareswitch.campaigns.proof.export import export_campaign
 from rareswitch.campaigns.proof.verify_export import verify
+from rareswitch.core.clock import Trigger
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.schedule import Trigger
 from rareswitch.core.task import Task
 from small_export import opened, play, protocol_of
 from two_proofs import of_store
@@ -49,8 +49,8 @@ class Certain:
 OWN = {
     "silent": Weekly(),
     "telling": Certain(),
-    "capped": rs.Capped(Weekly(days=5), switches=2),
-    "capped twice": rs.Capped(rs.Capped(Certain(), switches=3), switches=2),
+    "capped": rs.rules.Capped(Weekly(days=5), switches=2),
+    "capped twice": rs.rules.Capped(rs.rules.Capped(Certain(), switches=3), switches=2),
 }
 
 
@@ -151,7 +151,7 @@ def test_everything_else_is_checked(tmp_path, alter, check, said):
 
 
 def test_a_cap_that_is_used_up_is_known_whatever_is_in_it(tmp_path):
-    folder = played(tmp_path, rs.Capped(Weekly(days=5), switches=3))
+    folder = played(tmp_path, rs.rules.Capped(Weekly(days=5), switches=3))
     forgery = Forgery(folder, tmp_path / "forged")
     created = forgery.entries("created")[0]
     amend(created, schedule={"switches": 1})
@@ -170,7 +170,7 @@ def test_a_known_rule_is_checked_where_it_holds(tmp_path):
         protocol_of(task=task, budget=10, stopping=(), schedule=Weekly(days=5)),
     )
     play(campaign, 20)
-    grid = {"kind": "episode-grid", "starts": [1, 25, 30]}
+    grid = {"kind": "episode-grid", "dates": [1, 25, 30]}
     campaign.amend({"schedule": grid}, actor="eve", reason="dates are easier")
     play(campaign, 20, name="q")
     export_campaign(campaign, tmp_path / "out", **SIGNED)

@@ -57,7 +57,7 @@ def a_learner_that_comes_late(store):
 
 
 def growth_and_dates(store):
-    campaign = create(store, schedule=rs.SpreadBudget(switches=5, episodes=60, dim=3))
+    campaign = create(store, schedule=rs.SpreadBudget(switches=5))
     fill(campaign, range(50))
     learn(campaign)
     found = places(campaign)

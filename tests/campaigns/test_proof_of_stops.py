@@ -5,21 +5,14 @@ import pytest
 
 from campaign_builders import chain, create, fill, report
 from forged_store import write_again
-from rareswitch.campaigns import (
-    DataQuality,
-    Futility,
-    Harm,
-    Learning,
-    RefusedError,
-    open_store,
-)
+from rareswitch.campaigns import DataQuality, Futility, Harm, Learning, RefusedError, open_store
 from rareswitch.campaigns.proof.export import export as export_module
 from rareswitch.campaigns.record.canonical import canonical
 from rareswitch.campaigns.record.ledger import enter
 from rareswitch.campaigns.stopping import looking
 from rareswitch.campaigns.stopping.rules import Watched
 from rareswitch.campaigns.stopping.running_mean import RunningMean
-from rareswitch.core import codec
+from rareswitch.support import codec
 from two_proofs import of_export, of_store
 
 ANA = {"actor": "ana", "reason": "agreed"}

@@ -38,15 +38,15 @@ deployments = 5
 """
 SCHEDULES = [
     rs.EveryEpisode(),
-    rs.UniformGrid(episodes=60, batches=4),
+    rs.UniformGrid(batches=4),
     rs.DeterminantGrowth(eta=1.7),
-    rs.SpreadBudget(switches=5, episodes=60, dim=3),
-    rs.AdaptiveBudget(switches=5, episodes=60, dim=3),
-    rs.Capped(rs.DeterminantGrowth(eta=1.7), switches=3),
+    rs.SpreadBudget(switches=5),
+    rs.rules.AdaptiveBudget(switches=5),
+    rs.rules.Capped(rs.DeterminantGrowth(eta=1.7), switches=3),
 ]
 FULL = protocol(
+    task=rs.Task(dim=3, horizon=2, episodes=60, end_reward=0.5),
     recipe=Recipe(exploration=rs.Ensemble(members=3), ridge=0.1, ties="lowest", seed=(1, 2)),
-    end_reward=0.5,
     actions=("left", "middle", "right"),
     features=FeatureName(name="doors", digest="ab" * 32),
     approval=Approval(by="second-person", retry_after=7),
@@ -88,7 +88,7 @@ def test_the_digest_is_that_of_the_sorted_text():
     "change",
     [
         {"budget": 4},
-        {"end_reward": 0.25},
+        {"task": Task(dim=3, horizon=2, episodes=60, end_reward=0.25)},
         {"actions": ("a", "b", "c")},
         {"approval": Approval()},
         {"intake": Intake(late="record", grace=1, assigned=True)},
@@ -99,7 +99,7 @@ def test_the_digest_is_that_of_the_sorted_text():
         {"task": Task(dim=3, horizon=2, episodes=60, feature_norm=2.0)},
         {"recipe": Recipe(seed=3)},
     ],
-    ids=lambda change: next(iter(change)),
+    ids=str,
 )
 def test_every_part_counts_in_the_digest(change):
     assert replace(FULL, **change).digest != FULL.digest
@@ -158,11 +158,11 @@ def test_an_amendment_makes_the_schedule_for_the_new_number_of_episodes():
         {"episodes": 90, "schedule": {"kind": "uniform-grid", "batches": 6}}
     )
     assert amended.task.episodes == 90
-    assert amended.schedule == rs.UniformGrid(episodes=90, batches=6)
+    assert amended.schedule == rs.UniformGrid(batches=6)
 
 
 def test_a_learner_is_made_for_the_task():
     made = FULL.learner()
-    assert (made.dim, made.horizon, made.end_reward, made.planned_episodes) == (3, 2, 0.5, 60)
+    assert made.task == FULL.task == rs.Task(dim=3, horizon=2, episodes=60, end_reward=0.5)
     assert made.recipe == FULL.recipe
-    assert FULL.no_data.dim == 3
+    assert FULL.no_data.task == FULL.task

@@ -17,11 +17,11 @@ from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.simulated.same_log import differences_from_learner
 
-MDP = rs.instances.tabular(states=2, actions=2, horizon=2, seed=1)
+MDP = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=1)
 PROTOCOL = Protocol(
     name="pair",
     task=MDP.task(episodes=40),
-    schedule=rs.EpisodeGrid(starts=(1, 11, 21)),
+    schedule=rs.rules.EpisodeGrid(dates=(1, 11, 21)),
     budget=2,
     approval=Approval(by="second-person"),
 )

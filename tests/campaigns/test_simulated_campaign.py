@@ -25,8 +25,8 @@ from rareswitch.campaigns.store import tables
 from rareswitch.core.recipe import Recipe
 
 EPISODES = 120
-MDP = rs.instances.tabular(states=3, actions=3, horizon=2, seed=5)
-GRID = rs.UniformGrid(episodes=EPISODES, batches=5)
+MDP = rs.worlds.tabular(states=3, actions=3, horizon=2, seed=5)
+GRID = rs.UniformGrid(batches=5)
 ROUGH = Circumstances(
     sites=4,
     delay=12.0,
@@ -48,7 +48,7 @@ def protocol_of(**changes):
     given = {
         "name": "rough",
         "task": MDP.task(episodes=EPISODES),
-        "schedule": rs.SpreadBudget.for_budget(MDP.task(episodes=EPISODES), switches=5),
+        "schedule": rs.SpreadBudget(switches=5),
         "budget": 5,
         "recipe": Recipe(exploration=rs.Ensemble(members=4)),
         "approval": Approval(by="second-person", retry_after=5),
@@ -170,7 +170,7 @@ def test_a_learner_that_dies_leaves_no_trace(store, tmp_path):
 def test_it_is_a_learner_whatever_the_protocol(store, late, by, seed):
     protocol = protocol_of(
         task=MDP.task(episodes=60),
-        schedule=rs.UniformGrid(episodes=60, batches=6),
+        schedule=rs.UniformGrid(batches=6),
         intake=Intake(late=late, assigned=True),
         approval=Approval(by=by),
     )
@@ -183,7 +183,7 @@ def test_it_is_a_learner_whatever_the_protocol(store, late, by, seed):
 
 def test_a_calm_campaign_is_the_simulation_of_the_lab(store):
     """One policy at a time, nothing goes wrong: the very episodes and regret of rs.simulate."""
-    deep = rs.instances.tabular(states=3, actions=3, horizon=3, seed=5)
+    deep = rs.worlds.tabular(states=3, actions=3, horizon=3, seed=5)
     protocol = protocol_of(
         task=deep.task(episodes=EPISODES),
         schedule=GRID,
@@ -192,7 +192,7 @@ def test_a_calm_campaign_is_the_simulation_of_the_lab(store):
     )
     calm = Circumstances.calm()
     done = simulate_campaign(protocol, FiniteWorld(deep), store, circumstances=calm)
-    run = rs.simulate(deep, GRID, episodes=EPISODES, beta=0.5)
+    run = rs.simulate(deep, GRID, rs.Recipe.paper(beta=0.5), episodes=EPISODES)
     totals = [r.total for r in sorted(rows(store, tables.episodes), key=lambda row: row.seq)]
     states = run.states[:, :-1]
     stage = np.arange(deep.horizon)
@@ -251,10 +251,10 @@ def test_a_campaign_that_somebody_else_created_is_never_touched(store):
 
 
 def test_a_world_of_another_task_is_refused_before_anything_is_written(store):
-    other = rs.instances.tabular(states=2, actions=3, horizon=2, seed=0)
+    other = rs.worlds.tabular(states=2, actions=3, horizon=2, seed=0)
     with pytest.raises(ValueError, match="world must offer rows of the protocol's task"):
         simulate_campaign(protocol_of(), FiniteWorld(other), store)
-    longer = rs.instances.tabular(states=3, actions=3, horizon=3, seed=0)
+    longer = rs.worlds.tabular(states=3, actions=3, horizon=3, seed=0)
     with pytest.raises(ValueError, match="world must have the protocol's horizon, 2; got 3"):
         simulate_campaign(protocol_of(), FiniteWorld(longer), store)
     short = protocol_of(task=replace(MDP.task(episodes=EPISODES), feature_norm=0.9), schedule=GRID)

@@ -21,9 +21,9 @@ from rareswitch.campaigns.proof.export import export as export_module
 from rareswitch.campaigns.proof.export import export_campaign
 from rareswitch.campaigns.proof.verify_export import verify
 from rareswitch.campaigns.record.canonical import canonical, linked
-from rareswitch.core.grids import MinimaxGrid
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
+from rareswitch.rules.grids import MinimaxGrid
 from small_export import full_campaign, opened, play, protocol_of
 
 SIGNED = {"actor": "ana", "reason": "final report"}
@@ -679,24 +679,23 @@ K = 48
 BONUS = Recipe(exploration=rs.Bonus(0.3))
 CAMPAIGNS = {
     "determinant-growth": {"schedule": rs.DeterminantGrowth(eta=6.0)},
-    "total-growth": {"schedule": rs.TotalGrowth(eta=40.0)},
-    "adaptive-budget": {"schedule": rs.AdaptiveBudget(switches=4, episodes=K, dim=3)},
-    "uniform-grid": {"schedule": rs.UniformGrid(episodes=K, batches=5)},
-    "balanced-grid": {"schedule": rs.UniformGrid(episodes=K, batches=5, spread="balanced")},
-    "geometric-grid": {"schedule": rs.GeometricGrid(episodes=K, batches=5)},
-    "minimax-grid": {"schedule": MinimaxGrid(episodes=K, batches=4)},
-    "episode-grid": {"schedule": rs.EpisodeGrid(starts=(1, 7, 20, 31))},
+    "total-growth": {"schedule": rs.rules.TotalGrowth(eta=40.0)},
+    "adaptive-budget": {"schedule": rs.rules.AdaptiveBudget(switches=4)},
+    "uniform-grid": {"schedule": rs.UniformGrid(batches=5)},
+    "balanced-grid": {"schedule": rs.UniformGrid(batches=5, spread="balanced")},
+    "geometric-grid": {"schedule": rs.rules.GeometricGrid(batches=5)},
+    "minimax-grid": {"schedule": MinimaxGrid(batches=4)},
+    "episode-grid": {"schedule": rs.rules.EpisodeGrid(dates=(1, 7, 20, 31))},
     "every-episode": {"schedule": rs.EveryEpisode(), "budget": 40},
-    "capped": {"schedule": rs.Capped(rs.DeterminantGrowth(eta=3.0), switches=3)},
+    "capped": {"schedule": rs.rules.Capped(rs.DeterminantGrowth(eta=3.0), switches=3)},
     "shared": {"task": Task(dim=3, horizon=3, episodes=K, stages="shared")},
-    "one-hot": {"one_hot": True},
+    "one-hot": {"task": Task(dim=3, horizon=2, episodes=K, one_hot=True)},
     "one-hot-shared": {
-        "one_hot": True,
-        "task": Task(dim=3, horizon=3, episodes=K, stages="shared"),
+        "task": Task(dim=3, horizon=3, episodes=K, stages="shared", one_hot=True),
     },
     "longer-features": {
         "task": Task(dim=3, horizon=2, episodes=K, feature_norm=2.0),
-        "schedule": rs.SpreadBudget(switches=4, episodes=K, dim=3, feature_norm=2.0),
+        "schedule": rs.SpreadBudget(switches=4),
     },
     "small-ridge": {
         "recipe": Recipe(ridge=1e-6),
@@ -708,7 +707,10 @@ CAMPAIGNS = {
         "recipe": BONUS,
         "task": Task(dim=3, horizon=3, episodes=K, stages="shared"),
     },
-    "bonus-one-hot": {"recipe": BONUS, "one_hot": True},
+    "bonus-one-hot": {
+        "recipe": BONUS,
+        "task": Task(dim=3, horizon=2, episodes=K, one_hot=True),
+    },
     "rule-alone": {"approval": Approval()},
 }
 

@@ -8,13 +8,7 @@ import pytest
 
 import rareswitch as rs
 from cli.terminal import call, refused
-from rareswitch.campaigns import (
-    Campaign,
-    Circumstances,
-    Protocol,
-    open_store,
-    simulate_campaign,
-)
+from rareswitch.campaigns import Campaign, Circumstances, Protocol, open_store, simulate_campaign
 from rareswitch.cli.campaign_environment import EnvironmentWorld
 from rareswitch.core.recipe import Recipe
 from rareswitch.features import OneHot
@@ -52,7 +46,7 @@ def test_an_instance_is_played_as_in_python(here, small):
     assert done.exit_code == 0, done.output
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    mdp = rs.instances.tabular(states=2, actions=2, horizon=2, seed=7)
+    mdp = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=7)
     with open_store(here / "python.db", create=True) as store:
         same = simulate_campaign(
             Protocol.from_toml((here / small).read_text(encoding="utf-8")),
@@ -168,14 +162,13 @@ def test_an_environment_is_played_from_its_plan(here):
 def test_a_calm_campaign_in_an_environment_is_its_training(here):
     """One policy at a time and nothing goes wrong: the very episodes of `gym.play`."""
     world, setting = lake()
-    schedule = rs.UniformGrid(episodes=30, batches=3)
+    schedule = rs.UniformGrid(batches=3)
     protocol = Protocol(
         name="lake",
         task=setting.task(30),
         schedule=schedule,
         budget=2,
         recipe=Recipe(exploration=rs.Bonus(1.0)),
-        one_hot=True,
     )
     with open_store(here / "lake.db", create=True) as store:
         done = simulate_campaign(
@@ -185,9 +178,7 @@ def test_a_calm_campaign_in_an_environment_is_its_training(here):
             circumstances=Circumstances.calm(),
         )
         digest = Campaign(store, "lake").policy().digest
-    learner = setting.learner(
-        schedule, exploration=rs.Bonus(1.0), planned_episodes=30, feature_norm=1.0
-    )
+    learner = setting.learner(schedule, rs.Recipe.paper(beta=1.0), episodes=30)
     games = list(play(learner, world, setting.features, episodes=30, seed=4))
     assert done.mean_return == pytest.approx(np.mean([game.total for game in games]))
     assert digest == learner.policy.digest

@@ -116,7 +116,10 @@ def test_help_loads_click_and_nothing_else(arguments):
 def test_the_package_loads_nothing_and_the_learner_only_numpy():
     before = third_party(loaded_by(""))
     assert third_party(loaded_by("import rareswitch")) == before
-    everything = "import rareswitch as rs\n[getattr(rs, name) for name in rs.__all__]"
+    everything = (
+        "import rareswitch as rs\n"
+        "[getattr(rs, name) for name in rs.__all__ if name not in ('campaigns', 'gym')]"
+    )
     assert third_party(loaded_by(everything)) - before == {"numpy"}
 
 

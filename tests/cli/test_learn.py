@@ -8,7 +8,7 @@ import pytest
 import rareswitch as rs
 from cli.terminal import call, output_of_all, refused, started
 from rareswitch import theory
-from rareswitch.named import written
+from rareswitch.rules.words import to_words
 from rareswitch.sim import simulate_random
 
 SMALL = ("--dim", 5, "--horizon", 3, "--episodes", 40)
@@ -58,8 +58,8 @@ def test_the_defaults_are_nine_switches_of_a_mixture():
     assert "deployments     10 (with the first, on no data)\n" in shown
     assert "guaranteed      at most 9 deployments after the first\n" in shown
     data = learned()
-    world = rs.instances.hard_to_learn(d=5, horizon=3)
-    rule = rs.SpreadBudget.for_budget(world.task(episodes=40), switches=9)
+    world = rs.worlds.hard_to_learn(d=5, horizon=3)
+    rule = rs.SpreadBudget(switches=9)
     run = rs.simulate(world, rule, episodes=40)
     assert data["members"] == rs.Ensemble().members
     assert data["policy_digest"] == run.policy.digest
@@ -82,9 +82,9 @@ def test_the_defaults_are_nine_switches_of_a_mixture():
 )
 def test_learn_explores_as_it_is_told(options, exploration):
     data = learned(*options, "--seed", 2)
-    world = rs.instances.hard_to_learn(d=5, horizon=3, seed=2)
-    rule = rs.SpreadBudget.for_budget(world.task(episodes=40), switches=9)
-    run = rs.simulate(world, rule, episodes=40, exploration=exploration, seed=2)
+    world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=2)
+    rule = rs.SpreadBudget(switches=9)
+    run = rs.simulate(world, rule, rs.Recipe(exploration=exploration), episodes=40, seed=2)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
     assert (data["members"], data["policy_digest"]) == (exploration.members, run.policy.digest)
     shown = call("learn", *SMALL, *options, "--seed", 2).stdout
@@ -105,18 +105,19 @@ def test_the_json_holds_summary_settings_and_result(here):
     ("text", "schedule"),
     [
         ("determinant-growth,eta=4", rs.DeterminantGrowth(eta=4.0)),
-        ("uniform-grid,batches=7", rs.UniformGrid(episodes=40, batches=7)),
-        ("uniform-grid,switches=6", rs.UniformGrid(episodes=40, batches=7)),
+        ("uniform-grid,batches=7", rs.UniformGrid(batches=7)),
+        ("uniform-grid,switches=6", rs.UniformGrid(batches=7)),
         ("every-episode", rs.EveryEpisode()),
-        ("geometric-grid,batches=5", rs.GeometricGrid(episodes=40, batches=5)),
-        ("episode-grid,starts=[1]", rs.EpisodeGrid(starts=(1,))),
-        ("total-growth,eta=9", rs.TotalGrowth(eta=9.0)),
+        ("geometric-grid,batches=5", rs.rules.GeometricGrid(batches=5)),
+        ("episode-grid,dates=[1]", rs.rules.EpisodeGrid(dates=(1,))),
+        ("total-growth,eta=9", rs.rules.TotalGrowth(eta=9.0)),
     ],
 )
 def test_learn_gives_the_numbers_of_simulate(text, schedule):
     data = learned("--schedule", text, "--seed", 3, "--beta", 0.5, "--ridge", 2, "--ties", "lowest")
-    world = rs.instances.hard_to_learn(d=5, horizon=3, seed=3)
-    run = rs.simulate(world, schedule, episodes=40, beta=0.5, ridge=2.0, ties="lowest", seed=3)
+    world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=3)
+    recipe = rs.Recipe.paper(beta=0.5, ridge=2.0, ties="lowest")
+    run = rs.simulate(world, schedule, recipe, episodes=40, seed=3)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
     assert data["average_regret"] == pytest.approx(run.regret.mean())
     assert (data["deployments"], data["switches"]) == (run.deployments, run.switches)
@@ -133,7 +134,7 @@ def test_learn_gives_the_numbers_of_simulate(text, schedule):
 
 
 def test_the_guarantee_stands_beside_what_was_done():
-    task = rs.instances.hard_to_learn(d=5, horizon=3).task(episodes=40)
+    task = rs.worlds.hard_to_learn(d=5, horizon=3).task(episodes=40)
     data = learned("--schedule", "determinant-growth,eta=30000")
     bound = theory.switch_bound(task, eta=30000.0)
     assert data["deployment_limit"] == int(bound) < 39
@@ -152,13 +153,13 @@ def test_a_budget_is_kept(rule):
 
 def test_exploration_takes_the_place_of_beta():
     growth = ("--schedule", "determinant-growth,eta=2")
-    data = learned("--exploration", "perturbation,sigma=0.3,draws=4", "--seed", 2, *growth)
-    world = rs.instances.hard_to_learn(d=5, horizon=3, seed=2)
+    data = learned("--exploration", "perturbation,scale=0.3,draws=4", "--seed", 2, *growth)
+    world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=2)
     run = rs.simulate(
         world,
         rs.DeterminantGrowth(eta=2.0),
+        rs.Recipe(exploration=rs.Perturbation(0.3, draws=4)),
         episodes=40,
-        exploration=rs.Perturbation(0.3, draws=4),
         seed=2,
     )
     assert data["policy_digest"] == run.policy.digest
@@ -186,10 +187,10 @@ def test_a_rule_of_your_own_is_named_by_module_and_class(here):
 
 @pytest.mark.parametrize("switches", [3, 30])
 def test_learn_runs_what_plan_recommends(switches):
-    made = rs.plan(rs.instances.hard_to_learn(d=5, horizon=3).task(episodes=40), switches=switches)
+    made = rs.plan(rs.worlds.hard_to_learn(d=5, horizon=3).task(episodes=40), switches=switches)
     for option in made.options:
-        explores = ("--exploration", written(option.exploration))
-        data = learned("--schedule", written(option.candidate.schedule), *explores)
+        explores = ("--exploration", to_words(option.exploration))
+        data = learned("--schedule", to_words(option.candidate.schedule), *explores)
         assert data["deployments"] - 1 <= switches
         assert data["members"] == option.exploration.members
 
@@ -206,7 +207,7 @@ def test_a_result_that_cannot_be_written_is_printed_all_the_same(here, monkeypat
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device", "r.npz")
 
-    monkeypatch.setattr("rareswitch.archive.save_archive", full)
+    monkeypatch.setattr("rareswitch.support.archive.save_archive", full)
     result = call("learn", *SMALL, "--out", "r.npz")
     assert result.exit_code == 1
     assert "total regret" in result.stdout
@@ -225,7 +226,7 @@ def test_a_console_without_greek_letters_is_written_to(here, encoding):
 
 def test_the_random_schedule_learns_nothing():
     data = learned("--schedule", "random-policy", "--seed", 4)
-    world = rs.instances.hard_to_learn(d=5, horizon=3, seed=4)
+    world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=4)
     run = simulate_random(world, episodes=40, seed=4)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
     assert (data["deployments"], data["switches"], data["policy_digest"]) == (0, 0, None)
@@ -263,12 +264,12 @@ def test_every_instance_can_be_learned(options, schedule):
 def test_the_instances_are_those_of_the_library():
     growth = ("--schedule", "determinant-growth,eta=2")
     data = learned("--instance", "misspecified", "--zeta", 0.3, "--seed", 2, *growth)
-    exact = rs.instances.hard_to_learn(d=5, horizon=3, seed=2)
-    world = rs.instances.misspecified(exact, zeta=0.3, seed=2)
+    exact = rs.worlds.hard_to_learn(d=5, horizon=3, seed=2)
+    world = rs.worlds.misspecified(exact, zeta=0.3, seed=2)
     run = rs.simulate(world, rs.DeterminantGrowth(eta=2.0), episodes=40, seed=2)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
     data = learned("--instance", "lower-bound", "--states", 2, "--seed", 2, *growth)
-    world = rs.instances.lower_bound(states=2, horizon=3, seed=2)
+    world = rs.worlds.lower_bound_family(states=2, horizon=3, seed=2)
     rule = rs.DeterminantGrowth(eta=2.0)
     run = rs.simulate(world, rule, episodes=40, seed=2, initial_state=1)
     assert data["total_regret"] == pytest.approx(run.regret.sum())
@@ -302,7 +303,7 @@ def test_the_instances_are_those_of_the_library():
         (("--schedule", "json:dumps"), "must be a class"),
         (("--schedule", "json:JSONDecoder"), "schedule must have a method due"),
         (("--exploration", "guess"), "--exploration guess: kind must be one of bonus"),
-        (("--exploration", "perturbation"), "perturbation needs sigma"),
+        (("--exploration", "perturbation"), "perturbation needs scale"),
         (("--exploration", "ensemble,members=0"), "members must be from 1"),
         (("--exploration", "ensemble,scale=-1"), "scale must be"),
         (("--exploration", "ensemble,size=3"), "ensemble has no argument 'size'"),
@@ -390,7 +391,7 @@ def test_ctrl_c_keeps_the_episodes_played_so_far(here):
         regret = saved["regret"]
     assert 0 < played == len(regret) < 10_000_000
     assert f"episodes        {played}" in out
-    world = rs.instances.hard_to_learn(d=5, horizon=3)
+    world = rs.worlds.hard_to_learn(d=5, horizon=3)
     some = min(played, 200)
     run = rs.simulate(world, rs.EveryEpisode(), episodes=some)
     np.testing.assert_array_equal(regret[:some], run.regret)

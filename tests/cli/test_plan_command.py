@@ -9,9 +9,8 @@ import rareswitch as rs
 from cli.terminal import call, refused
 from oracles import ragged_episode
 from rareswitch.cli.plan import plan as command
-from rareswitch.core.log import LogPartition
-from rareswitch.partition_folder import save_partition
-from rareswitch.planning import world_simulator
+from rareswitch.sim.outcome import world_simulator
+from rareswitch.statistics.partitions import LogPartition, save_partition
 
 BARE = ("plan", "--episodes", 100, "--horizon", 3)
 SIZES = (*BARE, "--dim", 2)
@@ -21,26 +20,26 @@ FREE = ("plan", "--episodes", 40, "--horizon", 3, "--rounds", 2)
 OWN = """
 from dataclasses import dataclass
 
-from rareswitch.planning import Outcome
+from rareswitch.sim.outcome import Outcome
 
 
-def play(schedule, exploration, seeds):
-    regret = 5.0 + abs(exploration.beta - 3)
+def play(task, schedule, recipe, seeds):
+    regret = 5.0 + abs(recipe.exploration.beta - 3)
     if isinstance(schedule, EveryMonday):
         regret /= 2
     return [Outcome(regret=regret, deployments=9, switches=2) for _ in seeds]
 
 
-def without_loss(schedule, exploration, seeds):
-    regret = 0.0 if exploration.beta == 1 else 5.0
+def without_loss(task, schedule, recipe, seeds):
+    regret = 0.0 if recipe.exploration.beta == 1 else 5.0
     return [Outcome(regret=regret, deployments=9, switches=2) for _ in seeds]
 
 
-def short(schedule, exploration, seeds):
+def short(task, schedule, recipe, seeds):
     return []
 
 
-def broken(schedule, exploration, seeds):
+def broken(task, schedule, recipe, seeds):
     return int("a number")
 
 
@@ -107,7 +106,7 @@ def test_a_dimension_is_enough_for_what_is_guaranteed(here):
 def test_the_json_is_the_plan():
     data = planned(*SIZES, "--switches", 20, "--feature-norm", 2, "--ridge", 0.5, "--beta", 0.3)
     task = rs.Task(episodes=100, horizon=3, dim=2, feature_norm=2.0)
-    assert data == rs.plan(task, switches=20, ridge=0.5, beta=0.3).to_dict()
+    assert data == rs.plan(task, switches=20, recipe=rs.Recipe.paper(0.3, ridge=0.5)).to_dict()
 
 
 @pytest.mark.parametrize("request_", [("--switches", 7), ("--price", 0.5), ("--target", 5)])
@@ -115,14 +114,14 @@ def test_an_instance_is_simulated(request_):
     data = planned(*SMALL, *request_, "--beta", 1, "--seed", 3)
 
     def world(seed):
-        return rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+        return rs.worlds.hard_to_learn(d=5, horizon=3, seed=seed)
 
     made = rs.plan(
         world(3).task(episodes=40),
-        beta=1.0,
+        recipe=rs.Recipe.paper(beta=1.0),
         rounds=2,
         seed=3,
-        simulator=world_simulator(world, episodes=40),
+        simulator=world_simulator(world),
         **{request_[0].removeprefix("--"): request_[1]},
     )
     world_options = " --instance hard --dim 5 --horizon 3"
@@ -150,15 +149,8 @@ def test_a_mixture_that_is_recommended_runs_as_printed_and_is_the_one_that_was_p
     assert ran.exit_code == 0, ran.output
     scope = {}
     exec(data["code"], scope)
-    learner, world = scope["learner"], rs.instances.hard_to_learn(d=5, horizon=3, seed=5)
-    run = rs.simulate(
-        world,
-        learner.schedule,
-        episodes=40,
-        exploration=learner.recipe.exploration,
-        ridge=learner.recipe.ridge,
-        seed=5,
-    )
+    learner, world = scope["learner"], rs.worlds.hard_to_learn(d=5, horizon=3, seed=5)
+    run = rs.simulate(world, learner.schedule, learner.recipe, episodes=40, seed=5)
     played = json.loads(ran.stdout)
     assert played["members"] == learner.policy.members > 1
     assert played["policy_digest"] == run.policy.digest
@@ -189,7 +181,7 @@ def test_mixtures_are_judged_beside_single_policies():
         if "(mixture)" in words[0]:
             assert next(filter(None, words[1:])).strip() == "none"
     assert "← chosen" in result.stdout
-    assert "Ensemble(members=32, scale=0.5, estimate=True) (nothing to tune)" in result.stdout
+    assert "Ensemble(members=32, scale=0.5, estimate=True) (no tuning)" in result.stdout
     assert "With the same budget the best single policy (" in result.stdout
     data = planned(*options)
     assert data["exploration"] == {
@@ -212,13 +204,13 @@ def test_where_randomising_is_not_allowed_no_mixture_is_shown(request_):
 
 
 def test_another_exploration_is_not_swept():
-    options = (*SMALL, "--switches", 7, "--exploration", "perturbation,sigma=0.2,draws=4")
+    options = (*SMALL, "--switches", 7, "--exploration", "perturbation,scale=0.2,draws=4")
     data = planned(*options)
     assert data["exploration"] == {
-        "kind": "perturbation", "sigma": 0.2, "draws": 4, "estimate": False,
+        "kind": "perturbation", "scale": 0.2, "draws": 4, "estimate": False,
     }  # fmt: skip
     assert data["beta_sweep"] is None
-    assert "Perturbation(sigma=0.2, draws=4, estimate=False) (given)" in call(*options).stdout
+    assert "Perturbation(scale=0.2, draws=4, estimate=False) (given)" in call(*options).stdout
 
 
 def test_prices_have_a_column():
@@ -246,7 +238,7 @@ def test_the_guarantee_holds_for_the_worlds_of_all_rounds():
     options = ("--instance", "random-linear", "--states", 3, "--actions", 2, "--dim", 3)
     data = planned(*SMALL, *options, "--switches", 7, "--beta", 1, "--rounds", 4, "--seed", 2)
     norms = [
-        rs.instances.random_linear(states=3, actions=2, d=3, horizon=3, seed=(2, r)).feature_norm
+        rs.worlds.random_linear(states=3, actions=2, d=3, horizon=3, seed=(2, r)).feature_norm
         for r in range(4)
     ]
     assert data["task"]["feature_norm"] == pytest.approx(max(norms))
@@ -329,7 +321,7 @@ def test_a_result_that_cannot_be_written_is_still_shown(here, how):
 
 
 def test_a_picture_needs_its_library(here, monkeypatch):
-    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("rareswitch.support.extras.find_spec", lambda name: None)
     result = call(*SMALL, "--switches", 7, "--out", "plan")
     assert result.exit_code == 1
     assert "pip install 'rareswitch[experiments]'" in result.stderr
@@ -360,7 +352,7 @@ def test_the_same_seed_prints_the_same():
         ((*SIZES, "--switches", 5, "--beta", -1), "beta must be"),
         (
             (*SIZES, "--switches", 5, "--beta", 1, "--exploration", "bonus"),
-            "beta and exploration exclude each other",
+            "--beta and --exploration exclude each other",
         ),
         ((*SIZES, "--switches", 5, "--exploration", "luck"), "--exploration luck: kind must be"),
         ((*SIZES, "--switches", 5, "--exploration", "ensemble,members=0"), "members must be"),
@@ -421,7 +413,10 @@ def test_a_log_of_another_task_is_refused(here):
     log = [ragged_episode(rng, horizon=3, dim=5) for _ in range(4)]
     save_partition(LogPartition.from_episodes(log, horizon=3), here / "log")
     said = refused(*SIZES, "--switches", 5, "--log", "log")
-    assert "log must have episodes of dim 2" in said
+    assert (
+        "log must have episodes of the task; in number 1, episode must have features of dimension 2"
+        in said
+    )
 
 
 def examples():

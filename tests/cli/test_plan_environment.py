@@ -65,8 +65,9 @@ def test_the_json_is_the_plan_on_the_simulator_of_the_environment(ridge):
     data = planned(*FEW, "--seed", 4, "--ridge", ridge)
 
     def made(played_with):
-        simulator = world_simulator("FrozenLake-v1", episodes=30, horizon=5, ridge=played_with)
-        asked = {"switches": 3, "beta": 1.0, "ridge": ridge, "rounds": 2, "seed": 4}
+        simulator = world_simulator("FrozenLake-v1", episodes=30, horizon=5)
+        recipe = rs.Recipe.paper(beta=1.0, ridge=played_with)
+        asked = {"switches": 3, "recipe": recipe, "rounds": 2, "seed": 4}
         return rs.plan(simulator.task, simulator=simulator, **asked).to_dict()
 
     whole = made(ridge)
@@ -93,7 +94,7 @@ def test_where_regret_is_not_known_everything_says_shortfall(own, here):
     table = text.partition("Take ")[0]
     assert "avg shortfall [95%]" in table
     assert "avg regret" not in text
-    assert "Shortfall is what is missing to the largest return possible" in table
+    assert "Shortfall is the largest possible return minus the return" in table
     assert "least simulated shortfall" in text
     data = json.loads(Path("plan/plan.json").read_text())
     assert data["measure"] == "shortfall"
@@ -137,7 +138,7 @@ def test_without_a_way_to_say_it_there_is_no_command():
     assert planned(*FEW, "--ridge", 0.5)["command"] is None
     shown = call(*FEW, "--ridge", 0.5).stdout
     assert "rareswitch train" not in shown
-    assert "ridge=0.5," in shown
+    assert "rs.Recipe.paper(beta=1.0, ridge=0.5)," in shown
 
 
 def test_the_code_learns_as_it_is_printed(capsys):

@@ -84,8 +84,8 @@ def test_a_campaign_begins_with_both(here):
 
 def test_without_a_budget_it_is_what_the_rule_promises(here):
     (here / "less.py").write_text(
-        "from rareswitch.planning import Outcome\n\n\n"
-        "def play(schedule, exploration, seeds):\n"
+        "from rareswitch.sim.outcome import Outcome\n\n\n"
+        "def play(task, schedule, recipe, seeds):\n"
         "    left = 0.0 if getattr(schedule, 'batches', 0) == 11 else 9.0\n"
         "    return [Outcome(regret=left, deployments=11, switches=1) for _ in seeds]\n"
     )
@@ -98,8 +98,8 @@ def test_a_rule_of_your_own_goes_into_it_by_its_name(here):
     (here / "tenths.py").write_text(OWN)
     arguments = (*SIZES, "--switches", 12, "--simulator", "worst:play", "--rounds", 2)
     (here / "worst.py").write_text(
-        "from rareswitch.planning import Outcome\n\n\n"
-        "def play(schedule, exploration, seeds):\n"
+        "from rareswitch.sim.outcome import Outcome\n\n\n"
+        "def play(task, schedule, recipe, seeds):\n"
         "    regret = 1.0 if type(schedule).__name__ in ('EveryTenth', 'Opaque') else 90.0\n"
         "    return [Outcome(regret=regret, deployments=2, switches=1) for _ in seeds]\n"
     )
@@ -114,7 +114,7 @@ def test_a_rule_of_your_own_goes_into_it_by_its_name(here):
 
 
 def test_where_the_extra_is_missing_the_rest_is_written_and_one_line_says_so(here, monkeypatch):
-    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("rareswitch.support.extras.find_spec", lambda name: None)
     result = call(*SIZES, "--switches", 7, "--out", "plan")
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
@@ -128,8 +128,8 @@ def test_an_environment_tells_its_features_and_the_worth_of_an_early_end(here):
         here / "lake", "plan", "--episodes", 40, "--env", "FrozenLake-v1", "--switches", 3,
         "--horizon", 8, "--rounds", 2, "--workers", 1, "--beta", 1, "--rewards", -1, 1,
     )  # fmt: skip
-    assert protocol.one_hot
-    assert protocol.end_reward == 0.5
+    assert protocol.task.one_hot
+    assert protocol.task.end_reward == 0.5
     assert protocol.task.stages == "shared"
     assert protocol.features.name
     assert len(protocol.features.digest) == 64

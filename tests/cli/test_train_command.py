@@ -15,7 +15,7 @@ from rareswitch.trajectories import read_log, write_log
 
 LAKE = ("FrozenLake-v1", "--episodes", 60, "--horizon", 8, "--evaluate", 20)
 WALK = ("cli.walk:Walk", "--episodes", 40, "--horizon", 10, "--rewards", 0, 1, "--evaluate", 20)
-GRID = rs.UniformGrid(episodes=40, batches=4)
+GRID = rs.UniformGrid(batches=4)
 FILES = {"settings.json", "log.jsonl", "learner.bin", "policies", "picture.png", "summary.json"}
 SUMMARY = {
     "episodes",
@@ -253,8 +253,11 @@ def test_features_are_named_by_a_word_or_a_module(text, dim):
     ("options", "learner"),
     [
         (("--schedule", "uniform-grid,batches=4"), {"schedule": GRID}),
-        (("--beta", 0.5), {"beta": 0.5}),
-        (("--exploration", "ensemble,members=4"), {"exploration": rs.Ensemble(members=4)}),
+        (("--beta", 0.5), {"recipe": rs.Recipe.paper(0.5)}),
+        (
+            ("--exploration", "ensemble,members=4"),
+            {"recipe": rs.Recipe(exploration=rs.Ensemble(members=4))},
+        ),
         (("--stages", "own"), {"stages": "own"}),
         (("--rewards", -1, 2), {"rewards": Rewards(-1.0, 2.0)}),
     ],

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from rareswitch.core.allocation import ALLOCATIONS, member_of
+from rareswitch.core.policy import member_of
+from rareswitch.core.recipe import ALLOCATIONS
 
 KEYS = ["ada", "ben", " ", "7", 8, "-1", 2**70, "η", "patient/12"]
 
@@ -75,7 +76,7 @@ def test_neighbouring_keys_and_numbers_do_not_run_into_each_other():
     ids=repr,
 )
 def test_a_bad_key_is_refused_by_name(key):
-    with pytest.raises(TypeError, match=r"key must be a text or a whole number, .*; got "):
+    with pytest.raises(TypeError, match=r"key must be a text or a whole number; got .*: use str"):
         member_of(1, key, 3)
 
 

@@ -1,4 +1,6 @@
+import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
+from oracles import position_episode, ragged_episode
 
 TWO = np.eye(2)
 
@@ -108,7 +111,12 @@ def test_numbers_of_any_width_are_converted_once():
             "features must be positions from 0 to .*; got 9223372036854775813",
         ),
         ("features", [0.0, 1.0], ValueError, r"features must have shape \(n, d\); got \(2,\)"),
-        ("features", [True, False], ValueError, r"features must have shape \(n, d\); got \(2,\)"),
+        (
+            "features",
+            [True, False],
+            TypeError,
+            "features must be an array of real numbers; got bool",
+        ),
         ("features", [[0, 1], [2]], TypeError, "features must be an array of numbers"),
         (
             "features",
@@ -209,7 +217,7 @@ def test_rows_handed_over_give_the_episode_of_the_constructor(data):
         rewards[-1] = bad
     ends = np.cumsum([steps, *lengths])
     parts = [rows[start:end] for start, end in itertools.pairwise(ends)]
-    found = rs.Episode.of_rows(rows.copy(), rewards.copy(), lengths)
+    found = rs.Episode.from_rows(rows.copy(), rewards.copy(), lengths)
     try:
         expected = rs.Episode(features=rows[:steps], rewards=rewards, next_features=parts)
     except ValueError:
@@ -226,7 +234,7 @@ def test_rows_handed_over_give_the_episode_of_the_constructor(data):
 def test_truths_are_no_positions():
     wrong = np.array([True, False])
     whole, rewards = np.array([1, 0]), np.zeros(2)
-    with pytest.raises(ValueError, match="features must have shape"):
+    with pytest.raises(TypeError, match="features must be an array of real numbers; got bool: con"):
         rs.Episode(features=wrong, rewards=rewards, next_features=[whole])
     with pytest.raises(TypeError, match=r"next_features\[0\] must be the positions of ones"):
         rs.Episode(features=whole, rewards=rewards, next_features=[wrong])
@@ -243,7 +251,7 @@ def test_a_masked_array_is_refused_wherever_it_is(part):
 
 @pytest.mark.parametrize("rows", [np.eye(2, dtype=np.float32), np.ones(2), np.ones((2, 1, 1))])
 def test_rows_of_another_kind_are_not_taken_over(rows):
-    assert rs.Episode.of_rows(rows, np.zeros(1), [1]) is None
+    assert rs.Episode.from_rows(rows, np.zeros(1), [1]) is None
 
 
 @pytest.mark.parametrize("steps", [2, 40])
@@ -255,3 +263,77 @@ def test_one_bad_reward_of_many_is_refused(steps, bad):
         rs.Episode(
             features=np.ones((steps, 1)), rewards=rewards, next_features=[TWO[:, :1]] * steps
         )
+
+
+@pytest.mark.parametrize("part", ["features", "rewards", "next_features"])
+@pytest.mark.parametrize("kind", [np.array, np.ndarray.tolist], ids=["array", "list"])
+def test_truths_are_no_numbers_wherever_they_are(part, kind):
+    told = {"features": TWO, "rewards": np.zeros(2), "next_features": [TWO]}
+    truths = kind(told[part][0] > 0.5 if part == "next_features" else told[part] > 0.5)
+    told[part] = [truths] if part == "next_features" else truths
+    with pytest.raises(
+        TypeError,
+        match=f"{part}.* must be an array of real numbers; got bool: convert True and False to 1",
+    ):
+        rs.Episode(**told)
+
+
+@pytest.mark.parametrize("features", [np.eye(2), np.array([0, 1])], ids=["rows", "positions"])
+@pytest.mark.parametrize("others", [np.array, np.ndarray.tolist], ids=["arrays", "lists"])
+def test_a_view_made_before_an_array_was_set_read_only_cannot_change_an_episode(features, others):
+    arrays = [features.copy(), np.array([0.25, 0.5]), features.copy()]
+    views = [array[:] for array in arrays]
+    for array in arrays:
+        array.flags.writeable = False
+    given = [*arrays[:2], others(arrays[2])]  # all arrays, or one that must be converted
+    episode = rs.Episode(features=given[0], rewards=given[1], next_features=[given[2]])
+    twin = rs.Episode(features=features, rewards=[0.25, 0.5], next_features=[features])
+    before = pickle.dumps(episode)
+    for view in views:
+        view[:] = 0
+    assert episode == twin
+    assert pickle.dumps(episode) == before
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+@given(st.integers(0, 10**6))
+def test_an_episode_of_trusted_arrays_is_that_episode_and_copies_nothing(one_hot, seed):
+    rng = np.random.default_rng(seed)
+    old = (
+        position_episode(rng, horizon=4, states=3, actions=3)
+        if one_hot
+        else ragged_episode(rng, horizon=4, dim=3)
+    )
+    lengths = [len(rows) for rows in old.next_features]
+    assert len(old.next_rows) == sum(lengths)
+    new = rs.Episode.trusted(old.features, old.rewards, old.next_rows, lengths)
+    assert (new, hash(new), repr(new), new.dim) == (old, hash(old), repr(old), old.dim)
+    assert new.features is old.features
+    assert new.next_rows is old.next_rows
+    for rows, same in zip(new.next_features, old.next_features, strict=True):
+        assert np.shares_memory(rows, same)
+        assert (rows.dtype, rows.shape, rows.tobytes()) == (same.dtype, same.shape, same.tobytes())
+        assert not rows.flags.writeable
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_a_copy_of_an_episode_is_read_only_too(again):
+    for old in (
+        ragged_episode(np.random.default_rng(1), horizon=4, dim=3, steps=4),
+        rs.Episode(features=[1, 2], rewards=[0.0, 1.0], next_features=[[3, 4]]),
+    ):
+        new = again(old)
+        assert new == old
+        for array in (new.features, new.rewards, new.next_rows, *new.next_features):
+            assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("features", [np.eye(2)[:1], np.array([1])], ids=["rows", "positions"])
+def test_such_a_view_cannot_change_an_episode_of_one_step_either(features):
+    array, rewards = features.copy(), np.array([0.5])
+    views = array[:], rewards[:]
+    array.flags.writeable = rewards.flags.writeable = False
+    episode = rs.Episode(features=array, rewards=rewards, next_features=[])
+    for view in views:
+        view[:] = 0
+    assert episode == rs.Episode(features=features, rewards=[0.5], next_features=[])

@@ -13,14 +13,13 @@ from oracles import (
     unit_rows,
     walk,
 )
-from rareswitch.core.history import History
-from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics
-from rareswitch.core.lsvi import fit
+from rareswitch.core.policy import fit, regressor_of
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.regression import regression_of
-from rareswitch.core.streams import KeyedStream, Stream
 from rareswitch.sim import Simulation
 from rareswitch.sim.run import noise_of
+from rareswitch.statistics import history_of
+from rareswitch.statistics.partitions import LocalPartitions, LogPartition, LogStatistics
+from rareswitch.support.streams import KeyedStream, Stream
 
 
 def plain_gram(log, *, horizon, dim, ridge):
@@ -31,20 +30,20 @@ def plain_gram(log, *, horizon, dim, ridge):
     return gram
 
 
-@pytest.mark.parametrize("sigma", [0.3, 2.0])
-def test_offsets_have_the_covariance_of_the_estimate(sigma):
+@pytest.mark.parametrize("scale", [0.3, 2.0])
+def test_offsets_have_the_covariance_of_the_estimate(scale):
     rng = np.random.default_rng(0)
     log = [ragged_episode(rng, horizon=2, dim=3) for _ in range(12)]
-    history = History.from_log(log, dim=3, horizon=2, ridge=0.5)
+    history = history_of(rs.Task(dim=3, horizon=2), 0.5, log).fold()
     explicit = plain_gram(log, horizon=2, dim=3, ridge=0.5)
     draws = 10_000
-    exploration = rs.Perturbation(sigma, draws)
-    regression = regression_of(history, exploration)
+    exploration = rs.Perturbation(scale, draws)
+    regression = regressor_of(history, Recipe(exploration=exploration, ridge=0.5))
     drawn = exploration.perturbations(rng, 2, 3)[0]
-    offsets = np.stack([regression.stage(h, np.zeros(3)).offsets(drawn[h])[0] for h in range(2)])
+    offsets = np.stack([regression.stage(h, np.zeros(3)).perturb(drawn[h])[0] for h in range(2)])
     assert offsets.shape == (2, draws, 3)
     for h in range(2):
-        wanted = sigma**2 * np.linalg.inv(explicit[h])
+        wanted = scale**2 * np.linalg.inv(explicit[h])
         spread = np.diag(wanted)
         # Of M Gaussian draws, a mean has variance C_ii/M and a covariance (C_ii·C_jj + C_ij²)/M.
         assert (np.abs(offsets[h].mean(axis=0)) <= 6 * np.sqrt(spread / draws)).all()
@@ -52,18 +51,16 @@ def test_offsets_have_the_covariance_of_the_estimate(sigma):
         error = np.sqrt((np.outer(spread, spread) + wanted**2) / draws)
         assert (np.abs(found - wanted) <= 6 * error).all()
     across = np.mean(offsets[0][:, :, None] * offsets[1][:, None, :], axis=0)
-    scale = [sigma**2 * np.diag(np.linalg.inv(explicit[h])) for h in range(2)]
+    scale = [scale**2 * np.diag(np.linalg.inv(explicit[h])) for h in range(2)]
     assert (np.abs(across) <= 6 * np.sqrt(np.outer(*scale) / draws)).all()
 
 
 def test_offsets_are_the_perturbation_stream_at_the_version():
     stream = KeyedStream((4, 2), Stream.PERTURBATION)
     learner = rs.Learner(
-        dim=3,
-        horizon=2,
-        schedule=rs.EveryEpisode(),
-        exploration=rs.Perturbation(0.7, draws=4),
-        seed=(4, 2),
+        rs.Task(dim=3, horizon=2),
+        rs.EveryEpisode(),
+        rs.Recipe(exploration=rs.Perturbation(0.7, draws=4), seed=(4, 2)),
     )
     rng, log = np.random.default_rng(7), []
     for k in range(4):
@@ -78,7 +75,9 @@ def test_offsets_are_the_perturbation_stream_at_the_version():
 def test_the_stream_of_ties_is_untouched_by_perturbations():
     directions = []
     for exploration in (rs.Bonus(1.0), rs.Perturbation(1.0)):
-        learner = rs.Learner(dim=3, horizon=2, schedule=rs.EveryEpisode(), exploration=exploration)
+        learner = rs.Learner(
+            rs.Task(dim=3, horizon=2), rs.EveryEpisode(), rs.Recipe(exploration=exploration)
+        )
         ragged_learning(learner, seed=1, start=0, stop=3)
         directions.append(learner.policy.directions)
     np.testing.assert_array_equal(*directions)
@@ -107,17 +106,13 @@ def perturbed_q(episodes, offsets, *, ridge, clip):
 
 
 @pytest.mark.parametrize(("horizon", "clip"), [(3, True), (3, False), (1, True), (1, False)])
-@pytest.mark.parametrize("sigma", [0.2, 3.0])
-def test_q_is_the_best_of_the_perturbed_estimates(horizon, clip, sigma):
+@pytest.mark.parametrize("scale", [0.2, 3.0])
+def test_q_is_the_best_of_the_perturbed_estimates(horizon, clip, scale):
     rng = np.random.default_rng(3)
     learner = rs.Learner(
-        dim=3,
-        horizon=horizon,
-        schedule=rs.UniformGrid(episodes=20, batches=5),
-        exploration=rs.Perturbation(sigma, draws=3),
-        ridge=0.4,
-        clip=clip,
-        ties="lowest",
+        rs.Task(dim=3, horizon=horizon, episodes=20),
+        rs.UniformGrid(batches=5),
+        rs.Recipe(exploration=rs.Perturbation(scale, draws=3), ridge=0.4, ties="lowest", clip=clip),
     )
     episodes, beyond = [], 0
     for _ in range(18):
@@ -141,7 +136,13 @@ def test_q_is_the_best_of_the_perturbed_estimates(horizon, clip, sigma):
 def test_without_noise_a_perturbation_is_no_bonus(horizon):
     world = masked_world(5, horizon=horizon)
     runs = [
-        rs.simulate(world, rs.TotalGrowth(1.5), episodes=60, exploration=exploration, seed=3)
+        rs.simulate(
+            world,
+            rs.rules.TotalGrowth(eta=1.5),
+            rs.Recipe(exploration=exploration),
+            episodes=60,
+            seed=3,
+        )
         for exploration in (rs.Perturbation(0.0, draws=5), rs.Bonus(0.0))
     ]
     assert runs[0].deployments > 3
@@ -150,10 +151,12 @@ def test_without_noise_a_perturbation_is_no_bonus(horizon):
 
 
 def test_more_draws_are_more_optimistic():
-    world = rs.instances.hard_to_learn(d=5, horizon=3)
-    grid = rs.UniformGrid(episodes=40, batches=4)
+    world = rs.worlds.hard_to_learn(d=5, horizon=3)
+    grid = rs.UniformGrid(batches=4)
     values = [
-        rs.simulate(world, grid, episodes=40, exploration=rs.Perturbation(0.1, draws)).fitted_values
+        rs.simulate(
+            world, grid, rs.Recipe(exploration=rs.Perturbation(0.1, draws)), episodes=40
+        ).fitted_values
         for draws in (1, 1000)
     ]
     assert (values[1] > values[0]).all()
@@ -161,13 +164,13 @@ def test_more_draws_are_more_optimistic():
 
 WORLDS = {
     "masked": masked_world(4),
-    "hard": rs.instances.hard_to_learn(d=5, horizon=3, seed=1),
+    "hard": rs.worlds.hard_to_learn(d=5, horizon=3, seed=1),
 }
 RULES = [
     rs.EveryEpisode(),
-    rs.TotalGrowth(1.4),
-    rs.AdaptiveBudget(switches=9, episodes=30, dim=5, feature_norm=2.0),
-    rs.Capped(rs.UniformGrid(episodes=30, batches=10), 6),
+    rs.rules.TotalGrowth(eta=1.4),
+    rs.rules.AdaptiveBudget(switches=9),
+    rs.rules.Capped(rs.UniformGrid(batches=10), 6),
 ]
 
 
@@ -175,11 +178,9 @@ RULES = [
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 @pytest.mark.parametrize("ties", ["direction", "lowest"])
 def test_a_simulation_is_the_learner_stepped_by_hand(world, rule, ties):
-    settings = {"exploration": rs.Perturbation(0.3, draws=4), "ties": ties, "seed": (2, 5)}
-    if isinstance(rule, rs.AdaptiveBudget):
-        rule = replace(rule, dim=world.dim)
-    run = rs.simulate(world, rule, episodes=30, **settings)
-    learner = rs.Learner(dim=world.dim, horizon=world.horizon, schedule=rule, **settings)
+    recipe = rs.Recipe(exploration=rs.Perturbation(0.3, draws=4), ties=ties, seed=(2, 5))
+    run = rs.simulate(world, rule, recipe, episodes=30, seed=(2, 5))
+    learner = rs.Learner(world.task(episodes=30), rule, recipe)
     noise, initial = noise_of(None, 30, world.horizon, (2, 5)), np.zeros(30, int)
     states, actions, tables = walk(world, learner, noise=noise, initial=initial)
     np.testing.assert_array_equal(run.states, states)
@@ -190,14 +191,13 @@ def test_a_simulation_is_the_learner_stepped_by_hand(world, rule, ties):
 
 
 def test_runs_together_draw_the_perturbations_each_draws_alone():
-    worlds = [rs.instances.hard_to_learn(d=5, horizon=3, seed=(1, i)) for i in range(3)]
+    worlds = [rs.worlds.hard_to_learn(d=5, horizon=3, seed=(1, i)) for i in range(3)]
     seeds = [(1, i) for i in range(3)]
-    settings = {"episodes": 50, "exploration": rs.Perturbation(0.4, draws=3)}
-    together = Simulation(worlds, rs.TotalGrowth(2.0), seeds=seeds, **settings)
-    while not together.done:
-        together.step()
+    rule, recipe = rs.rules.TotalGrowth(eta=2.0), Recipe(exploration=rs.Perturbation(0.4, draws=3))
+    task = worlds[0].task(episodes=50)
+    together = Simulation(worlds, rule, recipe, task=task, seeds=seeds).run()
     for world, seed, run in zip(worlds, seeds, together.runs(), strict=True):
-        alone = rs.simulate(world, rs.TotalGrowth(2.0), seed=seed, **settings)
+        alone = rs.simulate(world, rule, recipe, episodes=50, seed=seed)
         np.testing.assert_array_equal(run.actions, alone.actions)
         np.testing.assert_array_equal(run.deployment_episodes, alone.deployment_episodes)
         np.testing.assert_allclose(run.policy.offsets, alone.policy.offsets, atol=1e-9)
@@ -206,7 +206,9 @@ def test_runs_together_draw_the_perturbations_each_draws_alone():
 def test_a_perturbed_policy_survives_its_bytes():
     rng = np.random.default_rng(1)
     learner = rs.Learner(
-        dim=3, horizon=3, schedule=rs.EveryEpisode(), exploration=rs.Perturbation(0.5, draws=6)
+        rs.Task(dim=3, horizon=3),
+        rs.EveryEpisode(),
+        rs.Recipe(exploration=rs.Perturbation(0.5, draws=6)),
     )
     ragged_learning(learner, seed=2, start=0, stop=8)
     policy = learner.policy
@@ -225,9 +227,9 @@ def test_a_perturbed_policy_survives_its_bytes():
 
 def test_recommendations_carry_no_perturbation():
     learner = rs.Learner(
-        dim=3, horizon=3, schedule=rs.EveryEpisode(), exploration=rs.Perturbation(5.0)
+        rs.Task(dim=3, horizon=3), rs.EveryEpisode(), rs.Recipe(exploration=rs.Perturbation(5.0))
     )
-    plain = rs.Learner(dim=3, horizon=3, schedule=rs.EveryEpisode(), beta=0.0)
+    plain = rs.Learner(rs.Task(dim=3, horizon=3), rs.EveryEpisode(), rs.Recipe.paper(beta=0.0))
     rng = np.random.default_rng(5)
     for _ in range(10):
         episode = ragged_episode(rng, horizon=3, dim=3)
@@ -243,7 +245,9 @@ def test_a_bonus_draws_nothing_and_a_perturbation_adds_no_bonus():
     assert rs.Bonus(1.0).draws == 0
     assert rs.Bonus(1.0).perturbations(np.random.default_rng(0), 3, 2).shape == (1, 3, 0, 2)
     for exploration in (rs.Bonus(1.0), rs.Ensemble()):
-        learner = rs.Learner(dim=2, horizon=1, schedule=rs.EveryEpisode(), exploration=exploration)
+        learner = rs.Learner(
+            rs.Task(dim=2, horizon=1), rs.EveryEpisode(), rs.Recipe(exploration=exploration)
+        )
         assert learner.policy.offsets is None
     assert (rs.Ensemble().beta, rs.Ensemble().draws) == (0.0, 1)
 
@@ -258,17 +262,17 @@ class Both:
 
 
 def test_an_exploration_of_ones_own_may_be_both():
-    learner = rs.Learner(dim=2, horizon=2, schedule=rs.EveryEpisode(), exploration=Both())
+    learner = rs.Learner(
+        rs.Task(dim=2, horizon=2), rs.EveryEpisode(), rs.Recipe(exploration=Both())
+    )
     ragged_learning(learner, seed=1, start=0, stop=4)
     policy, rows = learner.policy, np.array([[0.3, 0.1], [0.0, 0.2]])
     norms = np.linalg.norm(rows @ policy.whitener[1].T, axis=1)
     expected = rows @ policy.weights[1] + 0.5 * norms + (rows @ policy.offsets[1].T).max(axis=1)
     np.testing.assert_allclose(policy.q_values(1, rows), np.clip(expected, 0.0, 1.0), atol=1e-12)
     world = masked_world(4)
-    run = rs.simulate(world, rs.EveryEpisode(), episodes=12, exploration=Both())
-    learner = rs.Learner(
-        dim=world.dim, horizon=world.horizon, schedule=rs.EveryEpisode(), exploration=Both()
-    )
+    run = rs.simulate(world, rs.EveryEpisode(), rs.Recipe(exploration=Both()), episodes=12)
+    learner = rs.Learner(world.task(episodes=12), rs.EveryEpisode(), rs.Recipe(exploration=Both()))
     noise = noise_of(None, 12, world.horizon, 0)
     _, actions, _ = walk(world, learner, noise=noise, initial=np.zeros(12, int))
     np.testing.assert_array_equal(run.actions, actions)
@@ -283,10 +287,10 @@ def test_an_exploration_of_ones_own_may_be_both():
             "beta must be a finite number at least 0 .*; got -0.1",
         ),
         (lambda: rs.Bonus(1e101), ValueError, r"beta must be .*at most 1e\+100; got 1e\+101"),
-        (lambda: rs.Perturbation(1e308), ValueError, "sigma must be .*at most"),
+        (lambda: rs.Perturbation(1e308), ValueError, "scale must be .*at most"),
         (lambda: rs.Bonus("1"), TypeError, "beta must be a finite number"),
-        (lambda: rs.Perturbation(-1.0), ValueError, "sigma must be a finite number at least 0"),
-        (lambda: rs.Perturbation(np.nan), ValueError, "sigma must be a finite number"),
+        (lambda: rs.Perturbation(-1.0), ValueError, "scale must be a finite number at least 0"),
+        (lambda: rs.Perturbation(np.nan), ValueError, "scale must be a finite number"),
         (lambda: rs.Perturbation(1.0, 0), ValueError, "draws must be from 1 to 10000; got 0"),
         (lambda: rs.Perturbation(1.0, 2.0), TypeError, "draws must be a whole number"),
         (lambda: rs.Perturbation(1.0, estimate=1), TypeError, "estimate must be True or False"),
@@ -331,8 +335,8 @@ def test_a_fit_depends_neither_on_the_order_of_episodes_nor_on_where_they_are(ex
     rng = np.random.default_rng(8)
     log = [ragged_episode(rng, horizon=3, dim=4) for _ in range(30)]
     recipe = Recipe(exploration=exploration, seed=3)
-    sizes = {"dim": 4, "horizon": 3}
-    forward, backward = (History.from_log(each, **sizes) for each in (log, log[::-1]))
+    task = rs.Task(dim=4, horizon=3)
+    forward, backward = (history_of(task, log=each) for each in (log, log[::-1]))
     parts = [LogPartition.from_episodes(part, horizon=3) for part in (log[:11], log[11:])]
     first, *others = (
         fit(each, recipe, version=2)
@@ -356,7 +360,7 @@ def ragged_log(seed, count=30, *, horizon=3, dim=4):
 @pytest.mark.parametrize("estimate", [False, True])
 def test_members_of_a_bonus_have_the_same_values_and_break_ties_each_their_own_way(estimate):
     log = ragged_log(2)
-    history = History.from_log(log, dim=4, horizon=3)
+    history = history_of(rs.Task(dim=4, horizon=3), log=log)
     mixture, one = (
         fit(history, Recipe(exploration=rs.Bonus(0.4, members, estimate), seed=3), version=2)
         for members in (5, 1)
@@ -371,7 +375,7 @@ def test_members_of_a_bonus_have_the_same_values_and_break_ties_each_their_own_w
             np.testing.assert_array_equal(member.q_values(h, rows), one.q_values(h, rows))
         assert mixture.value(h, rows) == one.value(h, rows)
     # On no data all is tied: the directions alone decide, each differently.
-    first = fit(History.from_log([], dim=4, horizon=3), Recipe(exploration=rs.Bonus(9.0, 5)), 1)
+    first = fit(history_of(rs.Task(dim=4, horizon=3)), Recipe(exploration=rs.Bonus(9.0, 5)), 1)
     for h in range(3):
         taken = [first.member(m).act(h, rows) for m in range(5)]
         assert taken == (first.directions[:, h] @ rows.T).argmax(axis=1).tolist()
@@ -381,11 +385,9 @@ def test_members_of_a_bonus_have_the_same_values_and_break_ties_each_their_own_w
 @pytest.mark.parametrize("estimate", [False, True])
 def test_an_ensemble_of_one_is_one_policy(estimate):
     learner = rs.Learner(
-        dim=3,
-        horizon=2,
-        schedule=rs.EveryEpisode(),
-        exploration=rs.Ensemble(1, estimate=estimate),
-        ridge=0.5,
+        rs.Task(dim=3, horizon=2),
+        rs.EveryEpisode(),
+        rs.Recipe(exploration=rs.Ensemble(1, estimate=estimate), ridge=0.5),
     )
     ragged_learning(learner, seed=2, start=0, stop=9)
     policy, rows = learner.policy, unit_rows(np.random.default_rng(1), 6, 3)
@@ -399,7 +401,7 @@ def test_an_ensemble_of_one_is_one_policy(estimate):
 @pytest.mark.parametrize("estimate", [False, True])
 @pytest.mark.parametrize("others", [rs.Bonus(0.0), rs.Perturbation(0.0, draws=3)], ids=repr)
 def test_without_noise_every_member_is_the_greedy_policy(estimate, others):
-    history = History.from_log(ragged_log(3), dim=4, horizon=3)
+    history = history_of(rs.Task(dim=4, horizon=3), log=ragged_log(3))
     still = fit(history, Recipe(exploration=rs.Ensemble(3, 0.0, estimate)), version=2)
     greedy = fit(history, Recipe(exploration=replace(others, estimate=estimate)), version=2)
     rows = unit_rows(np.random.default_rng(1), 6, 4)
@@ -412,7 +414,7 @@ def test_without_noise_every_member_is_the_greedy_policy(estimate, others):
 @pytest.mark.parametrize("scale", [0.3, 2.0])
 def test_at_the_last_stage_members_have_the_law_of_the_estimate(scale):
     log = ragged_log(4, 20, horizon=2, dim=3)
-    history = History.from_log(log, dim=3, horizon=2, ridge=0.5)
+    history = history_of(rs.Task(dim=3, horizon=2), 0.5, log)
     members = 10_000
     exploration = rs.Ensemble(members, scale, estimate=False)
     policy = fit(history, Recipe(exploration=exploration, ridge=0.5, seed=1), version=3)
@@ -431,7 +433,7 @@ def test_at_the_last_stage_members_have_the_law_of_the_estimate(scale):
 
 def test_a_member_is_a_backward_pass_of_its_own():
     log = ragged_log(5, 25)
-    history = History.from_log(log, dim=4, horizon=3, ridge=0.5)
+    history = history_of(rs.Task(dim=4, horizon=3), 0.5, log)
     recipe = Recipe(exploration=rs.Ensemble(6, 0.4, estimate=False), ridge=0.5, seed=1)
     policy, drawn = fit(history, recipe, version=2), recipe.perturbations(2, 3, 4)
     values, vectors = np.linalg.eigh(plain_gram(log, horizon=3, dim=4, ridge=0.5))
@@ -455,11 +457,9 @@ class Everything:
 
 
 def test_a_mixture_of_ones_own_is_fitted_and_simulated():
-    world, settings = masked_world(4), {"exploration": Everything(), "seed": 4}
-    run = rs.simulate(world, rs.EveryEpisode(), episodes=12, **settings)
-    learner = rs.Learner(
-        dim=world.dim, horizon=world.horizon, schedule=rs.EveryEpisode(), **settings
-    )
+    world, recipe = masked_world(4), Recipe(exploration=Everything(), seed=4)
+    run = rs.simulate(world, rs.EveryEpisode(), recipe, episodes=12, seed=4)
+    learner = rs.Learner(world.task(episodes=12), rs.EveryEpisode(), recipe)
     noise = noise_of(None, 12, world.horizon, 4)
     states, actions, tables = walk(world, learner, noise=noise, initial=np.zeros(12, int))
     np.testing.assert_array_equal(run.states, states)
@@ -474,17 +474,16 @@ def test_a_recommendation_of_a_mixture_is_the_greedy_fit_of_its_regression():
     log = ragged_log(6)
     for estimate in (False, True):
         learner = rs.Learner(
-            dim=4,
-            horizon=3,
-            schedule=rs.EveryEpisode(),
-            exploration=rs.Ensemble(4, 3.0, estimate),
+            rs.Task(dim=4, horizon=3),
+            rs.EveryEpisode(),
+            rs.Recipe(exploration=rs.Ensemble(4, 3.0, estimate)),
         )
         for episode in log:
             learner.observe(episode)
         advice = learner.recommend()
         assert (advice.members, advice.beta, advice.directions) == (1, 0.0, None)
         recipe = Recipe(exploration=rs.Bonus(0.0, estimate=estimate), ties="lowest")
-        history = History.from_log(log, dim=4, horizon=3)
+        history = history_of(rs.Task(dim=4, horizon=3), log=log)
         assert advice.digest == fit(history, recipe, version=0).digest
         assert (advice.levels is not None) == estimate
         if not estimate:

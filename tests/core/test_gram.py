@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from oracles import unit_rows
-from rareswitch.core.gram import Gram, solve
+from rareswitch.core.gram import Gram, OneHotGram, solve
+from rareswitch.core.task import Pools
 
 DIM = 8
 UPDATES = 100_000
@@ -19,6 +20,11 @@ GRID = 2.0**20  # features on this grid have an exact Gram matrix in int64
 def squared_norms(gram, columns):
     """Return φᵀΛ⁻¹φ (..., n) of columns (d, n)."""
     return ((gram.whitener @ columns) ** 2).sum(axis=-2)
+
+
+def counted(features, counts):
+    """Return features whose outer products count so many times each."""
+    return features * np.sqrt(counts)[..., None]
 
 
 def reflection(v):
@@ -34,7 +40,7 @@ def random_unit_features(rng):
 
 def hard_features_that_miss_two_directions(rng):
     delta = 11 / 32
-    world = rs.instances.hard_to_learn(d=DIM, horizon=1, delta=delta)
+    world = rs.worlds.hard_to_learn(d=DIM, horizon=1, delta=delta)
     features = world.features[0][rng.integers(0, world.features.shape[1], UPDATES)]
     unseen = np.zeros((2, DIM))
     unseen[0, -2:] = delta, delta - 1.0
@@ -80,9 +86,9 @@ def exact_squared_norms(features, directions, ridge):
 @pytest.mark.parametrize(("ridge", "tolerance"), [(1.0, 1e-8), (1e-6, 1e-6)])
 def test_norms_stay_accurate_over_a_hundred_thousand_updates(ridge, tolerance):
     sets = [family(np.random.default_rng(i)) for i, family in enumerate(FAMILIES)]
-    gram = Gram((len(sets),), DIM, ridge)
+    gram = Gram.of_ridge((len(sets),), DIM, ridge)
     for row in np.stack([features for features, _ in sets], axis=1):
-        gram.absorb(row)
+        gram = gram.add(row)[0]
     for i, (features, directions) in enumerate(sets):
         truth = exact_squared_norms(features, directions, ridge)
         found = squared_norms(gram, directions.T)[i]
@@ -95,11 +101,11 @@ def test_norms_stay_accurate_over_a_hundred_thousand_updates(ridge, tolerance):
 def test_logdet_and_trace_start_at_the_ridge_and_are_those_of_the_matrix():
     rng = np.random.default_rng(3)
     features = rng.standard_normal((50, 2, 4))
-    gram = Gram((2,), 4, 0.3)
+    gram = Gram.of_ridge((2,), 4, 0.3)
     np.testing.assert_allclose(gram.logdet, 4 * math.log(0.3), rtol=1e-14)
     np.testing.assert_allclose(gram.trace, 4 * 0.3, rtol=1e-14)
     for row in features:
-        gram.absorb(row)
+        gram = gram.add(row)[0]
     for h in range(2):
         matrix = 0.3 * np.eye(4) + features[:, h].T @ features[:, h]
         assert gram.logdet[h] == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-12)
@@ -111,9 +117,9 @@ def test_logdet_and_trace_start_at_the_ridge_and_are_those_of_the_matrix():
 def test_solve_applies_the_inverse_of_that_stage():
     rng = np.random.default_rng(4)
     features = rng.standard_normal((20, 3, 4))
-    gram = Gram((3,), 4, 0.7)
+    gram = Gram.of_ridge((3,), 4, 0.7)
     for row in features:
-        gram.absorb(row)
+        gram = gram.add(row)[0]
     target = rng.standard_normal(4)
     for h in range(3):
         matrix = 0.7 * np.eye(4) + features[:, h].T @ features[:, h]
@@ -122,10 +128,14 @@ def test_solve_applies_the_inverse_of_that_stage():
 
 def test_what_the_inverse_loses_is_returned():
     rng = np.random.default_rng(5)
-    gram = Gram((2, 3), 4, 0.5)
+    gram = Gram.of_ridge((2, 3), 4, 0.5)
     for _ in range(30):
         before = gram.whitener.mT @ gram.whitener
-        lost = gram.absorb(rng.standard_normal((2, 3, 4)), rng.integers(0, 3, (2, 3)))
+        features = counted(rng.standard_normal((2, 3, 4)), rng.integers(0, 3, (2, 3)))
+        inverse_times = np.vecmat(features, before)
+        gram, direction, root = gram.add(features)
+        np.testing.assert_allclose(direction, inverse_times, atol=1e-12)
+        lost = root[..., None] * direction
         after = gram.whitener.mT @ gram.whitener
         product = lost[..., :, None] * lost[..., None, :]
         np.testing.assert_allclose(before - after, product, atol=1e-12)
@@ -135,11 +145,11 @@ def test_what_the_inverse_loses_is_returned():
 def test_a_count_is_that_many_single_updates(count):
     rng = np.random.default_rng(6)
     directions, feature = rng.standard_normal((3, 5)), rng.standard_normal((2, 3))
-    at_once, one_by_one = (Gram((2,), 3, 0.1) for _ in range(2))
-    at_once.absorb(feature, np.array([count, 1]))
-    one_by_one.absorb(feature * [[count > 0], [1]])
+    none = Gram.of_ridge((2,), 3, 0.1)
+    at_once = none.add(counted(feature, np.array([count, 1])))[0]
+    one_by_one = none.add(feature * [[count > 0], [1]])[0]
     for _ in range(count - 1):
-        one_by_one.absorb(feature * [[1], [0]])
+        one_by_one = one_by_one.add(feature * [[1], [0]])[0]
     np.testing.assert_allclose(at_once.logdet, one_by_one.logdet, rtol=1e-12)
     np.testing.assert_allclose(at_once.trace, one_by_one.trace, rtol=1e-12)
     norms = squared_norms(at_once, directions)
@@ -149,14 +159,14 @@ def test_a_count_is_that_many_single_updates(count):
 def test_runs_stacked_are_bit_identical_to_each_alone():
     rng = np.random.default_rng(7)
     features = rng.standard_normal((150, 5, 3, 4))
-    stacked = Gram((5, 3), 4, 0.2)
+    stacked = Gram.of_ridge((5, 3), 4, 0.2)
     for row in features:
-        stacked.absorb(row)
+        stacked = stacked.add(row)[0]
     target = rng.standard_normal((5, 4))
     for run in range(5):
-        alone = Gram((3,), 4, 0.2)
+        alone = Gram.of_ridge((3,), 4, 0.2)
         for row in features[:, run]:
-            alone.absorb(row)
+            alone = alone.add(row)[0]
         assert (alone.whitener == stacked.whitener[run]).all()
         assert (alone.logdet == stacked.logdet[run]).all()
         assert (alone.trace == stacked.trace[run]).all()
@@ -166,23 +176,18 @@ def test_runs_stacked_are_bit_identical_to_each_alone():
 
 def test_a_zero_feature_changes_nothing():
     rng = np.random.default_rng(8)
-    gram = Gram((2,), 3, 1.0)
-    gram.absorb(rng.standard_normal((2, 3)))
-    before = gram.whitener, gram.logdet, gram.trace
-    gram.absorb(np.zeros((2, 3)))
-    gram.absorb(rng.standard_normal((2, 3)), np.zeros(2))
-    for was, now in zip(before, (gram.whitener, gram.logdet, gram.trace), strict=True):
+    before = Gram.of_ridge((2,), 3, 1.0).add(rng.standard_normal((2, 3)))[0]
+    for was, now in zip(before, before.add(np.zeros((2, 3)))[0], strict=True):
         assert (was == now).all()
 
 
-def test_what_was_read_before_stays_what_it_was():
+def test_a_gram_never_changes():
     rng = np.random.default_rng(9)
-    gram = Gram((2,), 3, 1.0)
+    gram = Gram.of_ridge((2,), 3, 1.0)
     for _ in range(3):
-        read = gram.whitener, gram.logdet, gram.trace
-        copies = [array.copy() for array in read]
-        gram.absorb(rng.standard_normal((2, 3)))
-        for was, copy in zip(read, copies, strict=True):
+        before, copies = gram, [array.copy() for array in gram]
+        gram = gram.add(rng.standard_normal((2, 3)))[0]
+        for was, copy in zip(before, copies, strict=True):
             assert (was == copy).all()
             with pytest.raises(ValueError, match="read-only"):
                 was[...] = 0.0
@@ -198,16 +203,15 @@ def test_what_was_read_before_stays_what_it_was():
     st.sampled_from([0.05, 1.0, 30.0]),
     st.booleans(),
 )
-def test_a_block_is_its_features_one_by_one(seed, dim, steps, ridge, counted):
+def test_a_block_is_its_features_one_by_one(seed, dim, steps, ridge, often):
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((2, 3, steps, dim)) * rng.integers(0, 2, (2, 3, steps, 1))
-    counts = rng.integers(0, 4, (2, 3, steps)).astype(float) if counted else None
-    at_once, one_by_one = (Gram((2, 3), dim, ridge) for _ in range(2))
-    for gram in (at_once, one_by_one):
-        gram.absorb(features.sum(axis=2) / 3)
-    at_once.absorb_block(features, counts)
+    if often:
+        features = counted(features, rng.integers(0, 4, (2, 3, steps)))
+    one_by_one = Gram.of_ridge((2, 3), dim, ridge).add(features.sum(axis=2) / 3)[0]
+    at_once = one_by_one.add_block(features)
     for i in range(steps):
-        one_by_one.absorb(features[:, :, i], None if counts is None else counts[..., i])
+        one_by_one = one_by_one.add(features[:, :, i])[0]
     inverses = [gram.whitener.mT @ gram.whitener for gram in (at_once, one_by_one)]
     np.testing.assert_allclose(*inverses, rtol=1e-9, atol=1e-12 / ridge)
     np.testing.assert_allclose(at_once.logdet, one_by_one.logdet, rtol=1e-12, atol=1e-12)
@@ -219,9 +223,12 @@ def test_a_block_is_its_features_one_by_one(seed, dim, steps, ridge, counted):
 def test_norms_stay_accurate_over_many_blocks(ridge, tolerance, steps, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "UPDATES", 600)
     sets = [family(np.random.default_rng(i)) for i, family in enumerate(FAMILIES)]
-    gram, features = Gram((len(sets),), DIM, ridge), np.stack([features for features, _ in sets])
+    gram, features = (
+        Gram.of_ridge((len(sets),), DIM, ridge),
+        np.stack([features for features, _ in sets]),
+    )
     for start in range(0, UPDATES, steps):
-        gram.absorb_block(features[:, start : start + steps])
+        gram = gram.add_block(features[:, start : start + steps])
     for i, (rows, directions) in enumerate(sets):
         truth = exact_squared_norms(rows, directions, ridge)
         error = np.abs(squared_norms(gram, directions.T)[i] - truth) / truth
@@ -238,46 +245,53 @@ def test_blocks_of_runs_stacked_are_bit_identical_to_each_alone(steps):
     rng = np.random.default_rng(7)
     features = rng.standard_normal((20, 5, 2, steps, 4))
     counts = rng.integers(0, 9, (20, 5, 2, steps)).astype(float)
-    stacked = Gram((5, 2), 4, 0.2)
+    stacked = Gram.of_ridge((5, 2), 4, 0.2)
     for rows, often in zip(features, counts, strict=True):
-        stacked.absorb_block(rows, often)
+        stacked = stacked.add_block(counted(rows, often))
     for run in range(5):
-        alone = Gram((1, 2), 4, 0.2)
+        alone = Gram.of_ridge((1, 2), 4, 0.2)
         for rows, often in zip(features[:, run], counts[:, run], strict=True):
-            alone.absorb_block(rows[None], often[None])
-        for name, array in alone.arrays.items():
-            assert (array[0] == stacked.arrays[name][run]).all(), name
+            alone = alone.add_block(counted(rows, often)[None])
+        for name, array in alone._asdict().items():
+            assert (array[0] == getattr(stacked, name)[run]).all(), name
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 8])
 def test_a_block_of_zeros_changes_nothing_beyond_rounding(steps):
     rng = np.random.default_rng(8)
-    gram = Gram((2,), 3, 1.0)
-    gram.absorb(rng.standard_normal((2, 3)))
-    before = gram.arrays
-    gram.absorb_block(np.zeros((2, steps, 3)))
-    gram.absorb_block(rng.standard_normal((2, steps, 3)), np.zeros((2, steps)))
-    for name, array in gram.arrays.items():
-        np.testing.assert_allclose(array, before[name], rtol=1e-14, atol=1e-15)
-    assert (gram.trace == before["trace"]).all()
-    assert (gram.logdet == before["logdet"]).all()
+    before = Gram.of_ridge((2,), 3, 1.0).add(rng.standard_normal((2, 3)))[0]
+    gram = before.add_block(np.zeros((2, steps, 3))).add_block(np.zeros((2, steps, 3)))
+    for name, array in gram._asdict().items():
+        np.testing.assert_allclose(array, getattr(before, name), rtol=1e-14, atol=1e-15)
+    assert (gram.trace == before.trace).all()
+    assert (gram.logdet == before.logdet).all()
 
 
-def test_what_was_read_before_a_block_stays_what_it_was():
+def test_a_block_leaves_the_gram_it_was_added_to_as_it_was():
     rng = np.random.default_rng(9)
-    gram = Gram((2,), 3, 1.0)
+    gram = Gram.of_ridge((2,), 3, 1.0)
     for steps in (1, 5):
-        read = gram.arrays
-        copies = {name: array.copy() for name, array in read.items()}
-        gram.absorb_block(rng.standard_normal((2, steps, 3)))
-        for name, array in read.items():
-            assert (array == copies[name]).all()
+        before, copies = gram, [array.copy() for array in gram]
+        gram = gram.add_block(rng.standard_normal((2, steps, 3)))
+        for was, copy, now in zip(before, copies, gram, strict=True):
+            assert (was == copy).all()
             with pytest.raises(ValueError, match="read-only"):
-                gram.arrays[name][...] = 0.0
-        gram.take_over(read)
-        assert gram.whitener is read["whitener"]
-        assert (gram.logdet is read["logdet"], gram.trace is read["trace"]) == (True, True)
-        gram.absorb_block(rng.standard_normal((2, steps, 3)))
+                now[...] = 0.0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_an_episode_is_added_to_each_pool_that_contains_its_steps(steps, shared):
+    rng, pools = np.random.default_rng(11), Pools(3, shared=shared)
+    features = rng.standard_normal((steps, 4))
+    gram = Gram.of_ridge((pools.count,), 4, 0.5).add_episode(features, pools)
+    for pool in range(pools.count):
+        rows = features[[h for h in pools.stages(pool) if h < steps]]
+        matrix = 0.5 * np.eye(4) + rows.T @ rows
+        found = gram.whitener[pool].T @ gram.whitener[pool]
+        np.testing.assert_allclose(found, np.linalg.inv(matrix), rtol=1e-11, atol=1e-13)
+        assert gram.logdet[pool] == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-12)
+        assert gram.trace[pool] == pytest.approx(np.trace(matrix), rel=1e-12)
 
 
 def test_solve_with_a_diagonal_is_solve_with_its_matrix():
@@ -286,3 +300,40 @@ def test_solve_with_a_diagonal_is_solve_with_its_matrix():
     full = diagonal[..., None] * np.eye(3)
     found = solve(diagonal, target, one_hot=True)
     np.testing.assert_allclose(found, solve(full, target), rtol=1e-14)
+
+
+# Diagonals, of one-hot features.
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([1e-6, 0.3, 1.0, 40.0]))
+def test_diagonals_are_those_of_the_matrices(seed, shared, ridge):
+    rng, pools = np.random.default_rng(seed), Pools(5, shared=shared)
+    diagonal = OneHotGram.of_ridge(pools.count, 4, ridge)
+    full = Gram.of_ridge((pools.count,), 4, ridge)
+    for name in ("logdet", "trace"):
+        np.testing.assert_allclose(getattr(diagonal, name), getattr(full, name), rtol=1e-14)
+    versions = []
+    for _ in range(6):
+        position = rng.integers(0, 4, int(rng.integers(1, 6)))
+        versions.append((diagonal, diagonal.counts, diagonal.logdet.copy(), diagonal.trace.copy()))
+        diagonal = diagonal.add_episode(position, pools)
+        full = full.add_episode(np.eye(4)[position], pools)
+        np.testing.assert_allclose(diagonal.logdet, full.logdet, atol=1e-8)
+        np.testing.assert_allclose(diagonal.trace, full.trace, rtol=1e-12)
+        inverse = np.square(diagonal.whitener)[..., None] * np.eye(4)
+        np.testing.assert_allclose(inverse, full.whitener.mT @ full.whitener, atol=1e-9 / ridge)
+    for gram, *was in versions:
+        for now, before in zip((gram.counts, gram.logdet, gram.trace), was, strict=True):
+            assert (now == before).all()
+
+
+def test_a_diagonal_cannot_be_changed_from_outside():
+    gram = OneHotGram.of_ridge(2, 4, 1.0)
+    for _ in range(2):
+        gram.counts[...] = 9.0  # a copy
+        gram.whitener[...] = 9.0
+        assert not (gram.counts == 9.0).any()
+        for array in (gram.logdet, gram.trace):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0.0
+        gram = gram.add_episode(np.array([1, 1]), Pools(2, shared=True))

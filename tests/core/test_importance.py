@@ -36,7 +36,7 @@ def play(world, policy, rng, episodes):
 
 
 WORLDS = {
-    "tabular": rs.instances.tabular(states=3, actions=2, horizon=3, seed=1),
+    "tabular": rs.worlds.tabular(states=3, actions=2, horizon=3, seed=1),
     "masked": masked_world(3, states=4, actions=3, d=3, horizon=2),
 }
 

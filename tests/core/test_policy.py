@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from oracles import cheap, opened, ragged_learning, replaced, sealed
-from rareswitch.core import codec
-from rareswitch.core.allocation import member_of
-from rareswitch.core.policy import TIE_TOLERANCE
+from rareswitch.core import policy as policy_module
+from rareswitch.core.policy import FIELDS, TIE_TOLERANCE, member_of
+from rareswitch.support import codec
 
 
 def make(seed=0, *, horizon=3, dim=2, **changes):
@@ -182,7 +182,7 @@ def test_a_policy_does_not_share_the_arrays_it_was_given():
 
 
 def test_nothing_that_a_learner_does_later_changes_its_policy():
-    learner = rs.Learner(dim=3, horizon=2, schedule=rs.EveryEpisode())
+    learner = rs.Learner(rs.Task(dim=3, horizon=2), rs.EveryEpisode())
     ragged_learning(learner, seed=1, start=0, stop=3)
     policy = learner.policy
     before = policy.to_bytes()
@@ -230,7 +230,7 @@ def test_truncated_bytes_are_refused(length):
 
 
 def test_other_bytes_are_refused():
-    learner = rs.Learner(dim=2, horizon=1, schedule=rs.EveryEpisode())
+    learner = rs.Learner(rs.Task(dim=2, horizon=1), rs.EveryEpisode())
     with pytest.raises(ValueError, match="data must hold a policy; got a learner"):
         rs.Policy.from_bytes(learner.snapshot())
     with pytest.raises(ValueError, match="bytes of a rareswitch policy; got something else"):
@@ -522,7 +522,9 @@ def test_a_draw_is_the_member_allocated_to_the_key():
 def test_a_bad_key_is_refused_by_name(key):
     for policy in (make(), mixture()):
         for ask in (policy.draw, policy.allocate):
-            with pytest.raises(TypeError, match=r"key must be a text or a whole number, .*; got"):
+            with pytest.raises(
+                TypeError, match=r"key must be a text or a whole number; got .*: use"
+            ):
                 ask(key)
 
 
@@ -636,9 +638,13 @@ M5 = {"weights": np.zeros((5, 3, 2))}
         (
             M5 | {"directions": np.zeros((4, 3, 2))},
             ValueError,
-            r"arrays of members must be of one number of them; got \{'weights': 5, 'directions': 4",
+            r"members must have the same first axis; got \{'weights': 5, 'directions': 4",
         ),
-        ({"levels": np.zeros((2, 3))}, ValueError, "arrays of members must be of one number"),
+        (
+            {"levels": np.zeros((2, 3))},
+            ValueError,
+            "all arrays of members must have the same first axis",
+        ),
         ({"weights": np.zeros((1, 3, 2))}, ValueError, "weights must be of two members or more"),
         ({"weights": np.zeros((0, 3, 2))}, ValueError, "weights must (be of two|have a)"),
         ({"levels": np.zeros((1, 3))}, ValueError, "levels must be of two members or more"),
@@ -836,3 +842,81 @@ def test_one_state_is_asked_for_where_one_is_meant():
 def test_a_bad_policy_of_positions_is_refused(changes, error, message):
     with pytest.raises(error, match=message):
         rs.Policy(**one_hot_parts() | changes)
+
+
+def test_a_view_made_before_an_array_was_set_read_only_cannot_change_a_policy():
+    arrays = {
+        "weights": np.ones((5, 3, 2)),
+        "whitener": np.ones((3, 2, 2)),
+        "levels": np.ones((5, 3)),
+        "directions": np.ones((3, 2)),
+        "offsets": np.ones((5, 3, 4, 2)),
+    }
+    views = [array[:] for array in arrays.values()]
+    for array in arrays.values():
+        array.flags.writeable = False
+    policy = rs.Policy(**arrays, beta=0.5, allocation=7)
+    before = policy.to_bytes()
+    for view in views:
+        view[:] = 0.0
+    assert policy.to_bytes() == before
+    for name in arrays:
+        assert (getattr(policy, name) == 1.0).all()
+        assert not getattr(policy, name).flags.writeable
+
+
+@pytest.mark.parametrize("ask", ["act", "q_values", "value", "choices", "propensities"])
+def test_truths_are_no_features(ask):
+    with pytest.raises(TypeError, match="features must be an array of real numbers; got bool"):
+        getattr(make(), ask)(0, np.eye(2) > 0.5)
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """Count how often a policy, or an array, is checked."""
+    counted = {"policies": 0, "arrays": 0}
+    original, floats = rs.Policy.__post_init__, policy_module.floats
+
+    def post_init(self):
+        counted["policies"] += 1
+        original(self)
+
+    def counting(*arguments, **others):
+        counted["arrays"] += 1
+        return floats(*arguments, **others)
+
+    monkeypatch.setattr(rs.Policy, "__post_init__", post_init)
+    monkeypatch.setattr(policy_module, "floats", counting)
+    monkeypatch.setattr("rareswitch.support.arguments.floats", counting)
+    return counted
+
+
+@pytest.mark.parametrize("own", OWN.values(), ids=OWN)
+def test_neither_draw_nor_act_checks_a_policy_again(own, checks):
+    policy, rows = mixture(own=own), np.random.default_rng(3).standard_normal((4, 2))
+    made = dict(checks)
+    assert made["policies"] == 1  # the count works
+    for key in range(20):
+        member = policy.draw(key)
+        for h in range(policy.horizon):
+            member.act(h, rows)
+        policy.choices(0, rows)
+        policy.propensities(0, rows)
+    assert checks == made
+    for name in ("weights", "levels", "whitener", "directions", "offsets"):  # nothing is copied
+        assert np.shares_memory(getattr(member, name), getattr(policy, name))
+        assert not getattr(member, name).flags.writeable
+
+
+def test_a_fit_makes_a_policy_without_checking_it_and_it_is_the_checked_one(checks):
+    learner = rs.Learner(rs.Task(dim=3, horizon=2), rs.EveryEpisode())
+    ragged_learning(learner, seed=1, start=0, stop=6)
+    assert checks["policies"] == 0
+    policy = learner.policy
+    again = rs.Policy(**{name: getattr(policy, name) for name in FIELDS})
+    assert checks["policies"] == 1
+    assert again.to_bytes() == policy.to_bytes()
+    for name in FIELDS:
+        array = getattr(policy, name)
+        assert not (isinstance(array, np.ndarray) and array.flags.writeable), name
+        assert type(array) is type(getattr(again, name)), name

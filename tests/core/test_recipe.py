@@ -1,21 +1,25 @@
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import rareswitch as rs
+from rareswitch.core.policy import fit
 from rareswitch.core.recipe import COMMON, Recipe
-from rareswitch.core.streams import KeyedStream, Stream
+from rareswitch.sim import Simulation
+from rareswitch.statistics import history_of
+from rareswitch.support.streams import KeyedStream, Stream
 
 
-def test_beta_is_short_for_a_bonus():
-    assert Recipe.of(beta=None, exploration=None) == Recipe()
+def test_the_default_is_a_mixture_and_the_papers_recipe_is_a_bonus():
     assert Recipe() == Recipe(exploration=rs.Ensemble(members=32, scale=0.5, estimate=True))
-    assert Recipe.of(beta=0.3, exploration=None).exploration == rs.Bonus(0.3)
-    assert Recipe.of(beta=0, exploration=None).exploration == rs.Bonus(0.0)
-    phe = rs.Perturbation(0.3)
-    assert Recipe.of(beta=None, exploration=phe, ridge=2.0) == Recipe(exploration=phe, ridge=2.0)
+    assert Recipe.paper() == Recipe(exploration=rs.Bonus(1.0))
+    assert Recipe.paper(beta=0.3).exploration == rs.Bonus(0.3)
+    assert Recipe.paper(0).exploration == rs.Bonus(0.0)
+    assert Recipe.paper(0.3, ridge=2.0) == Recipe(exploration=rs.Bonus(0.3), ridge=2.0)
 
 
 def test_arguments_are_converted_once():
@@ -85,10 +89,10 @@ def test_members_that_differ_by_nothing_are_refused():
     assert Recipe(exploration=rs.Ensemble(2), ties="lowest").directions(1, 2, 3) is None
 
 
-WORLD = rs.instances.tabular(states=2, actions=2, horizon=2)
-OWNERS = {
-    "Learner": lambda **given: rs.Learner(dim=2, horizon=2, schedule=rs.EveryEpisode(), **given),
-    "simulate": lambda **given: rs.simulate(WORLD, rs.EveryEpisode(), episodes=2, **given),
+WORLD = rs.worlds.tabular(states=2, actions=2, horizon=2)
+MAKERS = {
+    "Recipe": lambda beta=1.0, **rest: Recipe(**{"exploration": rs.Bonus(beta)} | rest),
+    "paper": lambda beta=1.0, **rest: Recipe.paper(beta, **rest),
 }
 
 
@@ -96,7 +100,7 @@ class NoPerturbations:
     beta, members, draws, estimate = 1.0, 1, 0, False
 
 
-@pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -121,17 +125,44 @@ class NoPerturbations:
         ({"exploration": rs.Bonus}, TypeError, "exploration must be a Bonus, a Pert.*an Ensemble"),
         ({"exploration": 1.0}, TypeError, "exploration must be a Bonus.*got 1.0"),
         ({"exploration": NoPerturbations()}, TypeError, "exploration must be a Bonus.*got <"),
-        (
-            {"beta": 1.0, "exploration": rs.Bonus(1.0)},
-            TypeError,
-            r"beta and exploration exclude each other: beta=b is short for exploration=Bonus\(b\); "
-            r"got beta=1.0 and exploration=Bonus\(beta=1.0, members=1, estimate=False\)",
-        ),
     ],
 )
-def test_a_bad_argument_gets_the_same_error_everywhere(owner, given, error, message):
+def test_a_bad_argument_gets_the_same_error_everywhere(make, given, error, message):
+    if make is MAKERS["paper"] and "exploration" in given:
+        error, message = TypeError, "multiple values for keyword argument 'exploration'"
     with pytest.raises(error, match=message):
-        owner(**given)
+        make(**given)
+
+
+OWNERS = {
+    "Learner": lambda recipe: rs.Learner(rs.Task(dim=2, horizon=2), rs.EveryEpisode(), recipe),
+    "simulate": lambda recipe: rs.simulate(WORLD, rs.EveryEpisode(), recipe, episodes=2),
+    "Simulation": lambda recipe: Simulation(
+        [WORLD], rs.EveryEpisode(), recipe, task=WORLD.task(episodes=2), seeds=[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
+@pytest.mark.parametrize("given", [rs.Bonus(1.0), Recipe, "paper", 0.5, {"ridge": 1.0}], ids=repr)
+def test_what_is_no_recipe_is_refused_everywhere_with_the_same_words(owner, given):
+    with pytest.raises(TypeError, match=r"recipe must be a Recipe, such as Recipe\.paper\(beta=1"):
+        owner(given)
+    owner(None)
+    owner(Recipe.paper())
+
+
+@pytest.mark.parametrize(
+    ("seed", "error", "message"),
+    [
+        (-3, ValueError, "seed must be at least 0; got -3"),
+        (1.0, TypeError, "seed must be a whole number"),
+        ((1, 2, 3), ValueError, r"seed must be a whole number or \(root, round\)"),
+    ],
+)
+def test_a_bad_seed_of_a_simulation_is_refused_like_that_of_a_recipe(seed, error, message):
+    with pytest.raises(error, match=message):
+        rs.simulate(WORLD, rs.EveryEpisode(), episodes=2, seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -166,3 +197,36 @@ def test_part_of_what_is_drawn_for_stages_that_share_is_common_to_them(explorati
     np.testing.assert_allclose(correlations, COMMON, atol=0.08)
     np.testing.assert_array_equal(shared, recipe.perturbations(3, 5, 8, shared=True))
     assert (shared != recipe.perturbations(4, 5, 8, shared=True)).all()
+
+
+def test_an_exploration_of_ones_own_may_use_its_memory_again():
+    class Reusing:
+        beta, members, draws, estimate = 0.0, 1, 1, False
+
+        def __init__(self):
+            self.memory = np.zeros((1, 2, 1, 3))
+
+        def perturbations(self, rng, horizon, dim):
+            self.memory[:] = rng.standard_normal(self.memory.shape)
+            return self.memory
+
+    recipe = Recipe(exploration=Reusing(), seed=3)
+    first = recipe.perturbations(1, 2, 3).copy()
+    assert (recipe.perturbations(2, 2, 3) != first).all()
+    np.testing.assert_array_equal(recipe.perturbations(1, 2, 3), first)
+
+
+def test_a_recipe_may_be_shared_by_fits_in_several_threads():
+    history, recipe = history_of(rs.Task(dim=8, horizon=5)), Recipe()
+    wanted = {version: fit(history, Recipe(), version).digest for version in range(1, 6)}
+
+    def wrong(_):
+        return [v for v in [*wanted] * 60 if fit(history, recipe, v).digest != wanted[v]]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(wrong, range(4))) == [[]] * 4
+    finally:
+        sys.setswitchinterval(interval)

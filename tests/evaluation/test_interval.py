@@ -3,7 +3,7 @@ import pytest
 
 from rareswitch.evaluation import interval
 from rareswitch.evaluation.interval import Interval, Resampling, interval_of
-from rareswitch.samples import RESAMPLES, resamples
+from rareswitch.support.bootstrap import RESAMPLES, resamples
 
 
 def rng():

@@ -1,5 +1,7 @@
 """Whether data speak against shared stages, on worlds that depend on the stage and on others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import rareswitch as rs
 from rareswitch.evaluation import Sharing, check_sharing
 
 STATES, ACTIONS, HORIZON = 4, 2, 5
+TASK = rs.Task(dim=STATES * ACTIONS, horizon=HORIZON, one_hot=True)
 
 
 def world(seed, *, dependent):
@@ -39,8 +42,8 @@ def log_of(made, episodes, seed, *, ends=0.0):
     return log
 
 
-def checked(log, **rest):
-    return check_sharing(log, dim=STATES * ACTIONS, horizon=HORIZON, one_hot=True, **rest)
+def checked(log, **changes):
+    return check_sharing(log, replace(TASK, **changes))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,7 +73,7 @@ def test_positions_and_rows_give_the_same():
         )
         for one in log
     ]
-    by_rows = check_sharing(rows, dim=STATES * ACTIONS, horizon=HORIZON, end_reward=0.5)
+    by_rows = checked(rows, one_hot=False, end_reward=0.5)
     by_place = checked(log, end_reward=0.5)
     for name in ("own", "shared", "low", "high"):
         assert getattr(by_rows, name) == pytest.approx(getattr(by_place, name), rel=1e-8)
@@ -91,15 +94,20 @@ def test_it_is_the_same_every_time_and_in_words():
 
 
 @pytest.mark.parametrize(
-    ("log", "sizes", "said"),
+    ("log", "changes", "said"),
     [
         ([1, 2, 3, 4], {}, "log must be a list of Episodes"),
         ((), {}, "log must have at least 4 episodes; got 0"),
         (None, {"horizon": 1}, "horizon must be at least 2"),
     ],
 )
-def test_what_cannot_be_checked_is_refused(log, sizes, said):
+def test_what_cannot_be_checked_is_refused(log, changes, said):
     if log is None:
         log = log_of(world(0, dependent=False), 4, 0)
     with pytest.raises((TypeError, ValueError), match=said):
-        check_sharing(log, **({"dim": STATES * ACTIONS, "horizon": HORIZON} | sizes))
+        checked(log, **changes)
+
+
+def test_a_task_is_asked_for():
+    with pytest.raises(TypeError, match="task must be a Task; got 8"):
+        check_sharing(log_of(world(0, dependent=False), 4, 0), STATES * ACTIONS)

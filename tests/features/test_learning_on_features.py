@@ -8,13 +8,10 @@ from rareswitch.features import ActionBlocks, Identity, Masked, MinMax, OneHot
 
 def learned(features, outcome, states, episodes=60):
     """Let a learner play one-step episodes, and return what it recommends in each state."""
-    learner = rs.Learner(
-        dim=features.dim,
-        horizon=1,
-        schedule=rs.EveryEpisode(),
-        feature_norm=features.norm,
-        one_hot=features.one_hot,
+    task = rs.Task(
+        dim=features.dim, horizon=1, feature_norm=features.norm, one_hot=features.one_hot
     )
+    learner = rs.Learner(task, rs.EveryEpisode())
     rng = np.random.default_rng(0)
 
     def choose(policy, state):

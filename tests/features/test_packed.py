@@ -14,7 +14,6 @@ from feature_examples import SAMPLE, bases, maps
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rareswitch.core import codec
 from rareswitch.features import (
     ActionBlocks,
     Basis,
@@ -29,6 +28,7 @@ from rareswitch.features import (
     features_from_bytes,
 )
 from rareswitch.features.kinds import KINDS
+from rareswitch.support import codec
 from rareswitch.testing import check_features
 
 MAPS, BASES = maps(), bases()

@@ -126,7 +126,7 @@ def test_without_scikit_learn_nothing_is_fitted_but_all_is_used(monkeypatch):
     basis = Standardised.fit(SAMPLE).then(Radial.drawn(inputs=3, components=5, bandwidths=1.0))
     data, expected = basis.to_bytes(), basis(SAMPLE[0])
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("rareswitch.support.extras.find_spec", lambda name: None)
     np.testing.assert_array_equal(Basis.from_bytes(data)(SAMPLE[0]), expected)
     for fit in (
         lambda: Standardised.fit(SAMPLE),

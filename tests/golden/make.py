@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import rareswitch as rs
-from rareswitch.core.log import LogPartition
-from rareswitch.partition_folder import save_partition
+from rareswitch.statistics.partitions import LogPartition, save_partition
 
 FOLDER = Path(__file__).parent / rs.__version__
 EXPLORATIONS = {
@@ -63,13 +62,9 @@ def episodes(count):
 def learner(exploration):
     """Return a learner that has seen some episodes and has a schedule within another."""
     made = rs.Learner(
-        dim=3,
-        horizon=2,
-        schedule=rs.Capped(rs.DeterminantGrowth(eta=1.5), switches=4),
-        exploration=exploration,
-        ridge=0.5,
-        seed=(3, 4),
-        planned_episodes=50,
+        rs.Task(dim=3, horizon=2, episodes=50, feature_norm=1.25),
+        rs.rules.Capped(rs.DeterminantGrowth(eta=1.5), switches=4),
+        rs.Recipe(exploration=exploration, ridge=0.5, seed=(3, 4)),
     )
     for episode in episodes(12):
         made.observe(episode)
@@ -98,15 +93,9 @@ def positions(count):
 def shared_learner():
     """Return a learner of one-hot features whose stages share, warmly started."""
     made = rs.Learner(
-        dim=6,
-        horizon=3,
-        schedule=rs.SpreadBudget(switches=4, episodes=30, dim=6),
-        exploration=rs.Ensemble(members=4),
-        ridge=0.5,
-        seed=(3, 4),
-        stages="shared",
-        one_hot=True,
-        end_reward=0.25,
+        rs.Task(dim=6, horizon=3, episodes=30, stages="shared", one_hot=True, end_reward=0.25),
+        rs.SpreadBudget(switches=4),
+        rs.Recipe(exploration=rs.Ensemble(members=4), ridge=0.5, seed=(3, 4)),
         warm_start=positions(5),
     )
     for episode in positions(15):

@@ -33,7 +33,7 @@ def story(store):
         episodes=40,
         batches=8,
         approval=Approval(by="second-person", retry_after=2),
-        recipe=rs.core.recipe.Recipe(exploration=rs.Ensemble(members=2), seed=(1, 2)),
+        recipe=rs.Recipe(exploration=rs.Ensemble(members=2), seed=(1, 2)),
         stopping=(Harm(below=0.05),),
     ).with_simulation(b"a report")
     campaign = Campaign.create(

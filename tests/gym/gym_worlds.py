@@ -5,8 +5,8 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 import rareswitch as rs
-from rareswitch.core.streams import KeyedStream, Stream
 from rareswitch.features import ActionBlocks, Identity, Masked, MinMax, OneHot
+from rareswitch.support.streams import KeyedStream, Stream
 
 STATES, ACTIONS = 6, 3
 
@@ -78,16 +78,18 @@ def blocks():
     return ActionBlocks(scaled.then(Identity(inputs=2, constant=True)), actions=ACTIONS)
 
 
-def learner_for(features, horizon=5, switches=4, episodes=30, **rest):
+def learner_for(
+    features, horizon=5, switches=4, episodes=30, *, schedule=None, warm_start=(), **rest
+):
     """Return a learner that switches a few times in so many episodes."""
-    arguments = {
-        "schedule": rs.UniformGrid(episodes=episodes, batches=switches + 1),
-        "exploration": rs.Ensemble(6),
-        "stages": "shared",
-        "seed": 3,
-    }
+    sizes = {"dim": features.dim, "horizon": horizon, "episodes": episodes}
+    norm = features.norm if np.isfinite(features.norm) else 1e6
+    task = {"feature_norm": norm, "stages": "shared", "one_hot": features.one_hot} | rest
     return rs.Learner(
-        dim=features.dim, horizon=horizon, one_hot=features.one_hot, **(arguments | rest)
+        rs.Task(**sizes, **task),
+        schedule or rs.UniformGrid(batches=switches + 1),
+        rs.Recipe(exploration=rs.Ensemble(6), seed=3),
+        warm_start=warm_start,
     )
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from rareswitch.core import codec
 from rareswitch.features import Custom, OneHot, WithStage
 from rareswitch.gym import Agent, Rewards, play, train
+from rareswitch.support import codec
 
 MAPS = {
     "table": table,
@@ -105,7 +105,8 @@ def test_actions_are_handed_on_as_they_were(actions):
 
 def test_a_saved_agent_acts_in_a_world_of_real_actions():
     world = gymnasium.make("Pendulum-v1")
-    training = train(world, episodes=2, horizon=3, features="linear", exploration=rs.Ensemble(3))
+    recipe = rs.Recipe(exploration=rs.Ensemble(3))
+    training = train(world, episodes=2, horizon=3, features="linear", recipe=recipe)
     copy = Agent.from_bytes(training.agent.to_bytes())
     observation, _ = world.reset(seed=1)
     acting = copy.begin()
@@ -163,7 +164,7 @@ def test_a_mask_that_is_none_is_refused(mask, message):
 
 def test_it_plays_what_learning_played():
     features, world = masked_table(), Walk()
-    learner = learner_for(features, schedule=rs.UniformGrid(episodes=99, batches=1))
+    learner = learner_for(features, switches=0, episodes=99)
     agent = Agent(policy=learner.policy, features=features)
     for game in play(learner, world, features, episodes=6):
         acting, log = agent.begin(game.number), game.trajectory

@@ -6,11 +6,11 @@ from gym_worlds import ACTIONS, STATES, Walk, blocks, learner_for, masked_table,
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 import rareswitch as rs
-from rareswitch.core.streams import Stream
 from rareswitch.features import Custom, OneHot
 from rareswitch.gym import Rewards, WorldError, play
 from rareswitch.gym.actor import Actor, Seen
 from rareswitch.gym.rollout import Rollout, action_count, action_space
+from rareswitch.support.streams import Stream
 
 BAD_EPISODE, BAD_STEP = 3, 1
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from gym_worlds import Walk, blocks, learner_for, seed_of, table
 
-import rareswitch as rs
-from rareswitch.core.streams import Stream
 from rareswitch.gym import Rewards, WorldError, evaluate, play
+from rareswitch.support.streams import Stream
 
 
 def learnt(features=None, **changes):
@@ -44,7 +43,7 @@ def test_returns_are_those_of_a_loop_written_by_hand(kind):
 
 
 def test_learning_and_evaluation_are_seeded_apart():
-    learner = learner_for(table(), schedule=rs.UniformGrid(episodes=99, batches=1))
+    learner = learner_for(table(), switches=0, episodes=99)
     policy = learner.policy
     played = [game.total for game in play(learner, Walk(), table(), episodes=20)]
     assert evaluate(policy, Walk(), table(), episodes=20).totals.tolist() != played

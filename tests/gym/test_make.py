@@ -78,11 +78,11 @@ def test_unknown_names_are_refused_with_what_is_allowed(name):
 
 
 def test_a_module_that_is_not_there_is_said():
-    with pytest.raises(ImportError, match="no_such_module"):
+    with pytest.raises(ValueError, match="'no_such_module' cannot be imported"):
         made("no_such_module:World")
 
 
 def test_without_gymnasium_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("rareswitch.support.extras.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"gymnasium.*pip install 'rareswitch\[gym\]'"):
         made("FrozenLake-v1")

@@ -69,7 +69,7 @@ def test_play_is_the_loop_written_by_hand(world, features, stages):
         trajectory = game.trajectory
         assert trajectory.actions.tolist() == taken
         assert trajectory.rewards.tolist() == earned
-        assert episode_of(trajectory, features, horizon=ours.horizon) == told
+        assert episode_of(trajectory, features, horizon=ours.task.horizon) == told
     assert ours.snapshot() == theirs.snapshot()
     assert len(ours.ledger) > 3
     assert sum(game.switched for game in games) == len(ours.ledger) - 1
@@ -252,7 +252,7 @@ def test_episodes_of_a_warm_start_are_not_among_those_played():
 
 
 def test_a_policy_deployed_by_hand_plays_the_next_episode():
-    learner = learner_for(table(), schedule=rs.UniformGrid(episodes=100, batches=1))
+    learner = learner_for(table(), switches=0, episodes=100)
     games = play(learner, Walk(), table(), episodes=4)
     assert next(games).version == 1
     learner.deploy(learner.fit())
@@ -309,7 +309,8 @@ def test_a_game_shows_itself_in_a_line():
         (
             {"features": OneHot(states=7, actions=3)},
             ValueError,
-            "features must have dim = 18 and one_hot = True, as the learner has; got 21 and True",
+            "features must have dim = 18 and one_hot = True, as the learner's task has; got "
+            "21 and True",
         ),
         ({"features": table().dense()}, ValueError, "one_hot = True.*; got 18 and False"),
         ({"features": 3}, TypeError, "function must be callable; got 3"),

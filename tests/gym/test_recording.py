@@ -39,7 +39,7 @@ def hurried(monkeypatch):
 
 def new_learner():
     """Return a learner with new policies before episodes 6, 11, 16, 21 and 26."""
-    return SETTING.learner(rs.UniformGrid(episodes=30, batches=6))
+    return SETTING.learner(rs.UniformGrid(batches=6), episodes=30)
 
 
 def record(folder, learner, until, *, after=lambda number: None, **options):

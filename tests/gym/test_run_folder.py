@@ -79,12 +79,12 @@ def test_what_is_not_a_training_is_refused(tmp_path):
 
 def test_a_learner_is_kept_and_restored(folder):
     folder.begin(SETTINGS, SETTING)
-    learner = SETTING.learner(rs.UniformGrid(episodes=30, batches=3))
+    learner = SETTING.learner(rs.UniformGrid(batches=3), episodes=30)
     for _ in range(12):
         learner.observe(rs.Episode(features=[1], rewards=[0.5], next_features=[]))
     folder.state.write_bytes(learner.snapshot())
     assert folder.learner().snapshot() == learner.snapshot()
-    rule = rs.UniformGrid(episodes=30, batches=4)
+    rule = rs.UniformGrid(batches=4)
     with pytest.raises(ValueError, match=r"learner\.bin: schedule must be the one stored"):
         folder.learner(schedule=rule)
     folder.state.write_bytes(b"rareswitch")

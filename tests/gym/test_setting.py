@@ -1,5 +1,7 @@
 """What is picked for a world, why, and that what is given wins."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from gymnasium.wrappers import TimeLimit
 import rareswitch as rs
 from rareswitch.features import Custom, OneHot
 from rareswitch.gym import Rewards, WorldError, play, setting_of
+
+THREE = rs.Recipe(exploration=rs.Ensemble(3))
 
 
 class Shown(gymnasium.Env):
@@ -81,7 +85,7 @@ def test_others_get_a_basis_for_each_action_of_length_1_at_most(space):
 def test_what_is_picked_can_be_played(space):
     world = Shown(space)
     setting = setting_of(world)
-    learner = setting.learner(rs.UniformGrid(episodes=4, batches=2), exploration=rs.Ensemble(3))
+    learner = setting.learner(rs.UniformGrid(batches=2), THREE, episodes=4)
     games = list(play(learner, world, setting.features, episodes=4, rewards=setting.rewards))
     assert [game.steps for game in games] == [7] * 4
     assert len(learner.ledger) == 2
@@ -115,7 +119,7 @@ def test_actions_are_numbered_or_listed_and_all_can_be_handed_on(space, count):
     assert setting.reasons["actions"].startswith(
         f"the {count} of the action space" if setting.actions is None else f"{count} of "
     )
-    learner = setting.learner(rs.EveryEpisode(), exploration=rs.Ensemble(3))
+    learner = setting.learner(rs.EveryEpisode(), THREE)
     world.handed.clear()
     list(
         play(
@@ -241,7 +245,7 @@ def test_a_vector_environment_is_told_what_to_give():
         setting_of(world)
     setting = setting_of(world, features=table(), horizon=5, rewards=(0, 1))
     assert setting.features.actions == ACTIONS
-    learner = setting.learner(rs.EveryEpisode(), beta=1.0)
+    learner = setting.learner(rs.EveryEpisode(), rs.Recipe.paper(beta=1.0))
     assert len(list(play(learner, world, setting.features, episodes=3))) == 3
 
 
@@ -254,7 +258,11 @@ def test_a_vector_environment_is_told_what_to_give():
         ({"rewards": (1, 2, 3)}, TypeError, "rewards must be .* or a pair"),
         ({"rewards": (1, "a")}, TypeError, "high must be a finite number; got 'a'"),
         ({"rewards": (2.0, 1.0)}, ValueError, "high must be above low"),
-        ({"stages": "both"}, ValueError, "stages must be one of 'own', 'shared'; got 'both'"),
+        (
+            {"stages": "both"},
+            ValueError,
+            "stages must be one of 'auto', 'own', 'shared'; got 'both'",
+        ),
         (
             {"features": OneHot(states=STATES, actions=4)},
             ValueError,
@@ -289,12 +297,22 @@ def test_a_world_that_pays_nothing_in_random_play_still_gets_a_range():
 
 def test_the_learner_is_made_for_the_world():
     setting = setting_of(Walk("array"), features=blocks(), horizon=6, rewards=(-1.0, 3.0))
-    learner = setting.learner(rs.EveryEpisode(), seed=5, beta=0.5)
-    assert (learner.dim, learner.horizon, learner.one_hot) == (blocks().dim, 6, False)
-    assert (learner.end_reward, learner.stages) == (0.25, "shared")
-    assert learner.recipe.seed == 5
-    task = setting.task(40)
-    assert (task.dim, task.horizon, task.episodes, task.stages) == (blocks().dim, 6, 40, "shared")
+    recipe = rs.Recipe.paper(beta=0.5, seed=5)
+    learner = setting.learner(rs.EveryEpisode(), recipe)
+    task = rs.Task(
+        dim=blocks().dim,
+        horizon=6,
+        feature_norm=blocks().norm,
+        stages="shared",
+        one_hot=False,
+        end_reward=0.25,
+    )
+    assert learner.task == setting.task() == task
+    assert learner.recipe is recipe
+    assert setting.learner(rs.EveryEpisode()).recipe == rs.Recipe()
+    planned = replace(task, episodes=40)
+    assert setting.learner(rs.UniformGrid(batches=2), episodes=40).task == planned
+    assert setting.task(40) == planned
 
 
 def test_rows_without_a_bound_are_divided_by_the_longest_of_random_play():

@@ -29,7 +29,7 @@ class Turning(gymnasium.Env):
 
 def log_of(world, episodes, **given):
     setting = setting_of(world, **given)
-    learner = setting.learner(schedule_for(setting, episodes=episodes))
+    learner = setting.learner(schedule_for(episodes=episodes), episodes=episodes)
     games = play(learner, world, setting.features, episodes=episodes, rewards=setting.rewards)
     return setting, [game.trajectory for game in games]
 

@@ -63,5 +63,14 @@ def test_a_rule_that_promises_nothing_has_no_limit(lake):
         return summarised(training, episodes=30)
 
     assert summary_with(Tenth())["deployment_limit"] is None
-    limited = summary_with(rs.UniformGrid(episodes=30, batches=3))
+    limited = summary_with(rs.UniformGrid(batches=3))
     assert limited["deployment_limit"] == limited["switches"] == 2
+
+
+def test_the_limit_counts_with_the_ridge_of_the_recipe(lake):
+    rule = rs.DeterminantGrowth(eta=2.0)
+    for ridge in (0.1, 1.0, 10.0):
+        recipe = rs.Recipe.paper(beta=1.0, ridge=ridge)
+        training = train(lake, episodes=30, horizon=5, schedule=rule, recipe=recipe)
+        limit = summarised(training, episodes=30)["deployment_limit"]
+        assert limit == rule.deployment_limit(training.learner.task, ridge)

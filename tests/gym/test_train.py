@@ -12,7 +12,8 @@ from rareswitch.gym import FiniteModel, Rewards, evaluate, play, setting_of, tra
 from rareswitch.gym.train import Training, default_switches, playing, schedule_for
 from rareswitch.trajectories import Trajectory, episode_of
 
-SMALL = rs.Ensemble(8)
+SMALL = rs.Recipe(exploration=rs.Ensemble(8))
+PAPER = rs.Recipe.paper(beta=1.0)
 
 
 def test_a_frozen_lake_is_learnt():
@@ -28,7 +29,7 @@ def test_a_frozen_lake_is_learnt():
 
 def test_slippery_ice_is_learnt():
     world = gymnasium.make("FrozenLake-v1")
-    training = train(world, episodes=800, horizon=40, switches=15, exploration=SMALL)
+    training = train(world, episodes=800, horizon=40, switches=15, recipe=SMALL)
     model, features = FiniteModel.of(world), training.setting.features
     optimum, random = model.optimal_return(40), model.random_return(40)
     assert training.totals[-160:].mean() > 10 * random
@@ -38,7 +39,7 @@ def test_slippery_ice_is_learnt():
 
 def test_cliffs_are_learnt():
     """Every step costs 1 and the cliff 100: random play falls again and again."""
-    training = train("CliffWalking-v1", episodes=150, horizon=30, switches=15, exploration=SMALL)
+    training = train("CliffWalking-v1", episodes=150, horizon=30, switches=15, recipe=SMALL)
     model = FiniteModel.of(gymnasium.make("CliffWalking-v1"))
     assert model.optimal_return(30) == -13.0
     found = model.policy_return(training.agent.policy, training.setting.features)
@@ -51,12 +52,12 @@ def test_cliffs_are_learnt():
 def test_a_pole_is_balanced_to_the_horizon():
     """Random play drops it after some 20 steps."""
     world = gymnasium.make("CartPole-v1")
-    training = train(world, episodes=60, horizon=60, switches=6, exploration=SMALL)
+    training = train(world, episodes=60, horizon=60, switches=6, recipe=SMALL)
     agent = training.agent
     fresh = evaluate(agent.policy, world, agent.features, episodes=20, rewards=agent.rewards)
     assert fresh.mean > 50.0
     assert training.totals[-12:].mean() > 45.0 > training.totals[:10].mean()
-    assert not training.learner.one_hot
+    assert not training.learner.task.one_hot
 
 
 # What is kept.
@@ -64,20 +65,20 @@ def test_a_pole_is_balanced_to_the_horizon():
 
 def test_a_training_tells_what_every_episode_came_to():
     games = []
-    training = train(Walk(), episodes=30, horizon=5, exploration=SMALL, progress=games.append)
+    training = train(Walk(), episodes=30, horizon=5, recipe=SMALL, progress=games.append)
     assert training.totals.tolist() == [game.total for game in games]
     assert training.versions.tolist() == [game.version for game in games]
     assert [game.number for game in games] == list(range(1, 31))
     switched = [game.number + 1 for game in games if game.switched]
     assert training.switch_episodes == switched
     assert repr(training) == (
-        f"Training(30 episodes, return {training.totals.mean():.4g} an episode, "
+        f"Training(30 episodes, return {training.totals.mean():.4g} per episode, "
         f"{len(switched)} switches)"
     )
 
 
 def test_cohorts_are_the_episodes_of_each_version():
-    training = train(Walk(), episodes=40, horizon=5, switches=3, exploration=SMALL)
+    training = train(Walk(), episodes=40, horizon=5, switches=3, recipe=SMALL)
     cohorts = training.cohorts()
     assert [cohort.version for cohort in cohorts] == [1, 2, 3, 4]
     assert [cohort.first for cohort in cohorts] == [1, *training.switch_episodes]
@@ -89,20 +90,20 @@ def test_cohorts_are_the_episodes_of_each_version():
 
 
 def test_of_a_single_episode_no_interval_is_known():
-    training = train(Walk(), episodes=3, horizon=4, schedule=rs.EveryEpisode(), beta=1.0)
+    training = train(Walk(), episodes=3, horizon=4, schedule=rs.EveryEpisode(), recipe=PAPER)
     assert [(cohort.low, cohort.high) for cohort in training.cohorts()] == [(None, None)] * 3
 
 
 def test_a_training_without_episodes_tells_nothing():
     setting = setting_of(Walk(), horizon=4)
-    training = Training(setting, setting.learner(rs.EveryEpisode(), beta=1.0))
+    training = Training(setting, setting.learner(rs.EveryEpisode(), PAPER))
     assert repr(training) == "Training(0 episodes, 0 switches)"
     assert (training.totals.shape, training.versions.shape) == ((0,), (0,))
     assert (training.cohorts(), training.switch_episodes) == ([], [])
 
 
 def test_the_agent_is_what_the_learner_recommends():
-    training = train(Walk(), episodes=20, horizon=4, exploration=SMALL)
+    training = train(Walk(), episodes=20, horizon=4, recipe=SMALL)
     agent = training.agent
     assert agent.policy.digest == training.learner.recommend().digest
     assert agent.policy.members == 1
@@ -120,8 +121,8 @@ def test_the_same_seed_trains_the_same_and_another_does_not():
 def test_it_is_the_play_of_what_was_picked():
     training = train(Walk(), episodes=20, horizon=5, switches=3)
     setting = setting_of(Walk(), horizon=5)
-    rule = schedule_for(setting, episodes=20, switches=3)
-    learner = setting.learner(rule, planned_episodes=20)
+    rule = schedule_for(episodes=20, switches=3)
+    learner = setting.learner(rule, episodes=20)
     list(play(learner, Walk(), setting.features, episodes=20, rewards=setting.rewards))
     assert training.learner.snapshot() == learner.snapshot()
 
@@ -129,8 +130,8 @@ def test_it_is_the_play_of_what_was_picked():
 def test_a_training_goes_on_where_it_stopped():
     whole = train(Walk(), episodes=20, horizon=5, switches=3)
     setting = setting_of(Walk(), horizon=5)
-    rule = schedule_for(setting, episodes=20, switches=3)
-    training = Training(setting, setting.learner(rule, planned_episodes=20))
+    rule = schedule_for(episodes=20, switches=3)
+    training = Training(setting, setting.learner(rule, episodes=20))
     for _ in playing(training, Walk(), episodes=8, seed=0):
         pass
     for _ in playing(training, Walk(), episodes=20, seed=0):
@@ -151,19 +152,19 @@ def test_copies_of_a_world_are_trained_in_together():
 
 @pytest.mark.parametrize("switches", [0, 1, 5])
 def test_a_budget_of_switches_is_spent_and_not_exceeded(switches):
-    training = train(Walk(), episodes=30, horizon=4, switches=switches, exploration=SMALL)
+    training = train(Walk(), episodes=30, horizon=4, switches=switches, recipe=SMALL)
     assert len(training.switch_episodes) == switches
 
 
 def test_the_default_budget_is_a_twentieth_of_the_episodes_up_to_a_limit():
     assert [default_switches(episodes) for episodes in (1, 19, 20, 399)] == [0, 0, 1, 19]
     assert default_switches(10**6) == default_switches(10**7) < 100
-    assert len(train(Walk(), episodes=60, horizon=4, exploration=SMALL).switch_episodes) == 3
+    assert len(train(Walk(), episodes=60, horizon=4, recipe=SMALL).switch_episodes) == 3
 
 
 def test_a_schedule_of_ones_own_is_asked_instead():
-    rule = rs.UniformGrid(episodes=20, batches=4)
-    training = train(Walk(), episodes=20, horizon=4, schedule=rule, beta=0.5)
+    rule, recipe = rs.UniformGrid(batches=4), rs.Recipe.paper(beta=0.5)
+    training = train(Walk(), episodes=20, horizon=4, schedule=rule, recipe=recipe)
     assert training.switch_episodes == [6, 11, 16]
     assert training.learner.recipe.exploration == rs.Bonus(0.5)
 
@@ -174,7 +175,7 @@ def test_a_schedule_of_ones_own_is_asked_instead():
 def log_of(episodes, **arguments):
     training_log = []
     train(
-        Walk(**arguments), episodes=episodes, horizon=5, exploration=SMALL,
+        Walk(**arguments), episodes=episodes, horizon=5, recipe=SMALL,
         progress=lambda game: training_log.append(game.trajectory),
     )  # fmt: skip
     return training_log
@@ -188,8 +189,8 @@ def test_a_warm_start_is_learnt_before_the_first_episode():
     assert warm.learner.policy.digest != cold.learner.policy.digest
     setting = warm.setting
     by_hand = setting.learner(
-        schedule_for(setting, episodes=10, switches=0),
-        planned_episodes=10,
+        schedule_for(episodes=10, switches=0),
+        episodes=10,
         warm_start=[episode_of(one, table(), setting.rewards, 5) for one in log],
     )
     assert by_hand.policy.digest == warm.learner.policy.digest
@@ -214,7 +215,7 @@ def test_masks_of_a_warm_start_are_heeded():
 def test_a_longer_log_is_cut_off_at_the_horizon():
     log = log_of(10, ends=False)
     training = train(Walk(), episodes=3, horizon=2, warm_start=log)
-    assert training.learner.horizon == 2
+    assert training.learner.task.horizon == 2
 
 
 def test_a_log_of_another_world_is_refused():
@@ -232,16 +233,17 @@ def test_what_is_given_is_used():
     features = OneHot(states=STATES, actions=2)
     training = train(
         Walk("number"), episodes=4, features=features, horizon=3, rewards=(-1.0, 1.0),
-        actions=[0, 2], stages="own", beta=1.0, seed=(5, 1),
+        actions=[0, 2], stages="own", recipe=rs.Recipe.paper(beta=2.0, ridge=3.0), seed=(5, 1),
     )  # fmt: skip
-    learner = training.learner
-    assert (learner.dim, learner.horizon, learner.stages) == (STATES * 2, 3, "own")
-    assert (learner.end_reward, learner.recipe.seed) == (0.5, (5, 1))
+    assert training.learner.task == rs.Task(
+        dim=STATES * 2, horizon=3, episodes=4, stages="own", one_hot=True, end_reward=0.5
+    )
+    assert training.learner.recipe == rs.Recipe.paper(beta=2.0, ridge=3.0, seed=(5, 1))
 
 
 def test_rows_are_learnt_as_well_as_tables():
-    training = train(Walk("array"), episodes=12, features=blocks(), horizon=4, exploration=SMALL)
-    assert training.learner.dim == blocks().dim == ACTIONS * 3
+    training = train(Walk("array"), episodes=12, features=blocks(), horizon=4, recipe=SMALL)
+    assert training.learner.task.dim == blocks().dim == ACTIONS * 3
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def test_rows_are_learnt_as_well_as_tables():
             TypeError,
             "switches and schedule exclude each other",
         ),
-        ({"beta": 1.0, "exploration": SMALL}, TypeError, "beta and exploration exclude each other"),
+        ({"recipe": rs.Ensemble(8)}, TypeError, "recipe must be a Recipe, such as"),
         ({"world": "NoSuchWorld-v0"}, ValueError, "world must be an environment registered"),
         ({"horizon": 0}, ValueError, "horizon must be"),
     ],

@@ -78,7 +78,7 @@ def test_copies_play_what_one_environment_plays_under_the_same_policies(mode, ar
     assert len(ours.ledger) > 2
     assert [game.number for game in games] == list(range(1, episodes + 1))
     assert {game.number % copies for game in games if game.switched} == {0}
-    alone = learner_for(features, schedule=rs.UniformGrid(episodes=99, batches=1))
+    alone = learner_for(features, switches=0, episodes=99)
     first = [game.trajectory for game in play(alone, Walk(**arguments), features, episodes=copies)]
     assert [game.trajectory for game in games[:copies]] == first
 
@@ -142,7 +142,10 @@ def test_asking_for_more_later_is_asking_for_all_at_once():
 def test_any_number_of_copies_and_episodes(copies, episodes, mode, name):
     arguments, features = CASES[name]
     features = features()
-    ours, theirs = (learner_for(features, schedule=rs.EveryEpisode(), horizon=4) for _ in range(2))
+    ours, theirs = (
+        learner_for(features, schedule=rs.EveryEpisode(), horizon=4, episodes=None)
+        for _ in range(2)
+    )
     games = list(play(ours, vector_of(copies, mode, **arguments), features, episodes=episodes))
     log = in_rounds(theirs, Walk(**arguments), features, episodes, copies)
     assert ours.snapshot() == theirs.snapshot()

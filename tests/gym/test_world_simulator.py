@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,9 +11,10 @@ from rareswitch.gym.simulator import world_simulator
 from small_worlds import Door, UnpicklableError, broken, door, luck_alone, prize_of_round
 
 SEEDS = [(3, 0), (3, 1), (3, 2)]
-GRID = rs.UniformGrid(episodes=30, batches=4)
+GRID = rs.UniformGrid(batches=4)
 LAKE = {"world": "FrozenLake-v1", "episodes": 30, "horizon": 6}
 DOORS = {"world": door, "episodes": 30, "horizon": 1, "rewards": (0.0, 2.0)}
+PAPER = rs.Recipe.paper(beta=1.0)
 
 
 def simulator(**changes):
@@ -22,17 +25,26 @@ def doors(**changes):
     return world_simulator(**DOORS | changes)
 
 
-@pytest.mark.parametrize("exploration", [rs.Bonus(0.5), rs.Ensemble(members=3)], ids=repr)
+def mixture(members):
+    return rs.Recipe(exploration=rs.Ensemble(members=members))
+
+
+def rounds(play_rounds, schedule, recipe, seeds):
+    """Play rounds of the simulator's own task."""
+    return play_rounds(play_rounds.task, schedule, recipe, seeds)
+
+
+@pytest.mark.parametrize("recipe", [rs.Recipe.paper(beta=0.5), mixture(3)], ids=repr)
 @pytest.mark.parametrize("schedule", [GRID, rs.DeterminantGrowth(eta=2.0)], ids=repr)
-def test_a_round_is_a_training_of_its_seed(exploration, schedule):
-    outcomes = simulator()(schedule, exploration, SEEDS)
+def test_a_round_is_a_training_of_its_seed(recipe, schedule):
+    outcomes = rounds(simulator(), schedule, recipe, SEEDS)
     for seed, outcome in zip(SEEDS, outcomes, strict=True):
         training = train(
             "FrozenLake-v1",
             episodes=30,
             horizon=6,
             schedule=schedule,
-            exploration=exploration,
+            recipe=recipe,
             seed=seed,
         )
         np.testing.assert_array_equal(outcome.returns, training.totals)
@@ -41,17 +53,18 @@ def test_a_round_is_a_training_of_its_seed(exploration, schedule):
 
 
 def test_ridge_and_ties_are_those_of_the_learner():
-    rule, explores = rs.DeterminantGrowth(eta=2.0), rs.Bonus(0.5)
-    (outcome,) = simulator(ridge=5.0, ties="lowest")(rule, explores, [1])
+    rule = rs.DeterminantGrowth(eta=2.0)
+    recipe = rs.Recipe.paper(beta=0.5, ridge=5.0, ties="lowest")
+    (outcome,) = rounds(simulator(), rule, recipe, [1])
     world = gymnasium.make("FrozenLake-v1")
     setting = setting_of(world, horizon=6)
-    learner = setting.learner(rule, seed=1, exploration=explores, ridge=5.0, ties="lowest")
+    learner = setting.learner(rule, replace(recipe, seed=1))
     games = play(learner, world, setting.features, episodes=30, seed=1)
     assert outcome.returns.tolist() == [game.total for game in games]
     dates = [deployment.episode for deployment in learner.ledger if deployment.episode <= 30]
     assert outcome.deployment_episodes == tuple(dates)
-    for other in ({"ties": "lowest"}, {"ridge": 5.0}):
-        (differs,) = simulator(**other)(rule, explores, [1])
+    for other in ({"ties": "direction"}, {"ridge": 1.0}):
+        (differs,) = rounds(simulator(), rule, replace(recipe, **other), [1])
         assert differs.deployment_episodes != outcome.deployment_episodes
 
 
@@ -66,14 +79,14 @@ def value(told, horizon, act, h=0, state=0):
 
 
 def test_regret_is_that_of_the_policies_in_force_where_the_model_is_told():
-    horizon, explores = 6, rs.Ensemble(members=2)
+    horizon, recipe = 6, mixture(2)
     small = {"map_name": None, "desc": ["SF", "HG"]}
     play_rounds = simulator(arguments=small)
-    (outcome,) = play_rounds(GRID, explores, [5])
+    (outcome,) = rounds(play_rounds, GRID, recipe, [5])
     world = gymnasium.make("FrozenLake-v1", **small)
     told, features = world.unwrapped.P, play_rounds.setting.features
     best = FiniteModel.of(world).optimal_return(horizon)
-    learner = play_rounds.setting.learner(GRID, seed=5, exploration=explores, planned_episodes=30)
+    learner = play_rounds.setting.learner(GRID, replace(recipe, seed=5), episodes=30)
 
     def mean_value(policy):
         members = [policy.member(m) for m in range(2)]
@@ -91,7 +104,7 @@ def test_regret_is_that_of_the_policies_in_force_where_the_model_is_told():
 
 
 def test_without_a_model_it_is_what_was_missing_to_the_largest_return():
-    outcomes = doors()(GRID, rs.Bonus(1.0), SEEDS)
+    outcomes = rounds(doors(), GRID, PAPER, SEEDS)
     for outcome in outcomes:
         assert outcome.measure == "shortfall"
         assert outcome.regret == pytest.approx(30 * 2 - outcome.returns.sum())
@@ -108,9 +121,8 @@ def test_without_a_model_it_is_what_was_missing_to_the_largest_return():
     ],
 )
 def test_regret_is_not_claimed_where_it_is_not_asked_for_or_not_known(changes):
-    (outcome,) = simulator(**{"rewards": (0.0, 2.0), "episodes": 4} | changes)(
-        rs.UniformGrid(episodes=4, batches=2), rs.Bonus(1.0), [0]
-    )
+    play_rounds = simulator(**{"rewards": (0.0, 2.0), "episodes": 4} | changes)
+    (outcome,) = rounds(play_rounds, rs.UniformGrid(batches=2), PAPER, [0])
     assert outcome.measure == "shortfall"
 
 
@@ -120,13 +132,15 @@ def doubled(name):
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_deployment_that_changes_no_action_is_no_switch(exact):
-    play_rounds = simulator(ties="lowest", exact=exact)
-    (outcome,) = play_rounds(rs.EveryEpisode(), rs.Bonus(0.0), [0])
+    play_rounds = simulator(exact=exact)
+    greedy = rs.Recipe.paper(beta=0.0, ties="lowest")
+    (outcome,) = rounds(play_rounds, rs.EveryEpisode(), greedy, [0])
     assert outcome.deployments == 30
     # Nothing is earned by always going left, so that all estimates stay at 0.
     assert outcome.returns.sum() == outcome.switches == 0
     assert outcome.switch_episodes == ()
-    (other,) = play_rounds(rs.EveryEpisode(), rs.Bonus(1.0), [0])
+    curious = rs.Recipe.paper(beta=1.0, ties="lowest")
+    (other,) = rounds(play_rounds, rs.EveryEpisode(), curious, [0])
     assert 0 < other.switches <= 29
     assert set(other.switch_episodes) <= set(other.deployment_episodes[1:])
 
@@ -139,14 +153,15 @@ def test_a_deployment_that_changes_no_action_is_no_switch(exact):
     ],
 )
 def test_where_not_all_is_feasible_every_deployment_after_the_first_counts(changes):
-    grid = rs.UniformGrid(episodes=3, batches=3)
-    (outcome,) = simulator(**{"horizon": 3, "episodes": 3} | changes)(grid, rs.Bonus(0.0), [0])
+    play_rounds = simulator(**{"horizon": 3, "episodes": 3} | changes)
+    greedy = rs.Recipe.paper(beta=0.0)
+    (outcome,) = rounds(play_rounds, rs.UniformGrid(batches=3), greedy, [0])
     assert (outcome.measure, outcome.switches) == ("regret", 2)
 
 
 def test_the_same_seed_is_the_same_luck_under_every_rule():
-    rules = [(GRID, rs.Bonus(1.0)), (rs.EveryEpisode(), rs.Ensemble(members=2))]
-    one, other = (doors(world=luck_alone)(*rule, SEEDS) for rule in rules)
+    rules = [(GRID, PAPER), (rs.EveryEpisode(), mixture(2))]
+    one, other = (rounds(doors(world=luck_alone), *rule, SEEDS) for rule in rules)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a.returns, b.returns)
     assert len({tuple(outcome.returns) for outcome in one}) == len(SEEDS)
@@ -159,7 +174,7 @@ def test_the_world_of_a_round_is_made_from_its_seed_and_closed():
         worlds[seed] = Door()
         return worlds[seed]
 
-    doors(world=make)(GRID, rs.Bonus(1.0), SEEDS)
+    rounds(doors(world=make), GRID, PAPER, SEEDS)
     assert set(worlds) == {(0, 0), *SEEDS}
     assert all(world.closed for world in worlds.values())
 
@@ -167,42 +182,43 @@ def test_the_world_of_a_round_is_made_from_its_seed_and_closed():
 @pytest.mark.parametrize("kept", [True, False])
 def test_processes_change_nothing_but_the_time(kept):
     seen = []
-    alone = simulator()(GRID, rs.Ensemble(members=2), SEEDS)
+    alone = rounds(simulator(), GRID, mixture(2), SEEDS)
     many = simulator(workers=2, progress=lambda *done: seen.append(done))
     if kept:
         with many:
-            assert many(GRID, rs.Ensemble(members=2), SEEDS) == alone
-            assert many(rs.EveryEpisode(), rs.Bonus(0.5), SEEDS[:1])[0].deployments == 30
+            assert rounds(many, GRID, mixture(2), SEEDS) == alone
+            (often,) = rounds(many, rs.EveryEpisode(), rs.Recipe.paper(beta=0.5), SEEDS[:1])
+            assert often.deployments == 30
         assert seen == [(1, 3), (2, 3), (3, 3), (1, 1)]
     else:
-        assert many(GRID, rs.Ensemble(members=2), SEEDS) == alone
+        assert rounds(many, GRID, mixture(2), SEEDS) == alone
         assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_outcomes_come_in_the_order_of_the_seeds():
     play_rounds = doors(world=prize_of_round, rewards=(0.0, 9.0), workers=2)
-    outcomes = play_rounds(GRID, rs.Bonus(1.0), [(0, 7), (0, 2), (0, 4)])
+    outcomes = rounds(play_rounds, GRID, PAPER, [(0, 7), (0, 2), (0, 4)])
     assert [outcome.returns.max() for outcome in outcomes] == [7.0, 2.0, 4.0]
 
 
 def test_progress_tells_the_rounds():
     seen = []
-    doors(progress=lambda *done: seen.append(done))(GRID, rs.Bonus(1.0), SEEDS)
+    rounds(doors(progress=lambda *done: seen.append(done)), GRID, PAPER, SEEDS)
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_an_error_of_the_world_reaches_the_caller_from_a_process_of_its_own():
     with pytest.raises(RuntimeError, match="UnpicklableError: stuck and locked"):
-        doors(world=broken, workers=2)(GRID, rs.Bonus(1.0), SEEDS)
+        rounds(doors(world=broken, workers=2), GRID, PAPER, SEEDS)
     with pytest.raises(UnpicklableError):
-        doors(world=broken)(GRID, rs.Bonus(1.0), SEEDS)
+        rounds(doors(world=broken), GRID, PAPER, SEEDS)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_reward_out_of_range_names_the_step(workers):
     play_rounds = doors(rewards=(0.0, 1.0), workers=workers)
     with pytest.raises(ValueError, match=r"reward must be from 0 to 1; got 2.0.*episode \d+"):
-        play_rounds(GRID, rs.Bonus(1.0), SEEDS)
+        rounds(play_rounds, GRID, PAPER, SEEDS)
 
 
 def test_a_setting_is_taken_as_it_is():
@@ -210,7 +226,22 @@ def test_a_setting_is_taken_as_it_is():
     setting = setting_of(world, horizon=5, stages="own", rewards=Rewards(0.0, 2.0))
     play_rounds = simulator(setting=setting, horizon=None)
     assert play_rounds.setting is setting
-    assert play_rounds.task == rs.Task(dim=64, horizon=5, episodes=30, stages="own")
+    assert play_rounds.task == rs.Task(dim=64, horizon=5, episodes=30, stages="own", one_hot=True)
+
+
+@pytest.mark.parametrize("other", [{"episodes": 31}, {"horizon": 7}, {"stages": "own"}])
+def test_another_task_than_the_simulators_is_refused(other):
+    play_rounds = simulator()
+    with pytest.raises(
+        ValueError, match=r"task must be the simulator's, Task\(dim=64, .*; got Task"
+    ):
+        play_rounds(replace(play_rounds.task, **other), GRID, PAPER, SEEDS)
+
+
+def test_a_task_may_have_a_feature_norm_of_its_own():
+    play_rounds = simulator()
+    longer = replace(play_rounds.task, feature_norm=2.0)
+    assert play_rounds(longer, GRID, PAPER, SEEDS) == rounds(play_rounds, GRID, PAPER, SEEDS)
 
 
 def test_a_plan_can_be_made_on_it():
@@ -233,7 +264,6 @@ def test_a_plan_can_be_made_on_it():
         ({"world": door, "arguments": {"prize": 2}}, TypeError, "arguments are those of"),
         ({"episodes": 0}, ValueError, "episodes must be at least 1; got 0"),
         ({"workers": 0}, ValueError, "workers must be at least 1; got 0"),
-        ({"ridge": 0.0}, ValueError, "ridge must be"),
         ({"exact": 1}, TypeError, "exact must be True or False; got 1"),
         ({"stages": "some"}, ValueError, "stages must be one of"),
         ({"world": lambda seed: Door(), "workers": 2}, ValueError, "other processes can import"),
@@ -256,4 +286,4 @@ def test_a_rule_that_processes_cannot_be_handed_is_refused():
             return False
 
     with pytest.raises(ValueError, match="schedule and exploration must be such that"):
-        simulator(workers=2)(Local(), rs.Bonus(1.0), SEEDS)
+        rounds(simulator(workers=2), Local(), PAPER, SEEDS)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import rareswitch as rs
-from rareswitch.planning import Outcome
 from rareswitch.planning.picture import draw_plan
+from rareswitch.sim.outcome import Outcome
 
 TASK = rs.Task(episodes=40, horizon=3, dim=2)
 
@@ -22,20 +22,20 @@ def outcome(exploration, seed, *, measure="shortfall", returns=True):
     )
 
 
-def missing(schedule, exploration, seeds):
-    return [outcome(exploration, seed) for seed in seeds]
+def missing(task, schedule, recipe, seeds):
+    return [outcome(recipe.exploration, seed) for seed in seeds]
 
 
-def without_returns(schedule, exploration, seeds):
-    return [outcome(exploration, seed, returns=False) for seed in seeds]
+def without_returns(task, schedule, recipe, seeds):
+    return [outcome(recipe.exploration, seed, returns=False) for seed in seeds]
 
 
-def in_part(schedule, exploration, seeds):
-    return [outcome(exploration, seed, returns=seed[1] > 0) for seed in seeds]
+def in_part(task, schedule, recipe, seeds):
+    return [outcome(recipe.exploration, seed, returns=seed[1] > 0) for seed in seeds]
 
 
-def known(schedule, exploration, seeds):
-    return [outcome(exploration, seed, measure="regret") for seed in seeds]
+def known(task, schedule, recipe, seeds):
+    return [outcome(recipe.exploration, seed, measure="regret") for seed in seeds]
 
 
 def planned(simulator=missing, **changes):
@@ -50,7 +50,7 @@ def test_the_reason_names_what_was_measured(request_):
 
 
 def test_the_mean_return_is_that_of_the_rounds_with_its_interval():
-    made = planned(beta=1.0)
+    made = planned(recipe=rs.Recipe.paper(1.0))
     for option in made.options:
         assert option.mean_return.mean == pytest.approx(3.0 - 3.0 / 40)
         assert option.mean_return.low < option.mean_return.mean < option.mean_return.high
@@ -65,7 +65,7 @@ def test_a_mean_return_is_told_only_if_all_rounds_tell_theirs(simulator):
 def test_the_json_says_it_in_words_and_has_no_number_under_a_wrong_name():
     data = json.loads(json.dumps(planned().to_dict()))
     assert data["measure"] == "shortfall"
-    assert data["measure_is"].startswith("what is missing to the largest return possible")
+    assert data["measure_is"].startswith("the largest possible return minus the return")
     for option in data["options"]:
         assert option["regret"] is None
         assert option["shortfall"]["mean"] > 0.0
@@ -91,21 +91,24 @@ def test_without_a_simulator_nothing_was_measured():
 @pytest.mark.parametrize(("simulator", "word"), [(missing, "shortfall"), (known, "regret")])
 def test_the_picture_is_labelled_by_what_was_measured(simulator, word):
     figure = draw_plan(planned(simulator))
-    assert {axis.get_ylabel() for axis in figure.axes} == {f"average {word} an episode"}
+    assert {axis.get_ylabel() for axis in figure.axes} == {f"average {word} per episode"}
     assert figure.get_suptitle() == f"{word.capitalize()} against deployments, K = 40"
 
 
-def by_round(schedule, exploration, seeds):
-    return [*missing(schedule, exploration, seeds[:-1]), *known(schedule, exploration, seeds[-1:])]
+def by_round(task, schedule, recipe, seeds):
+    return [
+        *missing(task, schedule, recipe, seeds[:-1]),
+        *known(task, schedule, recipe, seeds[-1:]),
+    ]
 
 
 class ByCall:
     def __init__(self):
         self.calls = 0
 
-    def __call__(self, schedule, exploration, seeds):
+    def __call__(self, task, schedule, recipe, seeds):
         self.calls += 1
-        return (missing if self.calls == 1 else known)(schedule, exploration, seeds)
+        return (missing if self.calls == 1 else known)(task, schedule, recipe, seeds)
 
 
 @pytest.mark.parametrize("simulator", [by_round, ByCall()])

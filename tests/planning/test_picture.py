@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from rareswitch.core.rules import row_of
-from rareswitch.planning import Outcome
 from rareswitch.planning.picture import draw_plan
+from rareswitch.rules.table import row_of
+from rareswitch.sim.outcome import Outcome
+from rareswitch.support.drawing import line_style
 
 TASK = rs.Task(episodes=100, horizon=3, dim=2)
 
@@ -16,7 +17,7 @@ class Mondays:
         return clock.episode % 7 == 0
 
 
-def by_name(schedule, exploration, seeds):
+def by_name(task, schedule, recipe, seeds):
     """Return outcomes that differ between rules and rounds."""
     size = len(repr(schedule))
     return [
@@ -25,9 +26,9 @@ def by_name(schedule, exploration, seeds):
     ]
 
 
-def by_radius(schedule, exploration, seeds):
+def by_radius(task, schedule, recipe, seeds):
     """Return outcomes that are best at β = 1, and of mixtures all the same."""
-    regret = 60.0 if exploration.members > 1 else 40.0 + abs(np.log(exploration.beta))
+    regret = 60.0 if recipe.exploration.members > 1 else 40.0 + abs(np.log(recipe.exploration.beta))
     return [Outcome(regret=regret, deployments=4, switches=3) for _ in seeds]
 
 
@@ -37,7 +38,7 @@ def planned(**changes):
 
 def test_each_rules_points_are_its_simulated_options_and_one_is_ringed():
     own = [Mondays(), rs.DeterminantGrowth(eta=2.0)]
-    made = planned(price=2.0, beta=1.0, simulator=by_name, candidates=own)
+    made = planned(price=2.0, recipe=rs.Recipe.paper(beta=1.0), simulator=by_name, candidates=own)
     figure = draw_plan(made)
     (axis,) = figure.axes
     drawn = {line.get_label(): line for line in axis.get_lines()}
@@ -46,9 +47,9 @@ def test_each_rules_points_are_its_simulated_options_and_one_is_ringed():
     assert {"LSVI-UCB-Batch", f"{__name__}:Mondays", "determinant-growth,eta=2.0"} < set(containers)
     for label, container in containers.items():
         options = [o for o in made.options if o.candidate.label == label]
-        row = row_of(options[0].candidate.schedule)
+        style = line_style(row_of(options[0].candidate.schedule).name)
         line = container.lines[0]
-        assert (line.get_marker(), line.get_color()) == (row.marker, row.colour)
+        assert (line.get_marker(), line.get_color()) == (style.marker, style.colour)
         assert [float(x) for x in line.get_xdata()] == pytest.approx(
             [o.deployments.mean for o in options]
         )
@@ -65,9 +66,9 @@ def test_each_rules_points_are_its_simulated_options_and_one_is_ringed():
 
 
 def test_mixtures_have_lines_of_their_own_beside_those_of_single_policies():
-    def simulator(schedule, exploration, seeds):
-        outcomes = by_name(schedule, exploration, seeds)
-        if exploration.members == 1:
+    def simulator(task, schedule, recipe, seeds):
+        outcomes = by_name(task, schedule, recipe, seeds)
+        if recipe.exploration.members == 1:
             return outcomes
         return [replace(one, regret=one.regret / 100) for one in outcomes]
 
@@ -87,8 +88,9 @@ def test_mixtures_have_lines_of_their_own_beside_those_of_single_policies():
             for o in made.options
             if o.mixture is mixture and o.candidate.label == label.removesuffix(" (mixture)")
         ]
-        line, row = container.lines[0], row_of(options[0].candidate.schedule)
-        assert (line.get_marker(), line.get_color()) == (row.marker, row.colour)
+        line = container.lines[0]
+        style = line_style(row_of(options[0].candidate.schedule).name)
+        assert (line.get_marker(), line.get_color()) == (style.marker, style.colour)
         assert line.get_linestyle() == ("--" if mixture else "-")
         assert [float(y) for y in line.get_ydata()] == pytest.approx(
             [o.regret.mean for o in options]
@@ -100,10 +102,10 @@ def test_mixtures_have_lines_of_their_own_beside_those_of_single_policies():
 
 
 def test_a_rule_that_never_deploys_anew_still_has_a_place():
-    def simulator(schedule, exploration, seeds):
+    def simulator(task, schedule, recipe, seeds):
         return [Outcome(regret=5.0, deployments=1, switches=0) for _ in seeds]
 
-    made = planned(switches=0, beta=1.0, simulator=simulator)
+    made = planned(switches=0, recipe=rs.Recipe.paper(beta=1.0), simulator=simulator)
     (axis,) = draw_plan(made).axes
     assert [float(x) for x in axis.containers[0].lines[0].get_xdata()] == [0.5]
 
@@ -121,5 +123,5 @@ def test_a_sweep_has_a_panel_with_the_chosen_value_marked():
 
 
 def test_a_plan_without_a_simulation_has_no_picture():
-    with pytest.raises(ValueError, match="there is nothing to draw"):
+    with pytest.raises(ValueError, match="it has nothing to draw"):
         draw_plan(planned(switches=5))

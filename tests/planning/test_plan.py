@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from oracles import ragged_episode, unit_rows
-from rareswitch import named
-from rareswitch.core.log import LogPartition
-from rareswitch.core.rules import describe, rebuild
-from rareswitch.planning import Outcome, world_simulator
-from rareswitch.planning.candidates import own_candidates
 from rareswitch.planning.choice import ladder
+from rareswitch.planning.options import own_candidates
 from rareswitch.planning.replay import replay
 from rareswitch.planning.rounds import Estimate
+from rareswitch.rules import words
+from rareswitch.rules.words import describe, rebuild
+from rareswitch.sim.outcome import Outcome, world_simulator
+from rareswitch.statistics.partitions import LogPartition
 
 SIZES = {"episodes": 100, "horizon": 3, "dim": 2}
 
@@ -47,7 +47,8 @@ class Fake:
         """All of them, with the first; every second changes nothing."""
         return int(2 + 20 * number(schedule, self.salt, "deployments"))
 
-    def __call__(self, schedule, exploration, seeds):
+    def __call__(self, task, schedule, recipe, seeds):
+        exploration = recipe.exploration
         self.calls.append((schedule, exploration, list(seeds)))
         return [
             Outcome(
@@ -69,7 +70,8 @@ class Betas:
         self.regret_of, self.optimistic_of, self.mixture = regret, optimistic or {}, mixture
         self.played = []
 
-    def __call__(self, schedule, exploration, seeds):
+    def __call__(self, task, schedule, recipe, seeds):
+        exploration = recipe.exploration
         beta = exploration.beta
         self.played.append((schedule, beta))
         if exploration.members > 1:
@@ -82,7 +84,14 @@ class Betas:
         return [Outcome(regret=r, deployments=4, switches=3, optimistic=share) for r in regrets]
 
 
-def plan(**changes):
+def plan(*, beta=None, exploration=None, ridge=None, **changes):
+    """Plan for a task of these sizes, with a recipe where β or an exploration is given."""
+    if beta is not None:
+        changes["recipe"] = rs.Recipe.paper(beta, ridge=ridge or 1.0)
+    elif exploration is not None:
+        changes["recipe"] = rs.Recipe(exploration=exploration, ridge=ridge or 1.0)
+    elif ridge is not None:
+        changes["ridge"] = ridge
     sizes = {name: changes.pop(name, SIZES.get(name, 1.0)) for name in (*SIZES, "feature_norm")}
     return rs.plan(rs.Task(**sizes), **changes)
 
@@ -154,7 +163,7 @@ def test_the_code_runs_and_makes_a_learner_with_the_schedule(switches, sizes):
     exec(made.code, scope)
     learner = scope["learner"]
     assert learner.schedule == made.recommended.candidate.schedule
-    assert (learner.dim, learner.horizon, learner.recipe.ridge) == (2, 3, made.ridge)
+    assert (learner.task, learner.recipe) == (made.task, made.recipe)
     assert learner.recipe.exploration == made.exploration == rs.Bonus(sizes.get("beta", 1.0))
     rng = np.random.default_rng(0)
     for _ in range(100):
@@ -167,12 +176,12 @@ def test_every_option_can_be_pasted_and_typed():
     for option in plan(price=1.0, ridge=0.5).options:
         schedule = option.candidate.schedule
         assert eval(option.candidate.code, {"rs": rs}) == schedule
-        kind, arguments = named.parse(named.written(schedule))
+        kind, arguments = words.parse(words.to_words(schedule))
         mixture = " (mixture)" if option.exploration.members > 1 else ""
         assert option.name.startswith(f"{kind}{mixture}, at most ")
-        assert named.make_schedule(kind, arguments, rs.Task(**SIZES), ridge=0.5) == schedule
-        explores = named.written(option.exploration)
-        assert named.make_exploration(*named.parse(explores)) == option.exploration
+        assert words.make_schedule(kind, arguments, rs.Task(**SIZES), ridge=0.5) == schedule
+        explores = words.to_words(option.exploration)
+        assert words.make_exploration(*words.parse(explores)) == option.exploration
 
 
 # What cannot be done.
@@ -184,7 +193,7 @@ def test_every_option_can_be_pasted_and_typed():
         ({"switches": -1}, ValueError, "switches must be from 0 to 99; got -1"),
         ({"switches": 100}, ValueError, "switches must be from 0 to 99; got 100"),
         ({"switches": 2.5}, TypeError, "switches must be a whole number"),
-        ({"switches": 5, "episodes": None}, TypeError, "episodes must be given"),
+        ({"switches": 5, "episodes": None}, ValueError, "task must have episodes: a plan needs"),
         ({"switches": 5, "price": 1.0}, ValueError, "exactly one of switches, target and price"),
         ({"switches": 0, "target": 0.0}, ValueError, "exactly one of switches, target and price"),
         ({"target": 1.0, "price": 1.0}, ValueError, "exactly one of switches, target and price"),
@@ -208,9 +217,9 @@ def test_every_option_can_be_pasted_and_typed():
         ({"switches": 5, "ridge": 0.0}, ValueError, "ridge must be a finite number"),
         ({"switches": 5, "log": np.ones((4, 3, 2))}, TypeError, "log must be episodes"),
         (
-            {"switches": 5, "beta": 1.0, "exploration": rs.Bonus(1.0)},
+            {"switches": 5, "recipe": rs.Recipe(), "ridge": 1.0},
             TypeError,
-            "beta and exploration exclude each other",
+            "recipe and ridge exclude each other",
         ),
         ({"switches": 5, "candidates": [3]}, TypeError, "candidates must have a method due"),
     ],
@@ -223,7 +232,7 @@ def test_what_cannot_be_done_is_answered_with_what_can(changes, error, message):
 @pytest.mark.parametrize("returned", [0, 3, 5])
 @pytest.mark.parametrize("beta", [None, 1.0])
 def test_a_simulator_must_give_one_outcome_for_each_seed(returned, beta):
-    def simulator(schedule, exploration, seeds):
+    def simulator(task, schedule, recipe, seeds):
         return [Outcome(regret=1.0, deployments=2, switches=1)] * returned
 
     with pytest.raises(ValueError, match=f"one Outcome for each of 4 seeds; got {returned}"):
@@ -247,7 +256,7 @@ def test_every_option_is_played_once_on_the_same_seeds_with_the_same_bonus():
 
 
 def test_what_was_simulated_is_the_mean_over_rounds_with_its_interval():
-    def simulator(schedule, exploration, seeds):
+    def simulator(task, schedule, recipe, seeds):
         return [
             Outcome(regret=100.0 * r, deployments=2 * r + 1, switches=r, optimistic=r / 10)
             for _, r in seeds
@@ -355,7 +364,7 @@ def test_a_target_out_of_reach_is_answered_with_one_within():
 
 
 def test_the_target_named_is_the_least_within_reach_of_any_rule():
-    def simulator(schedule, exploration, seeds):
+    def simulator(task, schedule, recipe, seeds):
         steady = isinstance(schedule, rs.UniformGrid)
         return [
             Outcome(regret=50.0 if steady else 29.0 + 40.0 * (r % 2), deployments=3, switches=2)
@@ -367,7 +376,7 @@ def test_the_target_named_is_the_least_within_reach_of_any_rule():
 
 
 def test_an_unlucky_round_is_not_a_target_reached():
-    def simulator(schedule, exploration, seeds):
+    def simulator(task, schedule, recipe, seeds):
         return [Outcome(regret=100.0 * (r % 2), deployments=2, switches=1) for _, r in seeds]
 
     with pytest.raises(ValueError, match="target must be at least"):
@@ -394,7 +403,7 @@ def test_where_regrets_differ_clearly_the_least_is_chosen():
     assert made.sweep.optimistic == (None, None, None, None, 0.9, 1.0)
     assert made.sweep.loss_low == pytest.approx(80 / 60)
     assert made.sweep.loss_high == pytest.approx(70 / 60)
-    reference = rs.AdaptiveBudget(switches=20, episodes=100, dim=2)
+    reference = rs.rules.AdaptiveBudget(switches=20)
     assert betas.played[:6] == [(reference, 3.0**e) for e in range(-3, 3)]
     assert {beta for _, beta in betas.played[6:]} == {made.sweep.chosen}
 
@@ -433,7 +442,7 @@ def test_a_choice_at_the_edge_is_looked_at_from_both_sides(edge, beyond):
 def test_a_sweep_without_a_budget_is_made_at_the_middle_of_the_ladder():
     made, betas = swept({0: 40.0}, switches=None, price=1.0)
     middle = ladder(100)[len(ladder(100)) // 2]
-    assert betas.played[0][0] == rs.AdaptiveBudget(switches=middle, episodes=100, dim=2)
+    assert betas.played[0][0] == rs.rules.AdaptiveBudget(switches=middle)
     assert made.exploration.beta == 1.0
 
 
@@ -484,10 +493,9 @@ def test_progress_is_told_of_every_simulation():
 
 def test_the_same_seed_makes_the_same_plan():
     def make(seed):
-        simulator = world_simulator(
-            lambda each: rs.instances.hard_to_learn(d=5, horizon=3, seed=each), episodes=30
-        )
-        return plan(episodes=30, dim=5, switches=9, rounds=3, seed=seed, simulator=simulator)
+        simulator = world_simulator(lambda each: rs.worlds.hard_to_learn(d=5, horizon=3, seed=each))
+        sizes = {"episodes": 30, "dim": 5, "feature_norm": 2.5}
+        return plan(**sizes, switches=9, rounds=3, seed=seed, simulator=simulator)
 
     first, same, other = make(1), make(1), make(2)
     assert first == same
@@ -529,7 +537,7 @@ def test_an_estimate_reads_as_mean_and_interval():
 
 
 def test_a_simulator_without_any_regret_still_gives_a_sweep():
-    def play(schedule, exploration, seeds):
+    def play(task, schedule, recipe, seeds):
         return [Outcome(regret=0.0, deployments=1, switches=0) for _ in seeds]
 
     sweep = plan(switches=50, simulator=play).sweep
@@ -545,7 +553,7 @@ def test_a_loss_without_end_is_no_number_in_json():
 @pytest.mark.parametrize("returned", [None, 7, "abcd", [1, 2, 3, 4], iter(())])
 def test_a_simulator_must_return_outcomes(returned):
     with pytest.raises(ValueError, match="simulator must return one Outcome for each of 4 seeds"):
-        plan(switches=50, rounds=4, simulator=lambda schedule, exploration, seeds: returned)
+        plan(switches=50, rounds=4, simulator=lambda task, schedule, recipe, seeds: returned)
 
 
 def test_numbers_of_numpy_leave_no_trace_in_the_plan():
@@ -564,7 +572,7 @@ def test_numbers_of_numpy_leave_no_trace_in_the_plan():
 
 
 def test_the_target_that_is_suggested_is_accepted():
-    def play(schedule, exploration, seeds):
+    def play(task, schedule, recipe, seeds):
         return [Outcome(regret=12.344, deployments=2, switches=1) for _ in seeds]
 
     arguments = {"beta": 1.0, "simulator": play}
@@ -598,7 +606,7 @@ def test_without_a_simulator_a_mixture_that_spends_the_budget_is_taken():
     for switches in (1, 5, 6, 60, 98):
         made = plan(switches=switches, ridge=0.3)
         assert made.recommended.name == f"spread-budget (mixture), at most {switches}"
-        assert (made.exploration, made.exploration_source) == (rs.Ensemble(), "nothing to tune")
+        assert (made.exploration, made.exploration_source) == (rs.Ensemble(), "no tuning")
         assert "keeps the budget on every path and spends all of it" in made.reason
         assert "No bound on its regret is proved" in made.reason
 
@@ -640,7 +648,7 @@ def test_the_reason_names_the_best_of_both_kinds(mixture, taken):
     said = f"With the same budget the best {kind} ({other.title}) has {other.regret}."
     assert made.reason.endswith(said)
     assert made.reason.startswith(f"it has the least simulated regret, {made.recommended.regret}")
-    source = "nothing to tune" if taken else "swept on the simulator"
+    source = "no tuning" if taken else "swept on the simulator"
     assert made.exploration_source == source
     assert made.exploration == (rs.Ensemble() if taken else rs.Bonus(1.0))
     assert made.sweep.chosen == 1.0
@@ -715,12 +723,13 @@ class Mixed:
     def __init__(self, kind):
         self.kind = kind
 
-    def __call__(self, schedule, exploration, seeds):
+    def __call__(self, task, schedule, recipe, seeds):
+        exploration = recipe.exploration
         best = type(schedule) is self.kind and exploration.members > 1
         return [Outcome(regret=0.0 if best else 50.0, deployments=3, switches=1) for _ in seeds]
 
 
-@pytest.mark.parametrize("kind", [rs.UniformGrid, rs.SpreadBudget, rs.TotalGrowth])
+@pytest.mark.parametrize("kind", [rs.UniformGrid, rs.SpreadBudget, rs.rules.TotalGrowth])
 def test_the_code_of_a_mixture_makes_the_learner_that_was_recommended(kind):
     made = plan(switches=20, ridge=0.5, rounds=2, simulator=Mixed(kind))
     assert made.recommended.mixture
@@ -730,7 +739,7 @@ def test_the_code_of_a_mixture_makes_the_learner_that_was_recommended(kind):
     assert learner.schedule == made.recommended.candidate.schedule
     assert type(learner.schedule) is kind
     assert learner.recipe.exploration == made.exploration == rs.Ensemble()
-    assert (learner.recipe.ridge, learner.planned_episodes) == (0.5, 100)
+    assert (learner.recipe.ridge, learner.task.episodes) == (0.5, 100)
     assert learner.policy.members == 32
     rng = np.random.default_rng(0)
     for k in range(1, 101):
@@ -744,29 +753,29 @@ def test_the_code_of_a_mixture_makes_the_learner_that_was_recommended(kind):
 def test_the_command_of_a_mixture_says_how_it_explores():
     made = plan(switches=20, ridge=0.5)
     assert made.command == (
-        "rareswitch learn --schedule spread-budget,switches=20,feature_norm=1.0 "
-        "--exploration ensemble --ridge 0.5 --episodes 100"
+        "rareswitch learn --schedule spread-budget,switches=20 --exploration ensemble "
+        "--ridge 0.5 --episodes 100 --feature-norm 1.0"
     )
     other = plan(switches=20, exploration=rs.Ensemble(members=8, scale=1.0))
     assert "--exploration ensemble,members=8,scale=1.0 " in other.command
     estimated = plan(switches=20, exploration=rs.Bonus(1.0, estimate=True))
     assert "--exploration bonus,estimate=true " in estimated.command
-    assert "exploration=rs.Bonus(beta=1.0, members=1, estimate=True)" in estimated.code
+    assert "exploration=rs.Bonus(estimate=True)" in estimated.code
 
 
 def test_on_a_world_mixtures_are_simulated_as_they_are_played():
     def world(seed):
-        return rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+        return rs.worlds.hard_to_learn(d=5, horizon=3, seed=seed)
 
     task = world(0).task(episodes=60)
-    made = rs.plan(task, switches=4, rounds=2, simulator=world_simulator(world, episodes=60))
+    made = rs.plan(task, switches=4, rounds=2, simulator=world_simulator(world))
     for option in of_both_kinds(made)[1]:
         runs = [
             rs.simulate(
                 world((0, r)),
                 option.candidate.schedule,
+                rs.Recipe(exploration=rs.Ensemble()),
                 episodes=60,
-                exploration=rs.Ensemble(),
                 seed=(0, r),
             )
             for r in range(2)
@@ -795,7 +804,7 @@ def test_an_exploration_is_played_as_it_is_and_nothing_is_swept():
     scope = {}
     exec(made.code, scope)
     assert scope["learner"].recipe.exploration == explores
-    assert "--exploration perturbation,sigma=0.5,draws=3" in made.command
+    assert "--exploration perturbation,scale=0.5,draws=3" in made.command
     assert "--beta" not in made.command
 
 
@@ -805,25 +814,24 @@ def test_an_exploration_is_played_as_it_is_and_nothing_is_swept():
 def test_the_command_says_all_that_was_planned():
     made = plan(switches=20, ridge=0.5, beta=0.25)
     assert made.command == (
-        "rareswitch learn --schedule adaptive-budget,switches=20,feature_norm=1.0 --beta 0.25 "
-        "--ridge 0.5 --episodes 100"
+        "rareswitch learn --schedule adaptive-budget,switches=20 --beta 0.25 "
+        "--ridge 0.5 --episodes 100 --feature-norm 1.0"
     )
 
 
 def test_the_command_makes_the_very_rule_that_was_recommended():
-    other = rs.UniformGrid(episodes=9, batches=3)  # made for fewer episodes than the task has
-    for rule, norm in ((other, 1.0), (None, 40.0)):
+    for rule, norm in ((rs.UniformGrid(batches=3), 1.0), (None, 40.0)):
         task = rs.Task(dim=2, horizon=3, episodes=100, feature_norm=norm)
         made = rs.plan(task, switches=20, candidates=[] if rule is None else [rule])
         chosen = (
             replace(made.recommended, candidate=own_candidates([rule], task)[0]) if rule else None
         )
         made = replace(made, recommended=chosen or made.recommended)
-        words = shlex.split(made.command)
-        text = words[words.index("--schedule") + 1]
-        played = rs.Task(dim=2, horizon=3, episodes=100, feature_norm=7.0)  # of learn's world
-        again = named.make_schedule(*named.parse(text), played, ridge=1.0)
+        said = shlex.split(made.command)
+        again = words.make_schedule(*words.parse(said[said.index("--schedule") + 1]), task)
         assert again == made.recommended.candidate.schedule
+        if rule is None:  # its threshold depends on the feature norm
+            assert said[said.index("--feature-norm") + 1] == "40.0"
 
 
 # Rules of one's own.
@@ -853,7 +861,7 @@ class Best:
     def __init__(self, kind):
         self.kind = kind
 
-    def __call__(self, schedule, exploration, seeds):
+    def __call__(self, task, schedule, recipe, seeds):
         regret = 0.0 if isinstance(schedule, self.kind) else 50.0
         return [Outcome(regret=regret, deployments=3, switches=1) for _ in seeds]
 
@@ -901,8 +909,8 @@ def test_a_rule_that_promises_nothing_says_so():
 
 
 def test_a_rule_that_cannot_be_typed_has_no_command():
-    simulator = Best((Whenever, rs.Capped))
-    for own in (Whenever(), rs.Capped(rs.EveryEpisode(), 5)):
+    simulator = Best((Whenever, rs.rules.Capped))
+    for own in (Whenever(), rs.rules.Capped(rs.EveryEpisode(), 5)):
         made = plan(price=1.0, beta=1.0, rounds=2, simulator=simulator, candidates=[own])
         assert made.recommended.candidate.schedule is own
         assert made.command is None
@@ -925,14 +933,13 @@ def test_no_theorem_is_named_that_does_not_hold(explores):
 def test_the_plan_of_a_task_whose_stages_share_makes_a_learner_whose_stages_do():
     task = rs.Task(dim=4, horizon=5, episodes=60, stages="shared")
     simulator = world_simulator(
-        lambda seed: rs.instances.random_linear(states=3, actions=2, d=4, horizon=5, seed=seed),
-        episodes=60,
-        stages="shared",
+        lambda seed: rs.worlds.random_linear(states=3, actions=2, d=4, horizon=5, seed=seed)
     )
-    for arguments in ({}, {"beta": 0.5}, {"simulator": simulator, "rounds": 2, "beta": 0.5}):
+    half = {"recipe": rs.Recipe.paper(beta=0.5)}
+    for arguments in ({}, half, {"simulator": simulator, "rounds": 2} | half):
         made, scope = rs.plan(task, switches=6, **arguments), {}
         exec(made.code, scope)
-        assert scope["learner"].stages == "shared"
+        assert scope["learner"].task == task
         assert scope["learner"].schedule == made.recommended.candidate.schedule
         assert made.command is None  # `learn` has stages of their own
         assert "Theorem" not in made.reason

@@ -5,17 +5,17 @@ import pytest
 
 import rareswitch as rs
 from oracles import Starts, in_rows, position_episode, ragged_episode, unit_rows
-from rareswitch.core.log import LogPartition
-from rareswitch.core.schedule import Clock
+from rareswitch.core.clock import Clock
 from rareswitch.planning.replay import replay, replay_all
+from rareswitch.statistics.partitions import LogPartition
 
 TASK = rs.Task(dim=4, horizon=3, episodes=40)
 RULES = [
     rs.DeterminantGrowth(eta=1.5),
-    rs.TotalGrowth(2.0),
-    rs.AdaptiveBudget(switches=9, episodes=40, dim=4),
-    rs.UniformGrid(episodes=40, batches=7),
-    rs.Capped(rs.EveryEpisode(), 5),
+    rs.rules.TotalGrowth(eta=2.0),
+    rs.rules.AdaptiveBudget(switches=9),
+    rs.UniformGrid(batches=7),
+    rs.rules.Capped(rs.EveryEpisode(), 5),
     rs.EveryEpisode(),
 ]
 
@@ -37,7 +37,7 @@ def ragged(count):
 def test_a_replay_deploys_when_the_learner_would():
     log = ragged(40)
     for rule in RULES:
-        learner = rs.Learner(dim=4, horizon=3, schedule=rule, ridge=0.3)
+        learner = rs.Learner(TASK, rule, rs.Recipe(ridge=0.3))
         deployed = [k for k, episode in enumerate(log[:-1], start=2) if learner.observe(episode)]
         assert deployed
         assert replay(rule, log, TASK, ridge=0.3) == deployed
@@ -73,7 +73,7 @@ def test_a_replay_shows_the_rule_true_clocks():
     for clock in spy.clocks:
         k = clock.episode
         deployed = max(start for start in (1, 4, 9) if start < k)
-        assert clock.deployed == deployed
+        assert clock.deployed_at == deployed
 
         def gram(h, before):
             rows = features[: before - 1, h]
@@ -97,22 +97,22 @@ def test_a_short_log_has_few_deployments():
     ("log", "error", "message"),
     [
         (np.ones((5, 3, 4)), TypeError, "log must be episodes, a list or a LogPartition"),
-        ([*ragged(2), "x"], TypeError, "log must be of Episodes; number 3 is a str"),
+        ([*ragged(2), "x"], TypeError, "in number 3, episode must be an Episode; got str"),
         (7, TypeError, "log must be episodes, a list or a LogPartition; got 7"),
         (
             log_of(unit_rows(np.random.default_rng(0), 2, 3, 5)),
             ValueError,
-            "of dim 4 and at most 3 steps, as the task has; episode 1 has dim 5 and 3 steps",
+            "in number 1, episode must have features of dimension 4; got 5",
         ),
         (
             [*ragged(1), *log_of(unit_rows(np.random.default_rng(0), 1, 6, 4))],
             ValueError,
-            "episode 2 has dim 4 and 6 steps",
+            "in number 2, episode must have at most 3 steps; got 6",
         ),
         (
             log_of(np.full((1, 3, 4), 2.0)),
             ValueError,
-            "feature_norm = 1, on which the limits rest; episode 1 has ‖φ‖ = 4",
+            "in number 1, episode must have features no longer than feature_norm = 1; .* ‖φ‖ = 4",
         ),
     ],
 )
@@ -135,11 +135,9 @@ def test_a_replay_deploys_when_a_learner_of_that_kind_would(stages, one_hot):
     rng = np.random.default_rng(4)
     by_position = [position_episode(rng, horizon=3, states=2, actions=2) for _ in range(40)]
     log = by_position if one_hot else [in_rows(episode, 4) for episode in by_position]
-    task = replace(TASK, stages=stages)
+    task = replace(TASK, stages=stages, one_hot=one_hot)
     for rule in RULES:
-        learner = rs.Learner(
-            dim=4, horizon=3, schedule=rule, ridge=0.3, stages=stages, one_hot=one_hot, beta=0.5
-        )
+        learner = rs.Learner(task, rule, rs.Recipe.paper(0.5, ridge=0.3))
         deployed = [k for k, episode in enumerate(log[:-1], start=2) if learner.observe(episode)]
         assert deployed
         assert replay(rule, log, task, ridge=0.3) == deployed
@@ -157,7 +155,7 @@ def test_a_replay_shows_how_many_steps_an_episode_adds():
     features = unit_rows(np.random.default_rng(2), 5, 3, 4)
     replay(Spy(), log_of(features), task, ridge=0.7)
     for clock in clocks:
-        assert clock.steps.tolist() == [2.0, 3.0]
+        assert clock.task.pools.steps.tolist() == [2.0, 3.0]
         for pool, last in enumerate((2, 3)):
             rows = features[: clock.episode - 1, :last].reshape(-1, 4)
             logdet = np.linalg.slogdet(0.7 * np.eye(4) + rows.T @ rows)[1]
@@ -170,17 +168,17 @@ POSITIONS = rs.Episode(features=[1, 3], rewards=[0.0, 1.0], next_features=[[0, 1
 @pytest.mark.parametrize(
     ("log", "changes", "message"),
     [
-        ([*ragged(2), POSITIONS], {}, "in all episodes; episode 3 has positions"),
-        ([POSITIONS, *ragged(1)], {}, "in all episodes; episode 2 has rows"),
-        ([POSITIONS], {"dim": 3}, "of dim 3 and at most 3 steps, as .*; episode 1 has dim 4"),
-        ([POSITIONS], {"horizon": 1}, "at most 1 steps, as the task has; episode 1 has dim 4 and"),
-        ([POSITIONS], {"feature_norm": 0.9}, r"feature_norm = 0\.9, on which .* has ‖φ‖ = 1"),
+        ([*ragged(2), POSITIONS], {"one_hot": False}, "in number 3, .* must have rows of features"),
+        ([POSITIONS, *ragged(1)], {}, "in number 2, episode must have positions of one-hot"),
+        ([POSITIONS], {"dim": 3}, "in number 1, episode must have positions below dim = 3; got 3"),
+        ([POSITIONS], {"horizon": 1}, "in number 1, episode must have at most 1 steps; got 2"),
+        ([POSITIONS], {"feature_norm": 0.9}, "feature_norm must be at least 1, .* got 0.9"),
     ],
 )
 def test_a_log_of_positions_of_another_task_is_refused(log, changes, message):
     with pytest.raises(ValueError, match=message):
-        replay(rs.EveryEpisode(), log, replace(TASK, **changes))
+        replay(rs.EveryEpisode(), log, replace(TASK, **{"one_hot": True} | changes))
 
 
 def test_fewer_positions_than_the_task_has_are_enough():
-    assert replay(rs.EveryEpisode(), [POSITIONS] * 3, replace(TASK, dim=9)) == [2, 3]
+    assert replay(rs.EveryEpisode(), [POSITIONS] * 3, replace(TASK, dim=9, one_hot=True)) == [2, 3]

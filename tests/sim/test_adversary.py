@@ -9,16 +9,22 @@ from rareswitch.sim import play_adversary
 from rareswitch.sim.adversary import _targets
 
 
-def duel(grid, *, states, horizon, episodes, normalized=False, beta=1.0, ties="lowest"):
-    learner = rs.Learner(
-        dim=2 * states + 1, horizon=horizon, schedule=grid, beta=beta, ties=ties, seed=1
+def duel_task(states, horizon, episodes=None):
+    """Return the task of a learner that plays the adversary, whose features have norm √2."""
+    return rs.Task(
+        dim=2 * states + 1, horizon=horizon, episodes=episodes, feature_norm=np.sqrt(2.0)
     )
+
+
+def duel(grid, *, states, horizon, episodes, normalized=False, beta=1.0, ties="lowest"):
+    task = duel_task(states, horizon, episodes)
+    learner = rs.Learner(task, grid, rs.Recipe.paper(beta=beta, ties=ties, seed=1))
     return play_adversary(
         learner,
         states=states,
         horizon=horizon,
         episodes=episodes,
-        starts=grid.starts,
+        starts=grid.starts if isinstance(grid, Starts) else tuple(grid.starts(task)),
         normalized=normalized,
     )
 
@@ -39,13 +45,13 @@ UNIFORM = [
 @pytest.mark.parametrize(("states", "horizon", "episodes", "batches"), UNIFORM)
 def test_on_a_uniform_grid_both_bounds_are_forced(states, horizon, episodes, batches, normalized):
     sizes = {"states": states, "horizon": horizon, "episodes": episodes}
-    grid = rs.UniformGrid(episodes=episodes, batches=batches)
+    grid = rs.UniformGrid(batches=batches)
     outcome = duel(grid, normalized=normalized, **sizes)
     assert outcome.regret.shape == outcome.initial_states.shape == (episodes,)
     total = outcome.regret.sum()
     assert total >= rs.theory.lower_bound(batches=batches, **sizes) - 1e-9
     assert total >= rs.theory.lower_bound(batches=batches, uniform=True, **sizes) - 1e-9
-    assert outcome.mdp.violations == () or not normalized
+    assert outcome.world.violations == () or not normalized
 
 
 @pytest.mark.parametrize("ties", ["lowest", "direction"])
@@ -54,7 +60,7 @@ def test_on_a_uniform_grid_both_bounds_are_forced(states, horizon, episodes, bat
 def test_the_settled_world_played_afresh_gives_the_same_regret(
     states, horizon, episodes, batches, normalized, ties
 ):
-    grid = rs.UniformGrid(episodes=episodes, batches=batches)
+    grid = rs.UniformGrid(batches=batches)
     outcome = duel(
         grid,
         states=states,
@@ -65,11 +71,10 @@ def test_the_settled_world_played_afresh_gives_the_same_regret(
         beta=0.3,
     )
     run = rs.simulate(
-        outcome.mdp,
+        outcome.world,
         grid,
+        rs.Recipe.paper(beta=0.3, ties=ties),
         episodes=episodes,
-        beta=0.3,
-        ties=ties,
         seed=1,
         initial_state=outcome.initial_states,
     )
@@ -87,11 +92,10 @@ def test_on_any_grid_the_general_bound_is_forced(data, states, horizon):
     bound = rs.theory.lower_bound(batches=len(lengths), **sizes)
     assert outcome.regret.sum() >= bound - 1e-9
     run = rs.simulate(
-        outcome.mdp,
+        outcome.world,
         grid,
+        rs.Recipe.paper(beta=1.0, ties="lowest"),
         episodes=episodes,
-        beta=1.0,
-        ties="lowest",
         initial_state=outcome.initial_states,
     )
     np.testing.assert_array_equal(run.regret, outcome.regret)
@@ -114,7 +118,7 @@ def test_the_certain_loss_of_the_chosen_batches_reaches_the_bound(data, states, 
 
 
 def test_regret_is_certain_in_every_episode_of_a_chosen_batch():
-    grid = rs.UniformGrid(episodes=60, batches=6)
+    grid = rs.UniformGrid(batches=6)
     outcome = duel(grid, states=2, horizon=3, episodes=60)
     batches = outcome.regret.reshape(6, 10)
     assert (batches == batches[:, :1]).all()
@@ -124,7 +128,7 @@ def test_regret_is_certain_in_every_episode_of_a_chosen_batch():
 
 
 def test_with_one_stage_nothing_is_lost():
-    grid = rs.UniformGrid(episodes=12, batches=4)
+    grid = rs.UniformGrid(batches=4)
     assert duel(grid, states=3, horizon=1, episodes=12).regret.sum() == 0.0
 
 
@@ -145,14 +149,14 @@ def test_with_one_stage_nothing_is_lost():
 )
 def test_a_bad_duel_is_refused(change, message):
     arguments = {"states": 2, "horizon": 2, "episodes": 20, "starts": (1, 6, 11, 16)}
-    learner = rs.Learner(dim=5, horizon=2, schedule=Starts(arguments["starts"]), beta=1.0)
+    learner = rs.Learner(duel_task(2, 2), Starts(arguments["starts"]), rs.Recipe.paper(beta=1.0))
     with pytest.raises(ValueError, match=message):
         play_adversary(learner, **(arguments | change))
     assert learner.episodes == 0
 
 
 def test_a_duel_needs_one_policy_at_a_time():
-    learner = rs.Learner(dim=5, horizon=2, schedule=Starts((1, 6, 11, 16)))
+    learner = rs.Learner(duel_task(2, 2), Starts((1, 6, 11, 16)))
     with pytest.raises(ValueError, match=r"one policy at a time.*; got a mixture of 32 members"):
         play_adversary(learner, states=2, horizon=2, episodes=20, starts=(1, 6, 11, 16))
     assert learner.episodes == 0

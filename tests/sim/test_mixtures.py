@@ -1,6 +1,5 @@
 """A simulated mixture is that of a learner whose episodes are played by the members drawn."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,15 +12,15 @@ from rareswitch.sim.run import initial_states, noise_of
 
 EPISODES, SEED = 40, (2, 5)
 WORLDS = {
-    "hard": rs.instances.hard_to_learn(d=5, horizon=3, seed=1),
+    "hard": rs.worlds.hard_to_learn(d=5, horizon=3, seed=1),
     "masked": masked_world(4),
 }
 RULES = {
     "every": rs.EveryEpisode(),
-    "grid": rs.UniformGrid(episodes=EPISODES, batches=7),
+    "grid": rs.UniformGrid(batches=7),
     "growth": rs.DeterminantGrowth(eta=2.0),
-    "adaptive": rs.AdaptiveBudget(switches=9, episodes=EPISODES, dim=5, feature_norm=2.0),
-    "asked": Asked(rs.TotalGrowth(3.0)),
+    "adaptive": rs.rules.AdaptiveBudget(switches=9),
+    "asked": Asked(rs.rules.TotalGrowth(eta=3.0)),
 }
 EXPLORATIONS = {
     "ensemble": rs.Ensemble(),
@@ -33,15 +32,19 @@ EXPLORATIONS = {
 }
 
 
+def learner_of(world, rule, exploration):
+    recipe = rs.Recipe(exploration=EXPLORATIONS[exploration], seed=SEED)
+    return rs.Learner(WORLDS[world].task(episodes=EPISODES), RULES[rule], recipe)
+
+
 @cache
 def both(world, rule, exploration):
     """Return a run, and the same by a learner stepped by hand."""
-    mdp, settings = WORLDS[world], {"exploration": EXPLORATIONS[exploration], "seed": SEED}
-    schedule = RULES[rule]
-    if isinstance(schedule, rs.AdaptiveBudget):
-        schedule = replace(schedule, dim=mdp.dim)
-    run = rs.simulate(mdp, schedule, episodes=EPISODES, initial_state="uniform", **settings)
-    learner = rs.Learner(dim=mdp.dim, horizon=mdp.horizon, schedule=schedule, **settings)
+    mdp, recipe = WORLDS[world], rs.Recipe(exploration=EXPLORATIONS[exploration])
+    run = rs.simulate(
+        mdp, RULES[rule], recipe, episodes=EPISODES, seed=SEED, initial_state="uniform"
+    )
+    learner = learner_of(world, rule, exploration)
     noise = noise_of(None, EPISODES, mdp.horizon, SEED)
     initial = initial_states("uniform", mdp.states, EPISODES, SEED)
     return run, stepped(mdp, learner, noise=noise, initial=initial)
@@ -87,13 +90,7 @@ def test_members_play_in_turns_and_no_longer_than_there_are_any(exploration):
 def test_the_last_policy_and_every_fit_are_those_of_the_learner(world, exploration):
     mdp, explores = WORLDS[world], EXPLORATIONS[exploration]
     run, (states, actions, _, _) = both(world, "grid", exploration)
-    learner = rs.Learner(
-        dim=mdp.dim,
-        horizon=mdp.horizon,
-        schedule=RULES["grid"],
-        exploration=explores,
-        seed=SEED,
-    )
+    learner = learner_of(world, "grid", exploration)
     menus = [mdp.features[s][mdp.feasible[s]] for s in range(mdp.states)]
     fits, stage = [learner.policy.value(0, menus[states[0, 0]])], np.arange(mdp.horizon)
     for k, (path, taken) in enumerate(zip(states[:-1], actions[:-1], strict=True)):
@@ -121,8 +118,8 @@ def test_the_last_policy_and_every_fit_are_those_of_the_learner(world, explorati
 
 def test_a_mixture_that_never_changes_has_the_regret_of_its_members():
     world = WORLDS["masked"]
-    grid = rs.UniformGrid(episodes=200, batches=1)
-    run = rs.simulate(world, grid, episodes=200, exploration=rs.Ensemble(5), seed=3)
+    recipe = rs.Recipe(exploration=rs.Ensemble(5))
+    run = rs.simulate(world, rs.UniformGrid(batches=1), recipe, episodes=200, seed=3)
     assert (run.deployments, run.switches, run.local_switches) == (1, 0, 0)
     assert set(run.members.tolist()) == set(range(5))
     for m in range(5):
@@ -134,7 +131,11 @@ def test_a_mixture_that_never_changes_has_the_regret_of_its_members():
 def test_a_run_of_a_mixture_may_be_read_midway(exploration):
     worlds = [WORLDS["masked"]] * 3
     simulation = Simulation(
-        worlds, RULES["growth"], episodes=EPISODES, seeds=[0, 1, 2], exploration=exploration
+        worlds,
+        RULES["growth"],
+        rs.Recipe(exploration=exploration),
+        task=worlds[0].task(episodes=EPISODES),
+        seeds=[0, 1, 2],
     )
     assert all(run.policy is None and not len(run.members) for run in simulation.runs())
     for _ in range(4):
@@ -157,13 +158,13 @@ def test_the_noise_of_a_round_is_shared_whatever_explores():
     assert len(starts) == 1
 
 
-@pytest.mark.parametrize("beta", [None, 1.0])
-def test_a_world_of_one_state_is_a_bandit(beta):
+@pytest.mark.parametrize("recipe", [None, rs.Recipe.paper(beta=1.0)])
+def test_a_world_of_one_state_is_a_bandit(recipe):
     means = np.array([0.1, 0.5, 0.9])
     world = FiniteMDP(
         features=np.eye(3)[None], transitions=np.ones((1, 1, 3, 1)), rewards=means[None, None]
     )
-    for rule in (rs.UniformGrid(episodes=60, batches=6), rs.DeterminantGrowth(eta=2.0)):
-        run = rs.simulate(world, rule, episodes=60, beta=beta)
+    for rule in (rs.UniformGrid(batches=6), rs.DeterminantGrowth(eta=2.0)):
+        run = rs.simulate(world, rule, recipe, episodes=60)
         np.testing.assert_allclose(run.regret, 0.9 - means[run.actions[:, 0]])
         assert run.regret[-10:].mean() < 0.4

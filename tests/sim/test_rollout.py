@@ -6,8 +6,9 @@ import pytest
 import rareswitch as rs
 from oracles import unit_rows
 from rareswitch.sim import FiniteMDP, simulate_random
-from rareswitch.sim.anchors import mvp, ucb2_hoeffding
-from rareswitch.sim.rollout import Visits, logdet_growth, rollout, thresholds
+from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.sim.mdp import thresholds
+from rareswitch.sim.rollout import Visits, logdet_growth, rollout
 
 LARGEST = 1.0 - 2.0**-53  # the largest uniform below 1
 
@@ -73,7 +74,7 @@ def test_whatever_plays_never_reaches_a_state_of_probability_zero(play, monkeypa
     def extreme(given, episodes, horizon, seed):
         return np.full((episodes, horizon), LARGEST)
 
-    for module in ("simulation", "simulate", "anchors"):
+    for module in ("simulation", "simulate", "baselines"):
         monkeypatch.setattr(sys.modules[f"rareswitch.sim.{module}"], "noise_of", extreme)
     run = play(short_of_one(), episodes=20, seed=1)
     assert (run.states[:, 1:] == 1).all()

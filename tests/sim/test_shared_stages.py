@@ -1,33 +1,31 @@
 """A simulation whose stages share their steps is a learner whose stages do, stepped by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import rareswitch as rs
 from oracles import Asked, masked_world, stepped, switches_of
 from rareswitch.core.gram import Gram
-from rareswitch.core.history import History
-from rareswitch.core.lsvi import fit
-from rareswitch.core.recipe import Recipe
+from rareswitch.core.policy import fit
+from rareswitch.core.task import Pools
 from rareswitch.sim import Simulation
 from rareswitch.sim.run import initial_states, noise_of
 from rareswitch.sim.tally import Tally
+from rareswitch.statistics import history_of
 
 EPISODES, SEED = 20, (2, 5)
 WORLDS = {
-    "hard": rs.instances.hard_to_learn(d=5, horizon=3, seed=1),
+    "hard": rs.worlds.hard_to_learn(d=5, horizon=3, seed=1),
     "masked": masked_world(4),
-    "two stages": rs.instances.tabular(states=3, actions=2, horizon=2, seed=2),
+    "two stages": rs.worlds.tabular(states=3, actions=2, horizon=2, seed=2),
 }
 RULES = {
     "every": rs.EveryEpisode(),
-    "grid": rs.UniformGrid(episodes=EPISODES, batches=6),
+    "grid": rs.UniformGrid(batches=6),
     "growth": rs.DeterminantGrowth(eta=2.0),
-    "adaptive": rs.AdaptiveBudget(switches=9, episodes=EPISODES, dim=5, feature_norm=2.0),
-    "spread": rs.SpreadBudget(switches=7, episodes=EPISODES, dim=5, feature_norm=2.0),
-    "asked": Asked(rs.TotalGrowth(3.0)),
+    "adaptive": rs.rules.AdaptiveBudget(switches=9),
+    "spread": rs.SpreadBudget(switches=7),
+    "asked": Asked(rs.rules.TotalGrowth(eta=3.0)),
 }
 EXPLORATIONS = {
     "bonus": rs.Bonus(0.5),
@@ -39,26 +37,19 @@ EXPLORATIONS = {
 SHARED = {"seed": SEED, "stages": "shared"}
 
 
-def rule_for(name, world):
-    rule = RULES[name]
-    return replace(rule, dim=world.dim) if hasattr(rule, "dim") else rule
+def recipe_of(exploration, **rest):
+    return rs.Recipe(exploration=EXPLORATIONS[exploration], **rest)
 
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("exploration", EXPLORATIONS)
 def test_a_run_is_a_learner_stepped_by_hand(world, rule, exploration):
-    mdp = WORLDS[world]
-    settings = SHARED | {"exploration": EXPLORATIONS[exploration], "ridge": 0.5}
-    schedule = rule_for(rule, mdp)
-    run = rs.simulate(mdp, schedule, episodes=EPISODES, initial_state="uniform", **settings)
-    learner = rs.Learner(
-        dim=mdp.dim,
-        horizon=mdp.horizon,
-        schedule=schedule,
-        planned_episodes=EPISODES,
-        **settings,
+    mdp, recipe = WORLDS[world], recipe_of(exploration, ridge=0.5, seed=SEED)
+    run = rs.simulate(
+        mdp, RULES[rule], recipe, episodes=EPISODES, initial_state="uniform", **SHARED
     )
+    learner = rs.Learner(mdp.task(episodes=EPISODES, stages="shared"), RULES[rule], recipe)
     noise = noise_of(None, EPISODES, mdp.horizon, SEED)
     initial = initial_states("uniform", mdp.states, EPISODES, SEED)
     states, actions, members, tables = stepped(mdp, learner, noise=noise, initial=initial)
@@ -82,18 +73,14 @@ def test_a_run_is_a_learner_stepped_by_hand(world, rule, exploration):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("exploration", EXPLORATIONS)
 def test_runs_stepped_together_are_bit_identical_to_each_alone(rule, exploration):
-    worlds = [rs.instances.hard_to_learn(d=6, horizon=4, seed=(3, i)) for i in range(3)]
-    settings = {
-        "episodes": EPISODES,
-        "exploration": EXPLORATIONS[exploration],
-        "stages": "shared",
-    }
-    schedule, seeds = rule_for(rule, worlds[0]), [(5, i) for i in range(3)]
-    together = Simulation(worlds, schedule, seeds=seeds, **settings)
-    while not together.done:
-        together.step()
+    worlds = [rs.worlds.hard_to_learn(d=6, horizon=4, seed=(3, i)) for i in range(3)]
+    recipe, seeds = recipe_of(exploration), [(5, i) for i in range(3)]
+    task = worlds[0].task(episodes=EPISODES, stages="shared")
+    together = Simulation(worlds, RULES[rule], recipe, task=task, seeds=seeds).run()
     for world, seed, run in zip(worlds, seeds, together.runs(), strict=True):
-        alone = rs.simulate(world, schedule, seed=seed, **settings)
+        alone = rs.simulate(
+            world, RULES[rule], recipe, episodes=EPISODES, seed=seed, stages="shared"
+        )
         for name in ("regret", "states", "actions", "deployment_episodes", "fitted_values"):
             np.testing.assert_array_equal(getattr(run, name), getattr(alone, name), err_msg=name)
         assert run.policy.to_bytes() == alone.policy.to_bytes()
@@ -102,11 +89,10 @@ def test_runs_stepped_together_are_bit_identical_to_each_alone(rule, exploration
 @pytest.mark.parametrize("rule", ["every", "growth", "spread"])
 @pytest.mark.parametrize("exploration", EXPLORATIONS)
 def test_a_single_stage_has_nothing_to_share(rule, exploration):
-    world = rs.instances.tabular(states=3, actions=3, horizon=1, seed=1)
-    settings = {"exploration": EXPLORATIONS[exploration], "seed": SEED, "episodes": EPISODES}
-    schedule = rule_for(rule, world)
+    world = rs.worlds.tabular(states=3, actions=3, horizon=1, seed=1)
+    settings = {"episodes": EPISODES, "seed": SEED, "initial_state": "uniform"}
     own, shared = (
-        rs.simulate(world, schedule, initial_state="uniform", stages=stages, **settings)
+        rs.simulate(world, RULES[rule], recipe_of(exploration), stages=stages, **settings)
         for stages in ("own", "shared")
     )
     np.testing.assert_array_equal(own.regret, shared.regret)
@@ -116,13 +102,15 @@ def test_a_single_stage_has_nothing_to_share(rule, exploration):
 
 @pytest.mark.parametrize("exploration", EXPLORATIONS)
 def test_many_episodes_at_once_are_absorbed_as_one_by_one(exploration):
-    world, explores = masked_world(3, d=4), EXPLORATIONS[exploration]
+    world, recipe = masked_world(3, d=4), recipe_of(exploration, ridge=0.3)
     rng, horizon = np.random.default_rng(5), world.horizon
     actions = (rng.random((horizon, world.states, 4)) * world.feasible).argmax(axis=-1)
     paths = rng.integers(0, world.states, (25, horizon + 1))
     stage, runs = np.arange(horizon), 2
-    settings = {"runs": runs, "horizon": horizon, "ridge": 0.3, "exploration": explores}
-    at_once, one_by_one = (Tally(world.space, stages="shared", **settings) for _ in range(2))
+    pools = Pools(horizon, shared=True)
+    at_once, one_by_one = (
+        Tally(world.space, runs=runs, pools=pools, recipe=recipe) for _ in range(2)
+    )
     moves = np.zeros((runs, horizon, world.states, world.states))
     for path in paths:
         moves[:, stage, path[:-1], path[1:]] += 1.0
@@ -141,7 +129,6 @@ def test_many_episodes_at_once_are_absorbed_as_one_by_one(exploration):
     np.testing.assert_allclose(at_once.gram.trace, one_by_one.gram.trace, rtol=1e-12)
     norms = [tally.squared_norms() for tally in (at_once, one_by_one)]
     np.testing.assert_allclose(*norms, rtol=1e-10)
-    recipe = Recipe(exploration=explores, ridge=0.3)
     drawn = recipe.perturbations(2, horizon, world.dim, shared=True)
     drawn = None if drawn is None else np.stack([drawn] * runs)
     log = [
@@ -153,13 +140,13 @@ def test_many_episodes_at_once_are_absorbed_as_one_by_one(exploration):
         for path in paths
         for taken in [actions[stage, path[:-1]]]
     ]
-    history = History.from_log(log, dim=world.dim, horizon=horizon, ridge=0.3, stages="shared")
+    history = history_of(world.task(stages="shared"), 0.3, log)
     policy = fit(history, recipe, version=2)
     for tally in (at_once, one_by_one):
-        stages, _ = tally.fit(perturbations=drawn, clip=True, directions=None)
+        stages, _ = tally.fit(perturbations=drawn, directions=None)
         for h in range(horizon):
             rows = world.features[0]
-            found = np.atleast_2d(stages[h].of(1).q_values(rows))
+            found = np.atleast_2d(stages[h].select(1).q_values(rows))
             wanted = np.atleast_2d(policy.q_values(h, rows))
             np.testing.assert_allclose(found, np.broadcast_to(wanted, found.shape), atol=1e-9)
 
@@ -173,7 +160,7 @@ def test_sharing_learns_faster_where_nothing_depends_on_the_stage():
         transitions=np.stack([transitions] * 6),
         rewards=np.stack([rewards] * 6),
     )
-    grid = rs.UniformGrid(episodes=60, batches=12)
+    grid = rs.UniformGrid(batches=12)
     own, shared = (
         sum(
             rs.simulate(world, grid, episodes=60, stages=stages, seed=seed).regret.sum()
@@ -193,19 +180,22 @@ def test_the_clock_says_how_many_steps_an_episode_adds():
             return clock.episode % 5 == 0
 
     world = WORLDS["hard"]
-    run = rs.simulate(world, Spy(), episodes=20, beta=0.5, **SHARED)
-    gram = Gram((2,), world.dim, 1.0)
+    run = rs.simulate(world, Spy(), rs.Recipe.paper(beta=0.5), episodes=20, **SHARED)
+    gram = Gram.of_ridge((2,), world.dim, 1.0)
     logdets = [gram.logdet]
     for path, taken in zip(run.states, run.actions, strict=True):
         features = world.features[path[:-1], taken]
-        gram.absorb_block(np.stack([features * [[1], [1], [0]], features]))
+        gram = gram.add_block(np.stack([features * [[1], [1], [0]], features]))
         logdets.append(gram.logdet)
     assert clocks
     for clock in clocks:
-        assert clock.steps.tolist() == [2.0, 3.0]
+        assert clock.task == world.task(episodes=20, stages="shared")
+        assert clock.task.pools.steps.tolist() == [2.0, 3.0]
         np.testing.assert_allclose(clock.logdet, logdets[clock.episode - 1], atol=1e-10)
 
 
 def test_stages_must_be_own_or_shared():
-    with pytest.raises(ValueError, match="stages must be one of 'own', 'shared'; got 'all'"):
+    with pytest.raises(
+        ValueError, match="stages must be one of 'auto', 'own', 'shared'; got 'all'"
+    ):
         rs.simulate(WORLDS["hard"], rs.EveryEpisode(), episodes=3, stages="all")

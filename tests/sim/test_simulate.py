@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from functools import cache
 
 import numpy as np
@@ -5,21 +7,21 @@ import pytest
 
 import rareswitch as rs
 from oracles import Asked, Starts, episode_of, masked_world, switches_of, walk
-from rareswitch.core.streams import Stream, generator
 from rareswitch.sim import Simulation, simulate_random
+from rareswitch.support.streams import Stream, generator
 
 EPISODES = 80
-HARD = [rs.instances.hard_to_learn(d=6, horizon=4, seed=(1, i)) for i in range(4)]
+HARD = [rs.worlds.hard_to_learn(d=6, horizon=4, seed=(1, i)) for i in range(4)]
 WORLDS = {
     "hard": HARD[0],
     "masked": masked_world(2),
-    "larger S than d": rs.instances.random_linear(states=12, actions=3, d=3, horizon=3, seed=3),
-    "tabular": rs.instances.tabular(states=3, actions=2, horizon=2, seed=4),
-    "misspecified": rs.instances.misspecified(HARD[1], zeta=0.4, seed=5),
+    "larger S than d": rs.worlds.random_linear(states=12, actions=3, d=3, horizon=3, seed=3),
+    "tabular": rs.worlds.tabular(states=3, actions=2, horizon=2, seed=4),
+    "misspecified": rs.worlds.misspecified(HARD[1], zeta=0.4, seed=5),
 }
 RULES = {
     "every": rs.EveryEpisode(),
-    "grid": rs.UniformGrid(episodes=EPISODES, batches=9),
+    "grid": rs.UniformGrid(batches=9),
     "growth 1.5": rs.DeterminantGrowth(eta=1.5),
     "growth 6": rs.DeterminantGrowth(eta=6.0),
 }
@@ -27,9 +29,13 @@ RULES = {
 
 @cache
 def run_of(world, rule, ties="direction", seed=(6, 1)):
-    return rs.simulate(
-        WORLDS[world], RULES[rule], episodes=EPISODES, beta=0.5, ties=ties, seed=seed
-    )
+    recipe = rs.Recipe.paper(beta=0.5, ties=ties)
+    return rs.simulate(WORLDS[world], RULES[rule], recipe, episodes=EPISODES, seed=seed)
+
+
+def learner_of(world, rule, recipe):
+    """Return the learner that `run_of` simulates."""
+    return rs.Learner(WORLDS[world].task(episodes=EPISODES), RULES[rule], recipe)
 
 
 def same(one, other):
@@ -46,7 +52,13 @@ def same(one, other):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("rule", RULES)
 def test_looking_ahead_equals_asking_before_every_episode(world, rule):
-    asked = rs.simulate(WORLDS[world], Asked(RULES[rule]), episodes=EPISODES, beta=0.5, seed=(6, 1))
+    asked = rs.simulate(
+        WORLDS[world],
+        Asked(RULES[rule]),
+        rs.Recipe.paper(beta=0.5),
+        episodes=EPISODES,
+        seed=(6, 1),
+    )
     same(run_of(world, rule), asked)
 
 
@@ -55,14 +67,7 @@ def test_looking_ahead_equals_asking_before_every_episode(world, rule):
 @pytest.mark.parametrize("ties", ["direction", "lowest"])
 def test_a_run_is_a_learner_stepped_by_hand(world, rule, ties):
     mdp, run = WORLDS[world], run_of(world, rule, ties)
-    learner = rs.Learner(
-        dim=mdp.dim,
-        horizon=mdp.horizon,
-        schedule=RULES[rule],
-        beta=0.5,
-        ties=ties,
-        seed=(6, 1),
-    )
+    learner = learner_of(world, rule, rs.Recipe.paper(beta=0.5, ties=ties, seed=(6, 1)))
     noise = generator((6, 1), Stream.NOISE).random((EPISODES, mdp.horizon))
     states, actions, tables = walk(mdp, learner, noise=noise, initial=np.zeros(EPISODES, int))
     np.testing.assert_array_equal(run.states, states)
@@ -82,9 +87,7 @@ def test_a_run_is_a_learner_stepped_by_hand(world, rule, ties):
 @pytest.mark.parametrize("rule", RULES)
 def test_the_last_policy_and_every_fit_are_those_of_the_learner(world, rule):
     mdp, run = WORLDS[world], run_of(world, rule)
-    learner = rs.Learner(
-        dim=mdp.dim, horizon=mdp.horizon, schedule=RULES[rule], beta=0.5, seed=(6, 1)
-    )
+    learner = learner_of(world, rule, rs.Recipe.paper(beta=0.5, seed=(6, 1)))
     rows = mdp.features[0][mdp.feasible[0]]
     fits, policy = [learner.policy.value(0, rows)], learner.policy
     for states, actions in zip(run.states[:-1], run.actions[:-1], strict=True):
@@ -131,8 +134,8 @@ def test_by_default_the_noise_is_that_of_the_seed_whatever_the_rule():
     given = rs.simulate(
         WORLDS["hard"],
         RULES["growth 6"],
+        rs.Recipe.paper(beta=0.5),
         episodes=EPISODES,
-        beta=0.5,
         seed=(6, 1),
         noise=drawn,
     )
@@ -141,7 +144,7 @@ def test_by_default_the_noise_is_that_of_the_seed_whatever_the_rule():
 
 def test_episodes_start_where_they_are_told():
     world = WORLDS["masked"]
-    arguments = {"episodes": EPISODES, "beta": 1.0, "seed": 3}
+    arguments = {"recipe": rs.Recipe.paper(beta=1.0), "episodes": EPISODES, "seed": 3}
     everywhere = np.arange(EPISODES) % world.states
     fixed = rs.simulate(world, RULES["every"], initial_state=2, **arguments)
     listed = rs.simulate(world, RULES["every"], initial_state=everywhere, **arguments)
@@ -151,9 +154,7 @@ def test_episodes_start_where_they_are_told():
     assert (listed.states[:, 0] == everywhere).all()
     assert set(drawn.states[:, 0]) == set(range(world.states))
     assert (drawn.states[:, 0] == other.states[:, 0]).all()
-    learner = rs.Learner(
-        dim=world.dim, horizon=world.horizon, schedule=RULES["every"], beta=1.0, seed=3
-    )
+    learner = learner_of("masked", "every", rs.Recipe.paper(beta=1.0, seed=3))
     noise = generator(3, Stream.NOISE).random((EPISODES, world.horizon))
     states, actions, tables = walk(world, learner, noise=noise, initial=everywhere)
     np.testing.assert_array_equal(listed.states, states)
@@ -176,9 +177,9 @@ def test_episodes_start_where_they_are_told():
         ({"noise": np.full((10, 4), -0.1)}, ValueError, r"noise must lie in \[0, 1\); got -0\.1"),
         ({"noise": np.full((10, 4), np.nan)}, ValueError, "noise must be finite; got nan"),
         ({"episodes": 0}, ValueError, "episodes must be at least 1; got 0"),
-        ({"beta": -1.0}, ValueError, "beta must be a finite number at least 0 .*; got -1.0"),
-        ({"ridge": 0.0}, ValueError, "ridge must be a finite number at least 1e-100 .*; got 0.0"),
-        ({"ties": "any"}, ValueError, "ties must be one of 'direction', 'lowest'; got 'any'"),
+        ({"recipe": 1.0}, TypeError, r"recipe must be a Recipe.*; got 1\.0"),
+        ({"recipe": rs.Bonus(1.0)}, TypeError, r"recipe must be a Recipe.*; got Bonus\(beta=1.0"),
+        ({"stages": "all"}, ValueError, "stages must be one of 'auto', 'own', 'shared'; got 'all'"),
         ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
     ],
 )
@@ -187,9 +188,26 @@ def test_a_bad_argument_is_refused(arguments, error, message):
         rs.simulate(HARD[0], rs.EveryEpisode(), **({"episodes": 10} | arguments))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"beta": -1.0}, "beta must be a finite number at least 0 .*; got -1.0"),
+        ({"ridge": 0.0}, "ridge must be a finite number at least 1e-100 .*; got 0.0"),
+        ({"ties": "any"}, "ties must be one of 'direction', 'lowest'; got 'any'"),
+    ],
+)
+def test_a_bad_recipe_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rs.simulate(HARD[0], rs.EveryEpisode(), rs.Recipe.paper(**arguments), episodes=10)
+
+
 def test_a_run_may_be_read_midway():
     simulation = Simulation(
-        HARD, RULES["growth 1.5"], episodes=EPISODES, seeds=[0, 1, 2, 3], beta=0.5
+        HARD,
+        RULES["growth 1.5"],
+        rs.Recipe.paper(beta=0.5),
+        task=HARD[0].task(episodes=EPISODES),
+        seeds=[0, 1, 2, 3],
     )
     assert all(run.policy is None and not len(run.regret) for run in simulation.runs())
     for _ in range(5):
@@ -215,7 +233,7 @@ def test_progress_counts_the_episodes_played():
     heard = []
     rs.simulate(
         HARD[0],
-        rs.UniformGrid(episodes=10, batches=3),
+        rs.UniformGrid(batches=3),
         episodes=10,
         progress=heard.append,
     )
@@ -228,10 +246,10 @@ def test_a_rule_whose_next_date_is_not_later_is_refused(late):
         def due(self, clock):
             return True
 
-        def upcoming(self, episode):
+        def upcoming(self, task, episode):
             return episode + 1 if episode < 8 else 8 - late
 
-    with pytest.raises(ValueError, match=rf"Stuck\.upcoming\(8\) must be .* got {8 - late}$"):
+    with pytest.raises(ValueError, match=rf"Stuck\.upcoming\(…, 8\) must be .* got {8 - late}$"):
         rs.simulate(HARD[0], Stuck(), episodes=20)
 
 
@@ -246,15 +264,19 @@ def test_there_is_at_most_one_deployment_for_each_episode(episodes, rule):
 
 
 def test_a_rule_that_never_fires_keeps_the_first_policy():
-    run = rs.simulate(HARD[0], Starts([]), episodes=50, beta=1.0)
+    run = rs.simulate(HARD[0], Starts([]), rs.Recipe.paper(beta=1.0), episodes=50)
     assert run.deployment_episodes.tolist() == [1]
     assert (run.switches, run.local_switches) == (0, 0)
     assert np.unique(run.regret).size == 1
 
 
 def test_without_the_clip_values_may_exceed_the_horizon():
-    run = rs.simulate(HARD[0], RULES["grid"], episodes=EPISODES, beta=50.0, clip=False)
-    clipped = rs.simulate(HARD[0], RULES["grid"], episodes=EPISODES, beta=50.0)
+    run, clipped = (
+        rs.simulate(
+            HARD[0], RULES["grid"], rs.Recipe.paper(beta=50.0, clip=clip), episodes=EPISODES
+        )
+        for clip in (False, True)
+    )
     assert run.fitted_values.max() > 4.0
     assert not run.policy.clip
     assert clipped.fitted_values.max() == 4.0
@@ -300,7 +322,7 @@ def test_random_actions_are_uniform_over_the_feasible_ones():
 
 
 def test_the_regret_of_the_random_policy_on_the_papers_instance():
-    world = rs.instances.hard_to_learn(reading="padded", seed=0)
+    world = rs.worlds.hard_to_learn(reading="padded", seed=0)
     run = simulate_random(world, episodes=3)
     assert run.regret == pytest.approx(1.63, abs=0.005)
 
@@ -308,7 +330,7 @@ def test_the_regret_of_the_random_policy_on_the_papers_instance():
 def test_runs_and_worlds_say_what_they_are():
     world = masked_world(2, states=5, actions=4, d=3, horizon=2)
     assert repr(world) == "FiniteLinearMDP(5 states, 4 actions, d=3, horizon=2)"
-    corrupted = rs.instances.misspecified(world, zeta=0.1)
+    corrupted = rs.worlds.misspecified(world, zeta=0.1)
     assert repr(corrupted) == "FiniteMDP(5 states, 4 actions, d=3, horizon=2)"
     run = rs.simulate(HARD[0], RULES["grid"], episodes=EPISODES)
     regret = f"{run.regret.sum():.4g}"
@@ -321,8 +343,30 @@ def test_a_date_that_is_no_episode_is_refused(date):
         def due(self, clock):
             return True
 
-        def upcoming(self, episode):
+        def upcoming(self, task, episode):
             return date
 
-    with pytest.raises(TypeError, match=r"Odd\.upcoming\(1\) must be a whole number"):
+    with pytest.raises(TypeError, match=r"Odd\.upcoming\(…, 1\) must be a whole number"):
         rs.simulate(HARD[0], Odd(), episodes=5)
+
+
+# As they stand in the design, "Sizes and settings are said once".
+LINES = """
+task     = rs.Task(dim=13, horizon=10, episodes=2500, feature_norm=1.0, stages="auto")
+learner  = rs.Learner(task, rs.SpreadBudget(switches=9))
+learner  = rs.Learner(task, rs.DeterminantGrowth(eta=2.0), rs.Recipe.paper(beta=1.0))
+run      = rs.simulate(world, rs.UniformGrid(batches=10), rs.Recipe.paper(beta=1.0), episodes=2500, seed=0)
+"""  # noqa: E501
+
+
+def test_sizes_and_settings_are_said_once():
+    before = "import rareswitch as rs; world = rs.worlds.hard_to_learn(d=13, horizon=10)"
+    after = "print(task, learner, run, sep=chr(10))"
+    command = [sys.executable, "-W", "error", "-c", before + LINES + after]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    task, learner, run = done.stdout.splitlines()
+    assert task == "Task(dim=13, horizon=10, episodes=2500, stages='auto')"
+    assert learner == f"Learner({task}, DeterminantGrowth(eta=2.0), episodes=0, version=1)"
+    assert run.startswith("Run(2500 episodes, regret ")
+    assert ", 10 deployments, " in run

@@ -4,14 +4,13 @@ import pytest
 import rareswitch as rs
 from oracles import episode_of, greedy_tables, masked_world, reference_q
 from rareswitch.core.exploration import Bonus, Ensemble, Perturbation
-from rareswitch.core.history import History
-from rareswitch.core.lsvi import fit
-from rareswitch.core.policy import TIE_TOLERANCE
+from rareswitch.core.lsvi import QFunction
+from rareswitch.core.policy import TIE_TOLERANCE, fit
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.stage import Stage
-from rareswitch.sim.space import FiniteSpace
-from rareswitch.sim.tally import RECOMPUTE_EVERY, Tally
-from rareswitch.sim.ties import best_rows
+from rareswitch.core.task import Pools
+from rareswitch.sim.mdp import FiniteSpace
+from rareswitch.sim.tally import RECOMPUTE_EVERY, Tally, best_rows
+from rareswitch.statistics import history_of
 
 
 def random_paths(world, rng, episodes):
@@ -25,18 +24,19 @@ def random_paths(world, rng, episodes):
 GREEDY, HALF = Bonus(0.0), Bonus(0.5)
 
 
-def empty(space, *, runs=1, horizon=1, ridge=1.0, exploration=GREEDY):
-    return Tally(space, runs=runs, horizon=horizon, ridge=ridge, exploration=exploration)
+def empty(space, *, runs=1, horizon=1, exploration=GREEDY, **rest):
+    recipe = Recipe(exploration=exploration, **rest)
+    return Tally(space, runs=runs, pools=Pools(horizon), recipe=recipe)
 
 
-def tally_of(world, paths, *, ridge=1.0, exploration=HALF):
+def tally_of(world, paths, *, exploration=HALF, **rest):
     """Return the tally of several runs, each (states, actions)."""
     tally = empty(
         world.space,
         runs=len(paths),
         horizon=world.horizon,
-        ridge=ridge,
         exploration=exploration,
+        **rest,
     )
     stage = np.arange(world.horizon)
     for step in range(len(paths[0][0])):
@@ -49,7 +49,7 @@ def tally_of(world, paths, *, ridge=1.0, exploration=HALF):
 
 def linear(weights):
     """Return a stage whose values are those of weights (R, d)."""
-    return Stage(weights=weights, levels=None, whitener=None, beta=0.0, offsets=None, cap=None)
+    return QFunction(weights=weights, levels=None, whitener=None, beta=0.0, offsets=None, cap=None)
 
 
 def test_a_space_lists_distinct_rows_by_state_under_their_lowest_feasible_action():
@@ -170,13 +170,13 @@ def test_moves_counted_at_once_equal_episodes_one_by_one(exploration):
     if exploration.draws:
         drawn = rng.standard_normal((runs, exploration.members, horizon, 1, d))
     for tally in (at_once, one_by_one):
-        tally.fit(perturbations=drawn, clip=True, directions=None)
+        tally.fit(perturbations=drawn, directions=None)
     np.testing.assert_allclose(at_once.values, one_by_one.values, atol=1e-9)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.3])
 def test_squared_norms_stay_those_of_the_catalogue(beta):
-    world = rs.instances.hard_to_learn(d=6, horizon=2, seed=2)
+    world = rs.worlds.hard_to_learn(d=6, horizon=2, seed=2)
     tally = empty(world.space, runs=2, horizon=2, ridge=0.5, exploration=Bonus(beta))
     rng = np.random.default_rng(5)
     for fits in range(2 * RECOMPUTE_EVERY):
@@ -190,7 +190,7 @@ def test_squared_norms_stay_those_of_the_catalogue(beta):
             atol=1e-15,
         )
         if fits % 2:
-            tally.fit(perturbations=None, clip=True, directions=None)
+            tally.fit(perturbations=None, directions=None)
 
 
 @pytest.mark.parametrize("ties", ["direction", "lowest"])
@@ -200,8 +200,8 @@ def test_squared_norms_stay_those_of_the_catalogue(beta):
     "world",
     [
         masked_world(1),
-        rs.instances.hard_to_learn(d=6, horizon=4, seed=2),
-        rs.instances.tabular(states=4, actions=3, horizon=2, seed=3),
+        rs.worlds.hard_to_learn(d=6, horizon=4, seed=2),
+        rs.worlds.tabular(states=4, actions=3, horizon=2, seed=3),
     ],
     ids=["masked", "hard", "tabular"],
 )
@@ -209,12 +209,10 @@ def test_finite_and_ragged_fits_agree(world, beta, clip, ties):
     path = random_paths(world, np.random.default_rng(4), 40)
     episodes = [episode_of(world, states, actions) for states, actions in zip(*path, strict=True)]
     recipe = Recipe(exploration=Bonus(beta), ridge=0.3, clip=clip, ties=ties)
-    history = History.from_log(episodes, dim=world.dim, horizon=world.horizon, ridge=0.3)
-    policy = fit(history, recipe, version=1)
-    tally = tally_of(world, [path], ridge=0.3, exploration=Bonus(beta))
+    policy = fit(history_of(world.task(), 0.3, episodes), recipe, version=1)
+    tally = tally_of(world, [path], ridge=0.3, exploration=Bonus(beta), clip=clip)
     stages, choices = tally.fit(
         perturbations=None,
-        clip=clip,
         directions=None if policy.directions is None else policy.directions[None],
     )
     np.testing.assert_allclose([s.weights[0] for s in stages], policy.weights, atol=1e-9)
@@ -246,7 +244,7 @@ EXPLORATIONS = [
 @pytest.mark.parametrize("exploration", EXPLORATIONS, ids=repr)
 @pytest.mark.parametrize("with_directions", [True, False])
 def test_runs_fitted_together_are_bit_identical_to_each_alone(with_directions, exploration):
-    world = rs.instances.hard_to_learn(d=7, horizon=3, seed=5)
+    world = rs.worlds.hard_to_learn(d=7, horizon=3, seed=5)
     rng = np.random.default_rng(6)
     paths = [random_paths(world, rng, 25) for _ in range(4)]
     members, draws = exploration.members, exploration.draws
@@ -254,18 +252,17 @@ def test_runs_fitted_together_are_bit_identical_to_each_alone(with_directions, e
     directions = rng.standard_normal(by_member) if with_directions else None
     drawn = rng.standard_normal((4, members, 3, draws, 7)) if draws else None
     together = tally_of(world, paths, exploration=exploration)
-    stages, choices = together.fit(perturbations=drawn, clip=True, directions=directions)
+    stages, choices = together.fit(perturbations=drawn, directions=directions)
     for run, path in enumerate(paths):
         alone = tally_of(world, [path], exploration=exploration)
         single, chosen = alone.fit(
             perturbations=None if drawn is None else drawn[run : run + 1],
-            clip=True,
             directions=None if directions is None else directions[run : run + 1],
         )
         assert (choices[run] == chosen[0]).all()
         assert (together.values[:, run] == alone.values[:, 0]).all()
         for stacked, part in zip(stages, single, strict=True):
-            for one, other in zip(stacked.of(run), part.of(0), strict=True):
+            for one, other in zip(stacked.select(run), part.select(0), strict=True):
                 assert np.array_equal(one, other)
 
 
@@ -277,17 +274,15 @@ def test_a_fit_of_runs_is_that_of_each_history(exploration, clip):
     paths = [random_paths(world, rng, 20) for _ in range(2)]
     recipe = Recipe(exploration=exploration, ridge=0.3, clip=clip, seed=5)
     sizes = world.horizon, world.dim
-    tally = tally_of(world, paths, ridge=0.3, exploration=exploration)
+    tally = tally_of(world, paths, ridge=0.3, exploration=exploration, clip=clip)
     drawn = recipe.perturbations(2, *sizes)
     _, choices = tally.fit(
         perturbations=None if drawn is None else np.stack([drawn] * 2),
-        clip=clip,
         directions=np.stack([recipe.directions(2, *sizes)] * 2),
     )
     for run, path in enumerate(paths):
         log = [episode_of(world, *episode) for episode in zip(*path, strict=True)]
-        history = History.from_log(log, dim=world.dim, horizon=world.horizon, ridge=0.3)
-        policy = fit(history, recipe, version=2)
+        policy = fit(history_of(world.task(), 0.3, log), recipe, version=2)
         tables = greedy_tables(world, policy)
         np.testing.assert_array_equal(
             world.space.actions[choices[run]].swapaxes(0, 1), tables, err_msg=str(run)
@@ -300,12 +295,12 @@ def test_a_fit_of_runs_is_that_of_each_history(exploration, clip):
 
 
 def test_with_a_large_bonus_every_row_ties_at_the_cap_and_the_direction_decides():
-    world = rs.instances.hard_to_learn(d=6, horizon=3, seed=7)
+    world = rs.worlds.hard_to_learn(d=6, horizon=3, seed=7)
     directions = np.random.default_rng(8).standard_normal((1, 3, 6))
     tally = tally_of(
         world, [random_paths(world, np.random.default_rng(9), 5)], exploration=Bonus(1e6)
     )
-    _, choices = tally.fit(perturbations=None, clip=True, directions=directions)
+    _, choices = tally.fit(perturbations=None, directions=directions)
     assert (tally.values[:, 0, 0] == [[3.0], [2.0], [1.0]]).all()
     along = world.features[0] @ directions[0].T
     assert world.space.actions[choices[0, :, 0, 0]].tolist() == along.argmax(axis=0).tolist()
@@ -318,7 +313,7 @@ def test_where_every_value_is_clipped_to_zero_all_rows_tie(with_directions):
     directions = np.array([[[0.0, 1.0]]]) if with_directions else None
     tally = empty(space)
     tally.absorb(np.array([[[1.0, 0.0]]]), np.ones((1, 1)), np.zeros((1, 1), int))
-    (stage,), choices = tally.fit(perturbations=None, clip=True, directions=directions)
+    (stage,), choices = tally.fit(perturbations=None, directions=directions)
     assert (features[0, :3] @ stage.weights[0]).max() < 0.0
     assert tally.values.item() == 0.0
     assert choices.item() == (2 if with_directions else 0)

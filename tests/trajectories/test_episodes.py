@@ -90,8 +90,10 @@ def test_one_hot_and_dense_rows_teach_a_learner_the_same(steps):
     fitted = []
     for table in (TABLE, TABLE.dense()):
         learner = rs.Learner(
-            dim=6, horizon=6, schedule=rs.EveryEpisode(), beta=0.5, one_hot=table.one_hot,
+            rs.Task(dim=6, horizon=6, one_hot=table.one_hot),
+            rs.EveryEpisode(),
+            rs.Recipe.paper(beta=0.5),
             warm_start=[episode_of(trajectory, table, horizon=6)],
-        )  # fmt: skip
+        )
         fitted.append([learner.policy.q_values(0, table(state)) for state in range(3)])
     np.testing.assert_allclose(*fitted, atol=1e-9)

@@ -50,7 +50,7 @@ def test_lines_need_no_library_and_parquet_says_which(tmp_path, monkeypatch):
     path = tmp_path / "log.parquet"
     write_log(path, [ONE])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr("rareswitch.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("rareswitch.support.extras.find_spec", lambda name: None)
     write_log(tmp_path / "log.jsonl", [ONE])
     assert list(read_log(tmp_path / "log.jsonl")) == [ONE]
     for call in (lambda: next(read_log(path)), lambda: write_log(tmp_path / "b.parquet", [ONE])):

@@ -11,12 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns import decisions
-from rareswitch.campaigns.errors import (
-    CampaignError,
-    ConflictError,
-    NotAllowedError,
-    RefusedError,
-)
+from rareswitch.campaigns.errors import CampaignError, ConflictError, NotAllowedError, RefusedError
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.record.artifacts import add_artifact, artifact_of
 from rareswitch.campaigns.record.canonical import canonical, digest_of

@@ -49,10 +49,10 @@ def propose(
         )
     task = state.protocol.task
     sizes = (policy.dim, policy.horizon, policy.one_hot)
-    if sizes != (task.dim, task.horizon, state.protocol.one_hot):
+    if sizes != (task.dim, task.horizon, task.one_hot):
         raise NotAllowedError(
             f"policy must have dim {task.dim}, horizon {task.horizon} and one_hot "
-            f"{state.protocol.one_hot}; got {sizes}"
+            f"{task.one_hot}; got {sizes}"
         )
     add_artifact(pen.connection, pen.campaign, "policy", policy.to_bytes())
     deployed = deployment(policy, version=expected + 1, seq=seq)

@@ -4,28 +4,26 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from rareswitch import named
 from rareswitch.campaigns.record.canonical import canonical, digest_of
 from rareswitch.campaigns.record.names import checked_digest, checked_name
 from rareswitch.campaigns.stopping.rules import StoppingRule, plain_rule, rule_of
 from rareswitch.campaigns.terms import Approval, FeatureName, Intake
-from rareswitch.core.arguments import flag, real, settle, shown, whole
-from rareswitch.core.history import History
-from rareswitch.core.learner import Learner
+from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.rules import describe
-from rareswitch.core.schedule import Schedule, checked_schedule
-from rareswitch.core.task import Task
+from rareswitch.core.task import Task, planned_episodes
+from rareswitch.learning.learner import Learner
+from rareswitch.learning.snapshot import describe_recipe
+from rareswitch.rules.words import describe, make_exploration, make_schedule
+from rareswitch.statistics import History, history_of
+from rareswitch.support.arguments import set_fields, short_repr, whole
 
 FORMAT = 1
-RECIPE_KEYS = ("exploration", "ridge", "ties", "clip", "seed")
-TASK_KEYS = (
-    "dim", "horizon", "episodes", "feature_norm", "stages", "one_hot", "end_reward", "actions",
-)  # fmt: skip
+RECIPE_KEYS = tuple(part.name for part in fields(Recipe))
+TASK_KEYS = (*(part.name for part in fields(Task)), "actions")
 # What an amendment may change: nothing that statistics of recorded episodes depend on.
 AMENDABLE = ("episodes", "schedule", "budget", "approval", "intake", "stopping")
 
@@ -41,7 +39,7 @@ class Protocol:
     >>> protocol = Protocol(
     ...     name="doors",
     ...     task=Task(dim=2, horizon=1, episodes=30),
-    ...     schedule=UniformGrid(episodes=30, batches=3),
+    ...     schedule=UniformGrid(batches=3),
     ...     budget=2,
     ... )
     >>> Protocol.from_plain(protocol.plain) == protocol, protocol.digest[:12]
@@ -53,8 +51,6 @@ class Protocol:
     schedule: Schedule
     budget: int
     recipe: Recipe = field(default_factory=Recipe)
-    one_hot: bool = False
-    end_reward: float = 0.0
     actions: tuple[str, ...] = ()
     features: FeatureName | None = None
     approval: Approval = field(default_factory=Approval)
@@ -66,19 +62,18 @@ class Protocol:
         checked_name("name", self.name)
         if not isinstance(self.task, Task) or not isinstance(self.recipe, Recipe):
             raise TypeError(
-                f"task and recipe must be a Task and a Recipe; got {shown(self.task)} and "
-                f"{shown(self.recipe)}"
+                f"task and recipe must be a Task and a Recipe; got {short_repr(self.task)} and "
+                f"{short_repr(self.recipe)}"
             )
+        planned_episodes(self.task, "a campaign")
         if not all(isinstance(name, str) and name for name in self.actions):
-            raise TypeError(f"actions must be names; got {shown(self.actions)}")
+            raise TypeError(f"actions must be names; got {short_repr(self.actions)}")
         if self.simulation:
             checked_digest("simulation", self.simulation)
-        settle(
+        set_fields(
             self,
-            schedule=checked_schedule(self.schedule),
+            schedule=checked_schedule(self.schedule, self.task),
             budget=whole("budget", self.budget, least=0),
-            one_hot=flag("one_hot", self.one_hot),
-            end_reward=real("end_reward", self.end_reward, least=0.0, most=1.0),
             actions=tuple(self.actions),
             stopping=tuple(self.stopping),
         )
@@ -86,52 +81,26 @@ class Protocol:
 
     def learner(self) -> Learner:
         """Return a learner that has seen nothing, with version 1 in force."""
-        return Learner(
-            dim=self.task.dim,
-            horizon=self.task.horizon,
-            schedule=self.schedule,
-            exploration=self.recipe.exploration,
-            ridge=self.recipe.ridge,
-            ties=self.recipe.ties,
-            clip=self.recipe.clip,
-            seed=self.recipe.seed,
-            feature_norm=self.task.feature_norm,
-            planned_episodes=self.task.episodes,
-            stages=self.task.stages,
-            one_hot=self.one_hot,
-            end_reward=self.end_reward,
-        )
+        return Learner(self.task, self.schedule, self.recipe)
+
+    @property
+    def episodes(self) -> int:
+        """The number of planned episodes, which a campaign always has."""
+        return planned_episodes(self.task, "a campaign")
 
     @cached_property
     def no_data(self) -> History:
         """The history of no episode, which knows what an episode of this task must be."""
-        return History(
-            dim=self.task.dim,
-            horizon=self.task.horizon,
-            ridge=self.recipe.ridge,
-            feature_norm=self.task.feature_norm,
-            stages=self.task.stages,
-            one_hot=self.one_hot,
-            end_reward=self.end_reward,
-        )
+        return history_of(self.task, self.recipe.ridge)
 
     @cached_property
     def plain(self) -> dict[str, Any]:
         """All of it as plain values, the tables of a TOML file."""
-        task, recipe = self.task, self.recipe
         tables: dict[str, Any] = {
             "format": FORMAT,
             "name": self.name,
-            "task": vars(task)
-            | {"one_hot": self.one_hot, "end_reward": self.end_reward}
-            | ({"actions": list(self.actions)} if self.actions else {}),
-            "recipe": {
-                "exploration": describe(recipe.exploration),
-                "ridge": recipe.ridge,
-                "ties": recipe.ties,
-                "clip": recipe.clip,
-                "seed": list(recipe.seed) if isinstance(recipe.seed, tuple) else recipe.seed,
-            },
+            "task": asdict(self.task) | ({"actions": list(self.actions)} if self.actions else {}),
+            "recipe": describe_recipe(self.recipe),
             "schedule": describe(self.schedule),
             "budget": {"deployments": self.budget},
             "approval": vars(self.approval),
@@ -195,7 +164,7 @@ class Protocol:
         schedule = _table(tables["schedule"], "schedule")
         with _reading("schedule"):
             kind = schedule.pop("kind", None)
-            made = named.make_schedule(kind, schedule, task, ridge=recipe.ridge)
+            made = make_schedule(kind, schedule, task, ridge=recipe.ridge)
         with _reading("budget"):
             if "deployments" not in given["budget"]:
                 raise ValueError("needs deployments, the most after the first")
@@ -210,7 +179,7 @@ class Protocol:
         stopping = tables.get("stopping", [])
         if not isinstance(stopping, list):
             raise TypeError(
-                f"stopping must be a list of tables, [[stopping]]; got {shown(stopping)}"
+                f"stopping must be a list of tables, [[stopping]]; got {short_repr(stopping)}"
             )
         rules = []
         for number, rule in enumerate(stopping, start=1):
@@ -227,23 +196,23 @@ class Protocol:
                 budget=budget,
                 stopping=tuple(rules),
                 simulation=given["simulation"].get("digest", ""),
-                **given["task"],
+                actions=tuple(given["task"].get("actions", ())),
                 **parts,
             )
 
     def amended(self, changes: Mapping[str, Any]) -> "Protocol":
         """Return the next revision: the tables given replace those that they name.
 
-        `episodes` stands for [task] episodes. A schedule whose arguments the task settles is made
-        for the new task. What recorded episodes were counted by cannot be amended.
+        `episodes` stands for [task] episodes. What recorded episodes were counted by cannot be
+        amended.
 
         >>> from rareswitch import UniformGrid
         >>> first = Protocol(
         ...     name="doors", task=Task(dim=2, horizon=1, episodes=30),
-        ...     schedule=UniformGrid(episodes=30, batches=3), budget=2,
+        ...     schedule=UniformGrid(batches=3), budget=2,
         ... )
         >>> first.amended({"budget": {"deployments": 4}, "episodes": 60}).schedule
-        UniformGrid(episodes=60, batches=3, spread='last')
+        UniformGrid(batches=3, spread='last')
         """
         if unknown := [name for name in changes if name not in AMENDABLE]:
             raise ValueError(
@@ -254,13 +223,7 @@ class Protocol:
         tables = dict(self.plain)
         given = dict(changes)
         if "episodes" in given:
-            settled = vars(self.task)
             tables["task"] = tables["task"] | {"episodes": given.pop("episodes")}
-            tables["schedule"] = {  # what the task had settled, the new one settles
-                key: value
-                for key, value in tables["schedule"].items()
-                if key not in named.SETTLED or value != settled.get(key)
-            }
         amended = Protocol.from_plain(tables | given)
         if amended == self:
             raise ValueError("an amendment must change something; this one is the same protocol")
@@ -303,7 +266,7 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 def _table(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise TypeError(f"{name or 'a protocol'} must be a table; got {shown(value)}")
+        raise TypeError(f"{name or 'a protocol'} must be a table; got {short_repr(value)}")
     return dict(value)
 
 
@@ -330,4 +293,4 @@ def _recipe(table: dict[str, Any]) -> Recipe:
     kind = exploration.pop("kind", None)
     if isinstance(seed := table.get("seed"), list):
         table["seed"] = tuple(seed)
-    return Recipe(exploration=named.make_exploration(kind, exploration), **table)
+    return Recipe(exploration=make_exploration(kind, exploration), **table)

@@ -18,19 +18,19 @@ import numpy as np
 from rareswitch.campaigns.record.canonical import canonical_row, digest_of
 from rareswitch.campaigns.record.names import checked_name, checked_text
 from rareswitch.campaigns.record.strict_json import numbers, read_json, rows_at_once
-from rareswitch.core import codec
-from rareswitch.core.arguments import (
+from rareswitch.core.episode import Episode
+from rareswitch.support import codec
+from rareswitch.support.arguments import (
     LARGEST_COUNT,
     Floats,
     Ints,
     Rows,
     floats,
     positions,
-    settle,
-    shown,
+    set_fields,
+    short_repr,
     whole,
 )
-from rareswitch.core.episode import Episode
 
 # Of what is read: longer texts are no reports.
 MOST_BYTES = 16 * 2**20
@@ -90,10 +90,10 @@ class Report:
         """Refuse names and texts that are none, and anything that is no episode."""
         checked_name("id", self.id)
         if not isinstance(self.episode, Episode):
-            raise TypeError(f"episode must be an Episode; got {shown(self.episode)}")
+            raise TypeError(f"episode must be an Episode; got {short_repr(self.episode)}")
         for name, least in (("version", 1), ("member", 0)):
             if (given := getattr(self, name)) is not None:
-                settle(self, **{name: whole(name, given, least=least, most=2**31)})
+                set_fields(self, **{name: whole(name, given, least=least, most=2**31)})
         for name in CLAIMS:
             if (text := getattr(self, name)) is not None:
                 checked_text(name, text, most=1000)
@@ -110,23 +110,23 @@ class Report:
                 first = floats("first_features", first, ("A", episode.dim))
             if not len(first):
                 raise ValueError("first_features must have at least one row; got none")
-            settle(self, first_features=first)
+            set_fields(self, first_features=first)
         offered = [first, *episode.next_features][:steps]
         if self.recommended is not None:
-            settle(self, recommended=_places("recommended", self.recommended, offered))
+            set_fields(self, recommended=_places("recommended", self.recommended, offered))
         if self.actions is not None:
             actions = _places("actions", self.actions, offered)
-            settle(self, actions=actions)
+            set_fields(self, actions=actions)
             if not _were_chosen(actions, offered, episode.features):
                 raise ValueError(
                     "actions must be the places of the features chosen among those offered; got "
-                    f"{shown(actions)}"
+                    f"{short_repr(actions)}"
                 )
         if self.propensities is not None:
             chances = floats("propensities", self.propensities, (steps,))
             if chances.min() <= 0.0 or chances.max() > 1.0:
                 raise ValueError(f"propensities must be above 0 and at most 1; got {chances.min()}")
-            settle(self, propensities=chances)
+            set_fields(self, propensities=chances)
 
     @property
     def total(self) -> float:
@@ -140,7 +140,7 @@ class Report:
 
     @cached_property
     def body(self) -> bytes:
-        """The numbers, in the format of `core/codec.py`."""
+        """The numbers, in the format of `support/codec.py`."""
         episode = self.episode
         arrays: codec.Arrays = {
             "features": episode.features,
@@ -177,7 +177,7 @@ class Report:
     def from_plain(cls, values: Any) -> "Report":
         """Read the fields of a report as JSON has them."""
         if not isinstance(values, Mapping):
-            raise TypeError(f"a report must be an object; got {shown(values)}")
+            raise TypeError(f"a report must be an object; got {short_repr(values)}")
         if unknown := [name for name in values if name not in JSON_FIELDS]:
             raise ValueError(
                 f"a report has no field {unknown[0]!r}; it has {', '.join(JSON_FIELDS)}"
@@ -235,12 +235,12 @@ def values_of(text: str | bytes) -> Any:
 def _episode_told(features: Any, rewards: Any, following: Any) -> Episode:
     """Return the episode of lists as JSON has them."""
     if not isinstance(following, list):
-        raise TypeError(f"next_features must be a list; got {shown(following)}")
+        raise TypeError(f"next_features must be a list; got {short_repr(following)}")
     earned = numbers("rewards", rewards)
     rows = rows_at_once([features, *following])
     if (
         rows is not None
-        and (found := Episode.of_rows(rows, earned, list(map(len, following)))) is not None
+        and (found := Episode.from_rows(rows, earned, list(map(len, following)))) is not None
     ):
         return found
     return Episode(
@@ -273,7 +273,7 @@ def _episode(parts: codec.Parts) -> Episode:
     whole = len(features) == len(rewards) > 0 and sum(lengths) == len(following)
     if not whole or len(features) - len(lengths) not in (0, 1):
         raise ValueError("its arrays must be those of one episode")
-    return Episode.of_checked(features, rewards, following, lengths)
+    return Episode.trusted(features, rewards, following, lengths)
 
 
 def _places(name: str, given: Any, offered: Sequence[Rows | None]) -> Ints:

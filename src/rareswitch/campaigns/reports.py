@@ -13,8 +13,8 @@ import numpy as np
 
 from rareswitch.campaigns.record.strict_json import NUMBERS, WHOLE, array_of
 from rareswitch.campaigns.report import CLAIMS, Report, values_of
-from rareswitch.core.arguments import Ints, Rows, all_within
-from rareswitch.core.episode import Episode, are_sound
+from rareswitch.core.episode import Episode, are_finite
+from rareswitch.support.arguments import Ints, Rows, all_within
 
 WORDS = ("id", "version", "member", *CLAIMS, "participant")
 NEEDED = {"id", "features", "rewards"}
@@ -91,7 +91,7 @@ def _read_together(tables: Sequence[Table]) -> list[Report]:
     rewards = array_of([table["rewards"] for table in tables], NUMBERS, np.float64)
     # Features, then the offers after each step end to end, then the first offer: (R, N[, d]).
     rows = array_of(list(map(_rows, tables)), kinds, kind)
-    if rows.ndim != (2 if one_hot else 3) or not are_sound(rows.reshape(-1, *rows.shape[2:])):
+    if rows.ndim != (2 if one_hot else 3) or not are_finite(rows.reshape(-1, *rows.shape[2:])):
         raise ValueError("something is no row of numbers")
     if rewards.shape != (len(tables), steps) or not all_within(rewards.ravel(), 0.0, 1.0):
         raise ValueError("rewards must be one for each step, and lie in [0, 1]")
@@ -109,7 +109,7 @@ def _read_together(tables: Sequence[Table]) -> list[Report]:
     words = [name for name in WORDS if name in names]
     return [
         Report.of_checked(
-            episode=Episode.of_checked(rows[i, :steps], rewards[i], rows[i, ends], lengths),
+            episode=Episode.trusted(rows[i, :steps], rewards[i], rows[i, ends], lengths),
             **{name: array[i] for name, array in more.items()},
             **{name: table[name] for name in words},
         )

@@ -8,7 +8,7 @@ from rareswitch.campaigns.errors import DamagedError, NotAllowedError
 from rareswitch.campaigns.protocol import Protocol, protocol_of
 from rareswitch.campaigns.record.canonical import canonical
 from rareswitch.campaigns.record.ledger import KINDS, Entry
-from rareswitch.core.allocation import member_of
+from rareswitch.core.policy import member_of
 
 
 class Version(NamedTuple):

@@ -89,7 +89,7 @@ def status_of(campaign: Campaign) -> Status:
         spent=state.spent,
         left=state.left,
         rollbacks=sum(version.rollback_to is not None for version in state.versions),
-        planned_episodes=protocol.task.episodes,
+        planned_episodes=protocol.episodes,
         recorded=sum(version.episodes for version in versions),
         rows=heads["episodes"].length,
         assigned=heads["assignments"].length,

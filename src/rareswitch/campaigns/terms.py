@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rareswitch.campaigns.record.names import checked_digest
-from rareswitch.core.arguments import flag, one_of, settle, shown, whole
+from rareswitch.support.arguments import flag, one_of, set_fields, short_repr, whole
 
 APPROVALS = ("schedule", "second-person")
 LATE = ("learn", "record")
@@ -21,7 +21,7 @@ class Approval:
     retry_after: int = 1
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             by=one_of("by", self.by, APPROVALS),
             retry_after=whole("retry_after", self.retry_after, least=1),
@@ -43,7 +43,7 @@ class Intake:
     assigned: bool = False
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             late=one_of("late", self.late, LATE),
             grace=whole("grace", self.grace, least=0),
@@ -60,6 +60,6 @@ class FeatureName:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"name must be a text; got {shown(self.name)}")
+            raise TypeError(f"name must be a text; got {short_repr(self.name)}")
         if self.digest:
             checked_digest("digest", self.digest)

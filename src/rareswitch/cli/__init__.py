@@ -15,10 +15,11 @@ from rareswitch.cli.experiments import plot, reproduce, run
 from rareswitch.cli.learn import learn
 from rareswitch.cli.plan import plan
 from rareswitch.cli.train import train
+from rareswitch.support.imports import modules_here
 
 
 class Program(click.Group):
-    """The one place that turns what a machine refuses into one line, on any console."""
+    """Turns errors of the machine into one line, on any console."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         for name in ("stdout", "stderr"):
@@ -31,7 +32,8 @@ class Program(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            with modules_here():
+                return super().invoke(context)
         except MemoryError as error:
             raise click.ClickException(f"not enough memory ({error})") from None
         except OSError as error:

@@ -2,15 +2,7 @@
 
 import click
 
-from rareswitch.cli.campaign_decide import (
-    amend,
-    approve,
-    learn,
-    propose,
-    reject,
-    rollback,
-    stop,
-)
+from rareswitch.cli.campaign_decide import amend, approve, learn, propose, reject, rollback, stop
 from rareswitch.cli.campaign_init import init
 from rareswitch.cli.campaign_prove import backup, export, restore, verify
 from rareswitch.cli.campaign_record import (

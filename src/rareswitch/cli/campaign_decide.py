@@ -52,7 +52,7 @@ def learn(follow: bool, every: float, store: str, name: str | None, as_json: boo
                     pause.wait(every)
             if not as_json:
                 for trigger in learning.triggers:
-                    click.echo(_trigger(trigger.plain))
+                    click.echo(_trigger(trigger.to_dict()))
 
 
 @click.command()
@@ -82,9 +82,9 @@ def propose(early: bool, by: str, reason: str, store: str, name: str | None, as_
     if found is not None:
         _show(found, as_json=as_json)
         return
-    text = "nothing is due\n" + "\n".join(_trigger(one.plain) for one in watched)
+    text = "nothing is due\n" + "\n".join(_trigger(one.to_dict()) for one in watched)
     answer(
-        {"candidate": None, "triggers": [one.plain for one in watched]},
+        {"candidate": None, "triggers": [one.to_dict() for one in watched]},
         text.strip(),
         as_json=as_json,
     )

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rareswitch.campaigns.simulated.world import Step
-from rareswitch.core.streams import KeyedStream, Seed, Stream
 from rareswitch.gym.answers import five, number, pair
 from rareswitch.gym.known import known_returns
 from rareswitch.gym.offers import Offer, Offers
 from rareswitch.gym.rollout import LARGEST_ENVIRONMENT_SEED, action_space
+from rareswitch.support.streams import KeyedStream, Seed, Stream
 
 if TYPE_CHECKING:
     from rareswitch.campaigns.protocol import Protocol
-    from rareswitch.core.arguments import Rows
     from rareswitch.core.policy import Policy
     from rareswitch.gym.setting import Setting
+    from rareswitch.support.arguments import Rows
 
 
 class EnvironmentWorld:
@@ -68,21 +68,11 @@ class EnvironmentWorld:
 
 def check_setting(setting: Setting, protocol: Protocol) -> None:
     """Refuse an environment that is learnt otherwise than the protocol says."""
-    found = {
-        "dim": setting.features.dim,
-        "one_hot": setting.features.one_hot,
-        "end_reward": setting.rewards.end,
-    }
-    agreed = {
-        "dim": protocol.task.dim,
-        "one_hot": protocol.one_hot,
-        "end_reward": protocol.end_reward,
-    }
-    for name, value in found.items():
-        if value != agreed[name]:
-            raise ValueError(
-                f"the protocol's [task] {name} is {agreed[name]}; that of --env is {value}"
-            )
+    found, agreed = setting.task(), protocol.task
+    for name in ("dim", "one_hot", "end_reward"):
+        ours, theirs = getattr(agreed, name), getattr(found, name)
+        if ours != theirs:
+            raise ValueError(f"the protocol's [task] {name} is {ours}; that of --env is {theirs}")
     named = protocol.features
     if named is not None and named.digest not in ("", setting.features.digest):
         raise ValueError(

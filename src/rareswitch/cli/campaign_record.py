@@ -199,7 +199,7 @@ def policy(
       rareswitch campaign policy --out policy.bin
       rareswitch campaign policy --version 3
     """
-    from rareswitch.archive import write_bytes
+    from rareswitch.support.archive import write_bytes
 
     with opened_campaign(store, name) as campaign:
         found = campaign.policy(version)

@@ -89,7 +89,7 @@ def simulate(
 
         agreed = Protocol.from_toml(protocol.read_text(encoding="utf-8"))
         names = [part.name for part in fields(Circumstances)]
-        with progress("episodes", agreed.task.episodes, quiet=as_json) as report:
+        with progress("episodes", agreed.episodes, quiet=as_json) as report:
             try:
                 done = simulate_campaign(
                     agreed,
@@ -129,7 +129,7 @@ def show(done: SimulatedCampaign, protocol: Protocol) -> None:
     if done.mean_return is not None:
         click.echo(f"mean return     {done.mean_return:.4f} of {protocol.task.horizon}")
     if done.regret is not None and done.begun:
-        click.echo(f"regret          {done.regret:.1f}, {done.regret / done.begun:.4f} an episode")
+        click.echo(f"regret          {done.regret:.1f}, {done.regret / done.begun:.4f} per episode")
     rejected = f"; {done.rejections} candidates turned down" if done.rejections else ""
     click.echo(f"deployments     {done.deployments} of at most {done.budget}{rejected}")
     if done.decision_delays:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -64,8 +63,6 @@ def made_world(env_id: str, arguments: dict[str, Any]) -> Any:
     """Return the environment of that name; modules are also looked for in the current folder."""
     from rareswitch.gym.make import made
 
-    if "" not in sys.path:
-        sys.path.insert(0, "")
     try:
         world = made(env_id, **arguments)
     except (ImportError, TypeError, ValueError) as error:

@@ -12,8 +12,9 @@ import click
 from rareswitch.cli.worlds import FINITE, build_world, world_options
 
 if TYPE_CHECKING:
-    from rareswitch.core.exploration import Exploration
-    from rareswitch.core.schedule import Schedule
+    from rareswitch.core.clock import Schedule
+    from rareswitch.core.recipe import Recipe
+    from rareswitch.core.task import Task
     from rareswitch.sim.mdp import FiniteMDP
     from rareswitch.sim.run import Run
     from rareswitch.sim.simulation import Simulation
@@ -30,8 +31,8 @@ RANDOM = "random-policy"
 )
 @click.option(
     "--exploration",
-    help="How to explore, e.g. ensemble,scale=1 or perturbation,sigma=0.1.  "
-    "[default: ensemble, a mixture with nothing to tune]",
+    help="How to explore, e.g. ensemble,scale=1 or perturbation,scale=0.1.  "
+    "[default: ensemble, a mixture that needs no tuning]",
 )
 @click.option(
     "--beta",
@@ -40,6 +41,7 @@ RANDOM = "random-policy"
 )
 @click.option("--episodes", type=click.IntRange(1), default=2500, help="Episodes K to play.")
 @click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
+@click.option("--feature-norm", type=FINITE, help="L = max‖φ‖ for the rule  [default: the world's]")
 @click.option("--ties", default="direction", help="Between equal actions: direction or lowest.")
 @click.option("--seed", default=0, help="Seed of the world, its noise and the ties.")
 @click.option(
@@ -51,7 +53,7 @@ RANDOM = "random-policy"
 def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     """Run one learner on one instance; print regret, deployments, switches and their limit.
 
-    The defaults are the paper's world and nine switches of a mixture, with nothing to tune. With
+    The defaults are the paper's world and nine switches of a mixture that needs no tuning. With
     --beta 1 the learner is the paper's: LSVI-UCB under every-episode, LSVI-UCB-Batch under
     uniform-grid, LSVI-UCB-RareSwitch under determinant-growth. Other schedules are spread-budget,
     adaptive-budget, total-growth, geometric-grid, minimax-grid, or module:Class for one of your
@@ -74,12 +76,13 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     check_writable(out, settings)
     try:
         world = build_world(settings, settings["seed"])
-        schedule = build_schedule(world, settings)
-        begin = prepare(world, schedule, build_exploration(settings["exploration"]), settings)
+        task = build_task(world, settings)
+        schedule = build_schedule(task, settings)
+        begin = prepare(world, task, schedule, build_recipe(settings), settings)
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     run = begin(as_json)
-    summary = summarise(world, schedule, run, settings)
+    summary = summarise(world, task, schedule, run, settings)
     if as_json:
         click.echo(json.dumps({**summary, "settings": settings, "result": str(out)}, indent=2))
     else:
@@ -100,8 +103,9 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
 
 def prepare(
     world: FiniteMDP,
+    task: Task,
     schedule: Schedule | None,
-    exploration: Exploration | None,
+    recipe: Recipe,
     settings: dict[str, Any],
 ) -> Callable[[bool], Run]:
     """Return what plays all episodes, or those until Ctrl-C, once the settings are known good."""
@@ -116,12 +120,9 @@ def prepare(
     simulation = Simulation(
         [world],
         schedule,
-        episodes=episodes,
+        recipe,
+        task=task,
         seeds=[seed],
-        exploration=exploration,
-        beta=settings["beta"],
-        ridge=settings["ridge"],
-        ties=settings["ties"],
         initial_state=start,
     )
     return lambda quiet: play(simulation, quiet=quiet)
@@ -142,39 +143,57 @@ def play(simulation: Simulation, *, quiet: bool) -> Run:
     return simulation.runs()[0]
 
 
-def build_schedule(world: FiniteMDP, settings: dict[str, Any]) -> Schedule | None:
+def build_task(world: FiniteMDP, settings: dict[str, Any]) -> Task:
+    """Return the task of learning a world, with --feature-norm in place of the world's."""
+    from dataclasses import replace
+
+    task, norm = world.task(episodes=settings["episodes"]), settings["feature_norm"]
+    return task if norm is None else replace(task, feature_norm=norm)
+
+
+def build_schedule(task: Task, settings: dict[str, Any]) -> Schedule | None:
     """Return the schedule that --schedule names; None acts at random."""
-    from rareswitch import named
+    from rareswitch.rules.words import make_schedule, parse
 
     if settings["schedule"] == RANDOM:
         return None
     try:
-        kind, arguments = named.parse(settings["schedule"])
-        task = world.task(episodes=settings["episodes"])
-        return named.make_schedule(kind, arguments, task, ridge=settings["ridge"])
+        return make_schedule(*parse(settings["schedule"]), task, ridge=settings["ridge"])
     except (TypeError, ValueError) as error:
         raise ValueError(f"--schedule {settings['schedule']}: {error}") from None
 
 
-def build_exploration(text: str | None) -> Exploration | None:
-    """Return the exploration that --exploration names."""
-    from rareswitch import named
+def build_recipe(settings: dict[str, Any]) -> Recipe:
+    """Return the recipe of --beta or --exploration, and of --ridge and --ties where they exist."""
+    from rareswitch.core.exploration import Bonus, Ensemble
+    from rareswitch.core.recipe import Recipe
+    from rareswitch.rules.words import make_exploration, parse
 
-    if text is None:
-        return None
+    beta, text = settings["beta"], settings["exploration"]
+    if beta is not None and text is not None:
+        raise ValueError(
+            f"--beta and --exploration exclude each other: --beta {beta:g} is short for "
+            f"--exploration bonus,beta={beta:g}"
+        )
     try:
-        return named.make_exploration(*named.parse(text))
+        explores = Ensemble() if text is None else make_exploration(*parse(text))
     except (TypeError, ValueError) as error:
         raise ValueError(f"--exploration {text}: {error}") from None
+    given = {name: settings[name] for name in ("ridge", "ties") if name in settings}
+    return Recipe(exploration=explores if beta is None else Bonus(beta), **given)
 
 
 def summarise(
-    world: FiniteMDP, schedule: Schedule | None, run: Run, settings: dict[str, Any]
+    world: FiniteMDP,
+    task: Task,
+    schedule: Schedule | None,
+    run: Run,
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """Return what was measured, and what is guaranteed of the schedule beside it."""
     played, K = len(run.regret), settings["episodes"]
     guarantee = getattr(schedule, "deployment_limit", None)
-    limit = guarantee and guarantee(world.task(episodes=K), settings["ridge"])
+    limit = guarantee and guarantee(task, settings["ridge"])
     return {
         "episodes": played,
         "members": run.policy.members if run.policy else 1,
@@ -196,7 +215,7 @@ def show(summary: dict[str, Any]) -> None:
         click.echo(f"deployed        mixtures of {summary['members']} members")
     click.echo(f"total regret    {summary['total_regret']:.1f}")
     if summary["episodes"]:
-        click.echo(f"average regret  {summary['average_regret']:.4f} an episode")
+        click.echo(f"average regret  {summary['average_regret']:.4f} per episode")
     click.echo(f"deployments     {summary['deployments']} (with the first, on no data)")
     click.echo(f"switches        {summary['switches']} ({summary['local_switches']} local)")
     if (limit := summary["deployment_limit"]) is not None:
@@ -237,7 +256,7 @@ def check_writable(out: Path, settings: dict[str, Any]) -> None:
 
 def saved_settings(path: Path) -> Any:
     """Return the settings of a result file, or None if it is none."""
-    from rareswitch.archive import load_archive
+    from rareswitch.support.archive import load_archive
 
     try:
         return json.loads(str(load_archive(path)["settings"]))
@@ -249,7 +268,7 @@ def save(out: Path, run: Run, summary: dict[str, Any], settings: dict[str, Any])
     """Write the result file."""
     import numpy as np
 
-    from rareswitch.archive import save_archive
+    from rareswitch.support.archive import save_archive
 
     save_archive(
         out,

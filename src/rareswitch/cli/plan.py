@@ -28,19 +28,19 @@ from rareswitch.cli.worlds import FINITE, build_world, world_options
 
 if TYPE_CHECKING:
     from rareswitch.cli.progress import Report
-    from rareswitch.core.exploration import Exploration
-    from rareswitch.core.log import LogPartition
-    from rareswitch.core.schedule import Schedule
-    from rareswitch.core.streams import Seed
+    from rareswitch.core.clock import Schedule
+    from rareswitch.core.recipe import Recipe
     from rareswitch.core.task import Task
     from rareswitch.gym.setting import Setting
-    from rareswitch.outcome import Outcome, Simulator
-    from rareswitch.planning.beta import BetaSweep
-    from rareswitch.planning.option import Option
+    from rareswitch.planning.options import Option
     from rareswitch.planning.plan import Plan
+    from rareswitch.planning.rounds import BetaSweep
+    from rareswitch.sim.outcome import Outcome, Simulator
+    from rareswitch.statistics.partitions import LogPartition
+    from rareswitch.support.streams import Seed
 
 
-SETTINGS = ("switches", "target", "price", "ridge", "beta", "randomise")
+SETTINGS = ("switches", "target", "price", "randomise")
 
 
 class SimulatorError(Exception):
@@ -53,7 +53,7 @@ class SimulatorError(Exception):
 @click.option(
     "--target",
     type=FINITE,
-    help="Or: average regret an episode to reach; shortfall, where regret is not known.",
+    help="Or: average regret per episode to reach; shortfall, where regret is not known.",
 )
 @click.option(
     "--price", type=FINITE, help="Or: what a deployment after the first costs, in units of reward."
@@ -77,7 +77,7 @@ class SimulatorError(Exception):
 )
 @click.option(
     "--simulator",
-    help="Your own: module:function, called with (schedule, exploration, seeds).",
+    help="Your own: module:function, called with (task, schedule, recipe, seeds).",
 )
 @click.option(
     "--log",
@@ -160,11 +160,12 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
 
 def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None]:
     """Return the plan that the options ask for, and how the environment is learnt, if one is."""
-    from rareswitch.cli.learn import build_exploration
+    from rareswitch.cli.learn import build_recipe
     from rareswitch.cli.progress import progress
     from rareswitch.planning.plan import plan as make_plan
 
     check_environment_options(settings)
+    free = settings["beta"] is None and settings["exploration"] is None  # the plan chooses
     with progress("simulations", 1, quiet=quiet) as report, ExitStack() as stack:
         shown = Shown(report, settings["rounds"], quiet=quiet)
         setting, play = None, None
@@ -181,7 +182,7 @@ def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None
         made = make_plan(
             task,
             **{name: settings[name] for name in SETTINGS},
-            exploration=build_exploration(settings["exploration"]),
+            **{"ridge": settings["ridge"]} if free else {"recipe": build_recipe(settings)},
             candidates=[build_candidate(text, task, settings) for text in settings["candidate"]],
             simulator=play,
             log=open_log(settings["log"]) if settings["log"] else None,
@@ -216,7 +217,7 @@ def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
     from functools import cache
 
     from rareswitch.core.task import Task
-    from rareswitch.planning.simulator import world_simulator
+    from rareswitch.sim.outcome import world_simulator
 
     norm, episodes = settings["feature_norm"], settings["episodes"]
     if settings["instance"] is None:
@@ -232,8 +233,6 @@ def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
     sizes = {"dim": worlds[0].dim, "horizon": worlds[0].horizon}
     play = world_simulator(
         make_world,
-        episodes=episodes,
-        ridge=settings["ridge"],
         # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
         initial_state=1 if settings["instance"] == "lower-bound" else 0,
     )
@@ -241,26 +240,22 @@ def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
 
 
 def build_candidate(text: str, task: Task, settings: dict[str, Any]) -> Schedule:
-    from rareswitch import named
+    from rareswitch.rules.words import make_schedule, parse
 
     try:
-        return named.make_schedule(*named.parse(text), task, ridge=settings["ridge"])
+        return make_schedule(*parse(text), task, ridge=settings["ridge"])
     except (TypeError, ValueError) as error:
         raise ValueError(f"--candidate {text}: {error}") from None
 
 
 def load_simulator(path: str) -> Simulator:
     """Return the user's function module:function, from the current folder or installed."""
-    import importlib
-    import sys
+    from rareswitch.support.imports import load_object
 
-    module, _, name = path.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
     try:
-        found: Simulator = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"--simulator must be module:function; got {path!r} ({error})") from None
+        found: Simulator = load_object(path)
+    except ValueError as error:
+        raise ValueError(f"--simulator must be module:function; {error}") from None
     if not callable(found):
         raise ValueError(f"--simulator must name a function; {path!r} is {found!r}")
     return found
@@ -270,10 +265,10 @@ def guarded(play: Simulator, *, environment: bool = False) -> Simulator:
     """Return the simulator with its errors told apart from those of the options."""
 
     def simulate(
-        schedule: Schedule, exploration: Exploration, seeds: Sequence[Seed]
+        task: Task, schedule: Schedule, recipe: Recipe, seeds: Sequence[Seed]
     ) -> Sequence[Outcome]:
         try:
-            return play(schedule, exploration, seeds)
+            return play(task, schedule, recipe, seeds)
         except MemoryError:
             raise  # a size, not a mistake in code
         except BrokenExecutor as error:
@@ -297,7 +292,7 @@ def show_error(failure: SimulatorError) -> None:
 
 
 def open_log(folder: Path) -> LogPartition:
-    from rareswitch.partition_folder import open_partition
+    from rareswitch.statistics.partitions import open_partition
 
     try:
         return open_partition(folder)
@@ -322,7 +317,7 @@ def learn_command(made: Plan, settings: dict[str, Any]) -> str | None:
 
 def prepare(out: Path, *, drawing: bool) -> None:
     """Find out before any simulation whether the plan can be written and drawn."""
-    from rareswitch.extras import require
+    from rareswitch.support.extras import require
 
     try:
         if drawing:
@@ -339,14 +334,14 @@ def prepare(out: Path, *, drawing: bool) -> None:
 
 def save(made: Plan, data: dict[str, Any], out: Path) -> bytes:
     """Write plan.json and, where something was simulated, the picture; return what is in it."""
-    from rareswitch.archive import write_bytes
+    from rareswitch.support.archive import write_bytes
 
     report = json.dumps(data, indent=2, allow_nan=False).encode()
     try:
         write_bytes(out / "plan.json", report)
         if made.recommended.regret is not None:
-            from rareswitch.drawing import save_figure
             from rareswitch.planning.picture import draw_plan
+            from rareswitch.support.drawing import save_figure
 
             save_figure(draw_plan(made), out)
     except OSError as error:
@@ -355,8 +350,8 @@ def save(made: Plan, data: dict[str, Any], out: Path) -> bytes:
 
 
 def show(made: Plan, code: str) -> None:
-    from rareswitch.core.exploration import is_plain
-    from rareswitch.outcome import MEASURES
+    from rareswitch.core.exploration import is_paper_bonus
+    from rareswitch.sim.outcome import MEASURES
 
     header = (
         "rule",
@@ -380,7 +375,7 @@ def show(made: Plan, code: str) -> None:
     if made.sweep:
         show_sweep(made.sweep, made.measure)
     explores = made.exploration
-    how = f"β = {explores.beta:g}" if is_plain(explores) else repr(explores)
+    how = f"β = {explores.beta:g}" if is_paper_bonus(explores) else repr(explores)
     click.echo(f"\n{how} ({made.exploration_source})")
     click.echo(f"Take {made.recommended.name}: {made.reason}\n")
     click.echo(code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +73,11 @@ def environment_simulator(
     """Return the simulator of the environment that the options name."""
     from rareswitch.gym.simulator import world_simulator
 
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # modules in the current folder, as for python -m
     try:
         return world_simulator(
             settings["env"],
             arguments=parsed(settings["env_args"]),
             episodes=settings["episodes"],
-            ridge=settings["ridge"],
             workers=min(settings["workers"] or os.cpu_count() or 1, settings["rounds"]),
             progress=progress,
             **_asked(settings),
@@ -103,9 +99,8 @@ def picked(setting: Setting) -> dict[str, Any]:
 
 def train_command(made: Plan, settings: dict[str, Any]) -> str | None:
     """Return the `rareswitch train` that plays the recommended rule, if it can be written."""
-    settled = vars(made.task) | {"ridge": 1.0}
-    options = made.paste.options(settled)
-    if options is None or made.ridge != 1.0:  # training has no other ridge
+    options = made.paste.options()
+    if options is None or made.recipe.ridge != 1.0:  # training has no other ridge
         return None
     words = ["rareswitch", "train", settings["env"], "--episodes", str(made.task.episodes)]
     for name, value in _asked(settings).items():
@@ -130,6 +125,7 @@ def train_code(made: Plan, settings: dict[str, Any]) -> str:
         f"setting = setting_of(world{asked})",
         "learner = setting.learner(",
         *(f"    {argument}" for argument in made.paste.arguments),
+        f"    episodes={made.task.episodes},",
         ")",
         "for game in play(",
         "    learner,",

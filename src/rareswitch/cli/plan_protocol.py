@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Protocol
@@ -35,24 +35,18 @@ def protocol_of_plan(
 ) -> Protocol:
     """Return the protocol of a plan's recommendation, with the digest of its report."""
     from rareswitch.campaigns import FeatureName, Protocol
-    from rareswitch.core.recipe import Recipe
 
     limit = made.recommended.candidate.deployment_limit
-    of_environment: dict[str, Any] = {}
+    features = None
     if setting is not None:
-        features = setting.features
-        of_environment = {
-            "one_hot": features.one_hot,
-            "end_reward": setting.rewards.end + 0.0,  # not -0, which reads oddly
-            "features": FeatureName(name=features.name, digest=features.digest),
-        }
+        features = FeatureName(name=setting.features.name, digest=setting.features.digest)
     return Protocol(
         name=name,
         task=made.task,
         schedule=made.recommended.candidate.schedule,
         budget=limit if budget is None else budget,
-        recipe=Recipe(exploration=made.exploration, ridge=made.ridge),
-        **of_environment,
+        recipe=made.recipe,
+        features=features,
     ).with_simulation(report)
 
 
@@ -60,8 +54,8 @@ def write_protocol(
     made: Plan, out: Path, *, budget: int | None, report: bytes, setting: Setting | None
 ) -> str | None:
     """Write protocol.toml beside a plan; return why not, if that cannot be."""
-    from rareswitch.archive import write_bytes
-    from rareswitch.extras import require
+    from rareswitch.support.archive import write_bytes
+    from rareswitch.support.extras import require
 
     try:
         require("campaigns")

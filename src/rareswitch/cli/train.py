@@ -24,13 +24,13 @@ from rareswitch.cli.training_table import show_picked, show_summary
 from rareswitch.cli.worlds import FINITE
 
 if TYPE_CHECKING:
-    from rareswitch.core.exploration import Exploration
-    from rareswitch.core.learner import Learner
-    from rareswitch.core.schedule import Schedule
+    from rareswitch.core.clock import Schedule
+    from rareswitch.core.recipe import Recipe
     from rareswitch.gym.recording import Recording
     from rareswitch.gym.run_folder import RunFolder
     from rareswitch.gym.setting import Setting
     from rareswitch.gym.train import Training
+    from rareswitch.learning.learner import Learner
 
 # Episodes that the return shown while learning is the mean of.
 RECENT = 100
@@ -49,7 +49,7 @@ RECENT = 100
 )
 @click.option(
     "--exploration",
-    help="How to explore, e.g. ensemble,scale=1.  [default: ensemble, with nothing to tune]",
+    help="How to explore, e.g. ensemble,scale=1.  [default: ensemble, which needs no tuning]",
 )
 @click.option("--beta", type=FINITE, help="Short for --exploration bonus,beta=β.")
 @click.option(
@@ -173,11 +173,11 @@ class Run:
         from rareswitch.gym.train import Training
 
         setting = setting_asked(self.world, self.settings)
-        schedule, exploration = build_rules(setting, self.settings)
-        learner = self.folder.learner(schedule=schedule, exploration=exploration)
+        schedule, recipe = build_rules(setting, self.settings)
+        learner = self.folder.learner(schedule=schedule, exploration=recipe.exploration)
         begun = learner is not None
         if learner is None:
-            learner = new_learner(setting, schedule, exploration, self.settings)
+            learner = new_learner(setting, schedule, recipe, self.settings)
         training = Training(setting, learner)
         for episode in self.folder.episodes(learner.episodes):
             training.played(episode.version or 1, sum(episode.rewards.tolist()))
@@ -279,27 +279,26 @@ def described_log(path: Path) -> dict[str, str]:
         return {"log": str(path), "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
-def build_rules(setting: Setting, settings: dict[str, Any]) -> tuple[Schedule, Exploration | None]:
-    """Return the schedule and the exploration that the options name."""
-    from rareswitch import named
-    from rareswitch.cli.learn import build_exploration
-    from rareswitch.gym.train import schedule_for
+def build_rules(setting: Setting, settings: dict[str, Any]) -> tuple[Schedule, Recipe]:
+    """Return the schedule and the recipe that the options name."""
+    from dataclasses import replace
 
-    exploration = build_exploration(settings["exploration"])
+    from rareswitch.cli.learn import build_recipe
+    from rareswitch.gym.train import schedule_for
+    from rareswitch.rules.words import make_schedule, parse
+
+    recipe = replace(build_recipe(settings), seed=settings["seed"])
     episodes, text = settings["episodes"], settings["schedule"]
     if text is None:
-        return schedule_for(setting, episodes=episodes, switches=settings["switches"]), exploration
+        return schedule_for(episodes=episodes, switches=settings["switches"]), recipe
     try:
-        return named.make_schedule(*named.parse(text), setting.task(episodes)), exploration
+        return make_schedule(*parse(text), setting.task(episodes)), recipe
     except (TypeError, ValueError) as error:
         raise ValueError(f"--schedule {text}: {error}") from None
 
 
 def new_learner(
-    setting: Setting,
-    schedule: Schedule,
-    exploration: Exploration | None,
-    settings: dict[str, Any],
+    setting: Setting, schedule: Schedule, recipe: Recipe, settings: dict[str, Any]
 ) -> Learner:
     """Return a learner that has seen nothing, or the episodes of --warm-start."""
     from rareswitch.trajectories import episode_of, read_log
@@ -307,10 +306,8 @@ def new_learner(
     log = settings["warm_start"]
     return setting.learner(
         schedule,
-        seed=settings["seed"],
-        exploration=exploration,
-        beta=settings["beta"],
-        planned_episodes=settings["episodes"],
+        recipe,
+        episodes=settings["episodes"],
         warm_start=(
             episode_of(one, setting.features, setting.rewards, setting.horizon)
             for one in (() if log is None else read_log(log["log"]))

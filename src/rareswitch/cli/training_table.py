@@ -36,7 +36,7 @@ def show_summary(summary: dict[str, Any]) -> None:
     budget = "" if limit is None else f" of at most {limit}"
     mixtures = f", to mixtures of {summary['members']} members" if summary["members"] > 1 else ""
     line("switches", f"{switches}{budget}{mixtures}")
-    line("while learning", f"return {summary['return']:.4g} an episode")
+    line("while learning", f"return {summary['return']:.4g} per episode")
     show_returns(
         "recommended", summary["recommended"]["fresh"], summary["recommended"]["exact"], summary
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rareswitch.core.streams import Seed
     from rareswitch.sim.mdp import FiniteMDP
+    from rareswitch.support.streams import Seed
 
 
 class Finite(click.types.FloatParamType):
@@ -75,21 +75,21 @@ def world_options(default: str | None) -> Callable[[Callable[..., None]], Callab
 
 def build_world(settings: dict[str, Any], seed: Seed) -> FiniteMDP:
     """Return the world that the options name."""
-    from rareswitch.sim import instances
+    from rareswitch.sim import worlds
 
     s = settings
     dim, horizon = s["dim"] or DEFAULT_DIM, s["horizon"] or DEFAULT_HORIZON
     if s["instance"] in ("hard", "misspecified"):
-        world = instances.hard_to_learn(
+        world = worlds.hard_to_learn(
             d=dim, horizon=horizon, delta=s["delta"], reading=s["reading"], seed=seed
         )
         if s["instance"] == "hard":
             return world
-        return instances.misspecified(world, zeta=s["zeta"], seed=seed)
+        return worlds.misspecified(world, zeta=s["zeta"], seed=seed)
     sizes = {"states": s["states"], "horizon": horizon}
     if s["instance"] == "random-linear":
-        return instances.random_linear(d=dim, actions=s["actions"], seed=seed, **sizes)
-    make = instances.lower_bound if s["instance"] == "lower-bound" else instances.tabular
+        return worlds.random_linear(d=dim, actions=s["actions"], seed=seed, **sizes)
+    make = worlds.lower_bound_family if s["instance"] == "lower-bound" else worlds.tabular
     actions = {} if s["instance"] == "lower-bound" else {"actions": s["actions"]}
     small: FiniteMDP = make(seed=seed, **sizes, **actions)
     if s["dim"] not in (None, small.dim):

@@ -1,4 +1,4 @@
-"""One finished episode: what a learner is told, and what a log is made of."""
+"""One finished episode: the input of a learner, and the unit of a log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import (
+from rareswitch.support.arguments import (
     FLOAT64,
     INT64,
     LARGEST_COUNT,
@@ -17,7 +17,7 @@ from rareswitch.core.arguments import (
     floats,
     positions,
     same_fields,
-    shown,
+    short_repr,
 )
 
 ROW_KINDS = {1: INT64, 2: FLOAT64}  # positions of ones (n,), features (n, d)
@@ -28,10 +28,10 @@ class Episode:
     """One finished episode of n ≤ H steps.
 
     `features` (n, d) are those of the chosen pairs and `rewards` (n,) lie in [0, 1].
-    `next_features[t]` (A, d) are those of all actions feasible at the state after step t. It has
-    n−1 entries if the episode ended, or n if it was cut off: the state after the last step is then
-    worth what the learner expects of it rather than 0. (After stage H nothing is worth anything.)
-    One-hot features may be given by the positions of their ones: whole numbers (n,) and (A,).
+    `next_features[t]` (A, d) are those of all actions feasible in the state after step t. It has
+    n−1 entries if the episode ended, or n if it was cut off: the state after the last step then has
+    its estimated value, and not 0. (After stage H every value is 0.) One-hot features may be given
+    by the positions of their ones: whole numbers (n,) and (A,).
 
     >>> Episode(features=[[1.0, 0.0], [0.0, 1.0]], rewards=[0.0, 1.0], next_features=[np.eye(2)])
     Episode(2 steps, d=2)
@@ -46,40 +46,27 @@ class Episode:
     _dim: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self._settle_together():
-            self._settle_one_by_one()
+        rows, rewards, lengths = self._join() or self._convert()
+        rows.flags.writeable = rewards.flags.writeable = False
+        self._hold(rows[: len(rewards)], rewards, rows[len(rewards) :], lengths)
 
-    def _settle_together(self) -> bool:
-        """Copy and check all rows at once; false if anything is wrong or has to be converted."""
+    def _join(self) -> tuple[Rows, Floats, list[int]] | None:
+        """Return copies of all rows end to end, if all arrays are valid as they are."""
         features, rewards, given = self.features, self.rewards, self.next_features
         if not isinstance(given, list | tuple):
-            return False
+            return None
         if set(map(type, (features, rewards, *given))) != {np.ndarray}:
-            return False
+            return None
         try:
             kind = ROW_KINDS[features.ndim]
             rows = np.concatenate([features, *given], dtype=kind, casting="no")
-        except (KeyError, TypeError, ValueError):  # of another type or size
-            return False
-        return self._settle_rows(rows, rewards.copy(), list(map(len, given)))
+        except (KeyError, TypeError, ValueError):  # another type or size
+            return None
+        joined = rows, rewards.copy(), list(map(len, given))
+        return joined if are_valid(*joined) else None
 
-    def _settle_rows(self, rows: Rows, rewards: Floats, lengths: Sequence[int]) -> bool:
-        """Take arrays that nobody else has, if they are sound."""
-        steps = rewards.size
-        if not steps or len(lengths) not in (steps - 1, steps) or not all(lengths):
-            return False
-        if rewards.shape != (len(rows) - sum(lengths),) or rewards.dtype is not FLOAT64:
-            return False
-        if rows.dtype is not ROW_KINDS.get(rows.ndim) or not are_sound(rows):
-            return False
-        if not all_within(rewards, 0.0, 1.0):
-            return False
-        rows.flags.writeable = rewards.flags.writeable = False
-        self._settle(rows[:steps], rewards, rows[steps:], lengths)
-        return True
-
-    def _settle_one_by_one(self) -> None:
-        """Convert what can be, and say what is wrong with the rest."""
+    def _convert(self) -> tuple[Rows, Floats, list[int]]:
+        """Return converted copies of all rows end to end; an error names what is wrong."""
         features = _rows("features", self.features)
         steps = len(features)
         if not steps:
@@ -92,50 +79,48 @@ class Episode:
             given = list(self.next_features)
         except TypeError:
             raise TypeError(
-                f"next_features must be a list of arrays; got {shown(self.next_features)}"
+                f"next_features must be a list of arrays; got {short_repr(self.next_features)}"
             ) from None
         if len(given) not in (steps - 1, steps):
             raise ValueError(
                 f"next_features must have {steps - 1} entries for an episode of {steps} steps, "
                 f"or {steps} if it was cut off; got {len(given)}"
             )
-        given = _one_by_one(given, features)
-        together = np.concatenate([features[:0], *given])
-        together.flags.writeable = False
-        self._settle(features, rewards, together, list(map(len, given)))
+        following = [_next_rows(t, rows, features) for t, rows in enumerate(given)]
+        return np.concatenate([features, *following]), rewards, list(map(len, following))
 
     @classmethod
-    def of_checked(
+    def from_rows(cls, rows: Rows, rewards: Floats, lengths: Sequence[int]) -> Self | None:
+        """Return an episode of arrays that are handed over: checked, and not copied.
+
+        `rows` are the features of its steps, and then the rows of the states after them, end to
+        end, with `lengths` rows each. None, if they are not valid; the constructor says why.
+
+        >>> Episode.from_rows(np.eye(3), np.array([0.0]), [2])
+        Episode(1 steps, d=3)
+        """
+        if not are_valid(rows, rewards, lengths):
+            return None
+        rows.flags.writeable = rewards.flags.writeable = False
+        return cls.trusted(rows[: len(rewards)], rewards, rows[len(rewards) :], lengths)
+
+    @classmethod
+    def trusted(
         cls, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
     ) -> Self:
-        """Return an episode of what was once that of an `Episode`: nothing is looked at again.
+        """Return an episode of read-only arrays that were validated before, without any check.
 
-        `next_rows` are its rows of next states end to end, `lengths` how many each state has. Of
-        read-only arrays of float64, or of int64 where they are positions, none is copied.
+        `next_rows` are its rows of next states end to end, with `lengths` rows each.
 
         >>> old = Episode(features=np.eye(2), rewards=[0.0, 1.0], next_features=[np.eye(2)])
-        >>> Episode.of_checked(old.features, old.rewards, old.next_rows, [2]) == old
+        >>> Episode.trusted(old.features, old.rewards, old.next_rows, [2]) == old
         True
         """
         episode = cls.__new__(cls)
-        episode._settle(features, rewards, next_rows, lengths)
+        episode._hold(features, rewards, next_rows, lengths)
         return episode
 
-    @classmethod
-    def of_rows(cls, rows: Rows, rewards: Floats, lengths: Sequence[int]) -> Self | None:
-        """Return an episode of arrays that are handed over: they are checked, and not copied.
-
-        `rows` are the features of its steps, and then those of the states after, end to end;
-        `lengths` how many each of these has. None, if anything is wrong with them, which the
-        constructor says in words.
-
-        >>> Episode.of_rows(np.eye(3), np.array([0.0]), [2])
-        Episode(1 steps, d=3)
-        """
-        episode = cls.__new__(cls)
-        return episode if episode._settle_rows(rows, rewards, lengths) else None
-
-    def _settle(
+    def _hold(
         self, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
     ) -> None:
         if features.ndim == 1:
@@ -145,7 +130,7 @@ class Episode:
         self.__dict__.update(  # frozen
             features=features,
             rewards=rewards,
-            next_features=_apart(next_rows, lengths),
+            next_features=_split(next_rows, lengths),
             next_rows=next_rows,
             _dim=dim,
         )
@@ -185,35 +170,49 @@ def _rows(name: str, value: Any) -> Rows:
     """Return rows (n, d), or positions (n,) where whole numbers are given that way."""
     try:
         given = np.asarray(value)
-    except ValueError:  # of no shape at all, which `floats` says better
+    except ValueError:  # a ragged list, which `floats` refuses
         return floats(name, value, ("n", "d"))
     if given.ndim == 1 and given.dtype.kind in "iu":
         return positions(name, value, LARGEST_COUNT)
     return floats(name, value, ("n", "d"))
 
 
-def are_sound(rows: Rows) -> bool:
-    """Return whether rows (n, d) are finite, or positions (n,) can be counted to."""
+def are_valid(rows: Rows, rewards: Floats, lengths: Sequence[int]) -> bool:
+    """Return whether rows, rewards and lengths, as in `Episode.from_rows`, make an episode."""
+    steps = rewards.size
+    return bool(
+        steps
+        and len(lengths) in (steps - 1, steps)
+        and all(lengths)
+        and rewards.shape == (len(rows) - sum(lengths),)
+        and rewards.dtype is FLOAT64
+        and rows.dtype is ROW_KINDS.get(rows.ndim)
+        and are_finite(rows)
+        and all_within(rewards, 0.0, 1.0)
+    )
+
+
+def are_finite(rows: Rows) -> bool:
+    """Return whether rows (n, d) are finite, or positions (n,) are from 0 to the largest int64."""
     if rows.ndim == 1:
         return all_within(rows, 0, LARGEST_COUNT - 1)
     return bool(rows.size and np.isfinite(rows).all())
 
 
-def _one_by_one(given: list[Any], features: Rows) -> list[Rows]:
-    """Return the rows of every next state, of the same kind as the features."""
-    following: list[Rows] = []
-    for step, rows in enumerate(given):
-        name = f"next_features[{step}]"
-        if features.ndim == 1:
-            following.append(positions(name, rows, LARGEST_COUNT))
-        else:
-            following.append(floats(name, rows, ("A", features.shape[1])))
-        if not len(following[-1]):
-            raise ValueError(f"{name} must have at least one row; got an empty feasible set")
+def _next_rows(step: int, rows: Any, features: Rows) -> Rows:
+    """Return the rows of the state after a step, of the same kind as the features."""
+    name = f"next_features[{step}]"
+    following: Rows = (
+        positions(name, rows, LARGEST_COUNT)
+        if features.ndim == 1
+        else floats(name, rows, ("A", features.shape[1]))
+    )
+    if not len(following):
+        raise ValueError(f"{name} must have at least one row; got an empty feasible set")
     return following
 
 
-def _apart(together: Rows, lengths: Sequence[int]) -> tuple[Rows, ...]:
+def _split(together: Rows, lengths: Sequence[int]) -> tuple[Rows, ...]:
     """Return parts of these lengths."""
     if len(set(lengths)) == 1:  # most worlds have as many actions in every state
         return tuple(together.reshape(len(lengths), lengths[0], *together.shape[1:]))

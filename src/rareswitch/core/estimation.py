@@ -9,65 +9,128 @@ that the data determine (MacKay 1992),
 
     V² = m·‖w‖² / γ,        σ² = Σ(y − l − φᵀw)² / (n − γ).
 
-Each gets one observation more. Of V² it is what is known before any data: values lie between 0 and
-the cap H−h, so they differ from the middle by at most (H−h)/2, which is taken; the middle is also
-counted once for the level. Of σ² it is V²: noise as large as the differences between values. So the
-estimates make sense on no data, on fewer steps than directions, on rewards without noise and on
-rewards not yet seen at all; an untried direction of typical length is uncertain by V and one tried
-n times by about σ/√n. A common unit of all features does not matter; coordinates should be of
-comparable size. docs/theory.md has the derivation, docs/mixtures.md what was measured.
+Each gets one more observation. For V² it is ((H−h)/2)², the most that values, which lie between 0
+and the cap H−h, can differ from the middle; the level counts the middle once. For σ² it is V²:
+noise as large as the differences between values. So the estimates make sense on no data, on fewer
+steps than directions, on rewards without noise and before the first reward; an untried direction of
+typical length is uncertain by V and a direction tried n times by about σ/√n. A common unit of all
+features does not matter; coordinates should be of comparable size. docs/theory.md has the
+derivation, docs/mixtures.md the measurements.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats
+from rareswitch.core.lsvi import Regression, Statistics, member_axis, spectrum
+from rareswitch.support.arguments import Floats
 
-# How often the two equations are put into each other; more rounds changed nothing measurable.
+# Rounds of substituting the two equations into each other; more changed nothing measurable.
 ROUNDS = 3
+# An eigenvalue of Σφφᵀ counts as positive above this share of the declared ridge.
+LEAST_SHARE = 1e-12
 
 
-class StageEstimate:
-    """The estimates of one stage, in the basis of G's eigenvectors; leading axes are free.
+class Estimate(NamedTuple):
+    """The estimates of one stage, in the basis of G's eigenvectors; leading axes are free."""
+
+    level: Floats  # l (...)
+    spread: Floats  # V (...)
+    noise: Floats  # σ (...)
+    ridge: Floats  # λ (...)
+    weights: Floats  # the mean of w in each direction (..., d)
+    scales: Floats  # the standard deviation of w in each direction (..., d)
+
+
+def estimate_stage(
+    *,
+    eigenvalues: Floats,
+    steps: Floats,
+    features: Floats,
+    products: Floats,
+    total: Floats,
+    squares: Floats,
+    cap: float,
+) -> Estimate:
+    """Estimate level, spread, noise, ridge and weights of one stage.
 
     `eigenvalues` g (..., d) and `steps` n (...) are those of the data; `features` Σφ and `products`
-    Σφy are turned into the basis (..., d); `total` is Σy and `squares` Σy² (...), `cap` is H−h.
-    Found are `level` l, `spread` V, `noise` σ and `ridge` λ (...), `weights` and `scales` (..., d):
-    the mean and the standard deviation of w in each direction.
+    Σφy are in the basis of G's eigenvectors (..., d); `total` is Σy and `squares` Σy² (...), `cap`
+    is H−h.
+    """
+    known, counted = cap**2 / 4.0, 1.0 + steps
+    level = (total + cap / 2.0) / (steps + 1.0)
+    products = products - level[..., None] * features
+    centred = squares + level * (steps * level - 2.0 * total)  # Σ(y−l)²
+    norm = eigenvalues.sum(axis=-1)
+    norm = np.where(norm > 0.0, norm / np.maximum(steps, 1.0), 1.0)  # m
+    ridge = norm  # at first the same for all members
+    for _ in range(ROUNDS):
+        inverse = _inverse(eigenvalues, ridge)
+        weights = products * inverse
+        determined = np.vecdot(eigenvalues, inverse)  # γ
+        squared = np.vecdot(weights, weights)
+        # Σ(y−l−φᵀw)², since (G + λI)w = Σφ(y−l); below 0 is rounding.
+        residual = centred - np.vecdot(weights, products) - ridge * squared
+        spread = (known + norm * squared) / (1.0 + determined)  # V²
+        noise = (spread + np.maximum(residual, 0.0)) / (counted - determined)  # σ²
+        ridge = norm * noise / spread
+    inverse = _inverse(eigenvalues, ridge)
+    spread, noise = np.sqrt(spread), np.sqrt(noise)
+    weights = products * inverse
+    scales = np.sqrt(inverse, out=inverse)
+    scales *= noise[..., None]
+    return Estimate(level, spread, noise, ridge, weights, scales)
+
+
+class EstimatedRegression:
+    """The regression whose level, ridge and noise are estimated, for each member by itself.
+
+    It works in the basis of Σφφᵀ's eigenvectors; `spreads` are the V of the stages done so far.
     """
 
-    def __init__(
-        self,
-        *,
-        eigenvalues: Floats,
-        steps: Floats,
-        features: Floats,
-        products: Floats,
-        total: Floats,
-        squares: Floats,
-        cap: float,
-    ) -> None:
-        known, counted = cap**2 / 4.0, 1.0 + steps
-        self.level = (total + cap / 2.0) / (steps + 1.0)
-        products = products - self.level[..., None] * features
-        centred = squares + self.level * (steps * self.level - 2.0 * total)  # Σ(y−l)²
-        norm = eigenvalues.sum(axis=-1)
-        norm = np.where(norm > 0.0, norm / np.maximum(steps, 1.0), 1.0)  # m
-        ridge = norm  # at first the same for all members
-        for _ in range(ROUNDS):
-            inverse = _inverse(eigenvalues, ridge)
-            weights = products * inverse
-            determined = np.vecdot(eigenvalues, inverse)  # γ
-            squared = np.vecdot(weights, weights)
-            # Σ(y−l−φᵀw)², since (G + λI)w = Σφ(y−l); below 0 is rounding.
-            residual = centred - np.vecdot(weights, products) - ridge * squared
-            spread = (known + norm * squared) / (1.0 + determined)  # V²
-            noise = (spread + np.maximum(residual, 0.0)) / (counted - determined)  # σ²
-            ridge = norm * noise / spread
-        inverse = _inverse(eigenvalues, ridge)
-        self.ridge, self.spread, self.noise = ridge, np.sqrt(spread), np.sqrt(noise)
-        self.weights = products * inverse
-        self.scales = np.sqrt(inverse, out=inverse)
-        self.scales *= self.noise[..., None]
+    def __init__(self, statistics: Statistics, *, perturbed: bool) -> None:
+        self._pools, one_hot = statistics.pools, statistics.one_hot
+        whitener = member_axis(statistics.whitener, 2 if one_hot else 3, perturbed)
+        scales, self._basis = spectrum(whitener, one_hot)
+        # W has the singular values 1/√(g+λ), with g the eigenvalues of Σφφᵀ; differences below
+        # rounding error count as 0.
+        grown = scales**-2.0 - statistics.ridge
+        self._eigenvalues = np.where(grown > LEAST_SHARE * statistics.ridge, grown, 0.0)
+        self._rewards = member_axis(statistics.reward_sums, 2, perturbed)
+        steps, dim = member_axis(statistics.step_sums, 2, perturbed), scales.shape[-1]
+        self._steps, self._features = steps[..., dim], _turn(self._basis, steps[..., :dim])
+        self.spreads: dict[int, Floats] = {}
+
+    def stage(self, h: int, value_sums: Floats | None) -> Regression:
+        pool = self._pools.index(h)
+        basis = None if self._basis is None else self._basis[..., pool, :, :]
+        dim = self._eigenvalues.shape[-1]
+        if value_sums is None:
+            value_sums = np.zeros(dim + 3)
+        sums = self._rewards[..., pool, :] + value_sums[..., :-1]  # Σ y·(φ, 1, r)
+        found = estimate_stage(
+            eigenvalues=self._eigenvalues[..., pool, :],
+            steps=self._steps[..., pool],
+            features=self._features[..., pool, :],
+            products=_turn(basis, sums[..., :dim]),
+            total=sums[..., dim],
+            # Σy² = Σyr + ΣyV, and ΣyV = ΣrV + ΣV²
+            squares=sums[..., dim + 1] + value_sums[..., dim + 1] + value_sums[..., dim + 2],
+            cap=float(self._pools.horizon - h),
+        )
+        self.spreads[h], scales = found.spread, found.scales
+        return Regression(
+            weights=found.weights if basis is None else np.vecmat(found.weights, basis),
+            levels=found.level,
+            basis=basis,
+            scales=scales,
+        )
+
+
+def _turn(basis: Floats | None, vector: Floats) -> Floats:
+    """Return a vector's coordinates in a basis."""
+    return vector if basis is None else np.matvec(basis, vector)
 
 
 def _inverse(eigenvalues: Floats, ridge: Floats) -> Floats:

@@ -1,14 +1,14 @@
 """Three ways to explore: a bonus, the best of a few perturbed estimates, or a mixture of them.
 
 `Bonus` is the paper's: Q = φᵀw + β·‖φ‖_{Λ⁻¹}. `Perturbation` is LSVI-PHE (Ishfaq et al. 2021): with
-J Gaussian draws for each stage, made once per fit, Q = max_j φᵀ(w + σ·Λ^{−1/2}z_j). `Ensemble` is
-RLSVI (Osband et al. 2016) frozen for a whole deployment: M members, each a backward pass of its own
-with one draw for each stage, and one of them, drawn at random, plays an episode.
+J Gaussian draws for each stage, made once per fit, Q = max_j φᵀ(w + scale·Λ^{−1/2}z_j). `Ensemble`
+is RLSVI (Osband et al. 2016) frozen for a whole deployment: M members, each a backward pass of its
+own with one draw for each stage; one member, drawn at random, plays an episode.
 
-What is drawn is in units of the estimate's own uncertainty. With `estimate`, noise, ridge and level
-of every stage's regression are estimated from the data at each fit (`core/estimation.py`), so that
-β, σ and scale are multiples of the noise; without, the noise counts as 1 and the ridge is the one
-declared.
+Draws are in units of the estimate's own uncertainty. With `estimate`, each fit estimates noise,
+ridge and level of every stage's regression from the data (`core/estimation.py`), so that β and
+`scale` are multiples of the noise. Without it the noise counts as 1 and the ridge is the declared
+one.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, flag, real, settle, whole
+from rareswitch.support.arguments import Floats, flag, real, set_fields, whole
 
 MOST_MEMBERS = 10_000
 
 
 class Exploration(Protocol):
-    """How a fit makes its policy try what is not known: by a bonus, by perturbations, or both."""
+    """How a fit makes its policy try unknown actions: by a bonus, by perturbations, or both."""
 
     @property
     def beta(self) -> float:
@@ -45,7 +45,7 @@ class Exploration(Protocol):
         ...
 
     def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
-        """Return what multiplies noise·Λ_h^{−1/2} (M, H, J, d); not asked where `draws` is 0."""
+        """Return the factors of noise·Λ_h^{−1/2}, (M, H, J, d); not called where `draws` is 0."""
         ...
 
 
@@ -53,8 +53,8 @@ class Exploration(Protocol):
 class Bonus:
     """Add the confidence radius β times the elliptical norm.
 
-    The `members` of a mixture have the same values and each its own ties: as long as much is
-    unknown, and so tied, they try different actions.
+    The `members` of a mixture have equal values and break ties differently: while many actions are
+    unknown, and so tied, they try different ones.
     """
 
     draws: ClassVar[int] = 0
@@ -64,7 +64,7 @@ class Bonus:
     estimate: bool = False
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             beta=real("beta", self.beta, least=0.0, most=1e100),
             members=whole("members", self.members, least=1, most=MOST_MEMBERS),
@@ -75,18 +75,18 @@ class Bonus:
         return np.zeros((1, horizon, self.draws, dim))
 
 
-def is_plain(exploration: Exploration) -> bool:
-    """Return whether it is the paper's bonus: one member, and nothing estimated but the values.
+def is_paper_bonus(exploration: Exploration) -> bool:
+    """Return whether an exploration is the paper's bonus: one member, declared noise and ridge.
 
-    >>> is_plain(Bonus(0.3)), is_plain(Bonus(0.3, members=2)), is_plain(Bonus(estimate=True))
-    (True, False, False)
+    >>> [is_paper_bonus(bonus) for bonus in (Bonus(0.3), Bonus(members=2), Bonus(estimate=True))]
+    [True, False, False]
     """
     return exploration == Bonus(exploration.beta)
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Take the largest of J estimates perturbed with standard deviation σ·‖φ‖_{Λ⁻¹}.
+    """Take the largest of J estimates perturbed with standard deviation scale·‖φ‖_{Λ⁻¹}.
 
     >>> Perturbation(1.0, draws=4).perturbations(np.random.default_rng(0), horizon=1, dim=2).shape
     (1, 1, 4, 2)
@@ -95,28 +95,28 @@ class Perturbation:
     beta: ClassVar[float] = 0.0
     members: ClassVar[int] = 1
 
-    sigma: float
+    scale: float
     draws: int = 10
     estimate: bool = False
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
-            sigma=real("sigma", self.sigma, least=0.0, most=1e100),
+            scale=real("scale", self.scale, least=0.0, most=1e100),
             draws=whole("draws", self.draws, least=1, most=10_000),
             estimate=flag("estimate", self.estimate),
         )
 
     def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
-        return self.sigma * rng.standard_normal((self.members, horizon, self.draws, dim))
+        return self.scale * rng.standard_normal((self.members, horizon, self.draws, dim))
 
 
 @dataclass(frozen=True)
 class Ensemble:
     """Deploy a mixture of M members, each fitted with its own perturbation of every stage.
 
-    A member's estimate of a value is off by a Gaussian of standard deviation `scale` times its
-    uncertainty: where much is known all members agree, elsewhere they differ, and so explore.
+    A member's estimate of a value is perturbed by a Gaussian of standard deviation `scale` times
+    its uncertainty: members agree where much is known, and differ, and so explore, elsewhere.
 
     >>> Ensemble(members=8).perturbations(np.random.default_rng(0), horizon=3, dim=2).shape
     (8, 3, 1, 2)
@@ -130,7 +130,7 @@ class Ensemble:
     estimate: bool = True
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             members=whole("members", self.members, least=1, most=MOST_MEMBERS),
             scale=real("scale", self.scale, least=0.0, most=1e100),
@@ -140,5 +140,5 @@ class Ensemble:
     def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
         drawn = rng.standard_normal((self.members, horizon, self.draws, dim))
         drawn *= self.scale
-        drawn.flags.writeable = False  # no one else has it: a fit need not copy it
+        drawn.flags.writeable = False  # nobody else has it: a fit need not copy it
         return drawn

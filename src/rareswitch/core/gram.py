@@ -8,37 +8,39 @@ well. Every use of Λ in the paper is a use of its inverse or its determinant: �
 of 1e5, and a Cholesky factor of it loses the directions that no feature has visited.
 """
 
+from collections import Counter
+from typing import NamedTuple
+
 import numpy as np
 
-from rareswitch.core.arguments import Floats
+from rareswitch.core.task import Pools
+from rareswitch.support.arguments import Floats, Ints, Rows
+from rareswitch.support.persistent import PersistentNumbers
 
 
-class Gram:
-    """Gram matrices (..., P, d, d) in square-root form.
+class Gram(NamedTuple):
+    """Gram matrices (..., P, d, d) in square-root form; a Gram never changes.
 
-    `logdet` and `trace` (..., P) are log det Λ and tr Λ. Every `absorb` makes new, read-only
-    arrays, so that what was read before stays what it was.
+    `logdet` and `trace` (..., P) are log det Λ and tr Λ.
     """
 
-    def __init__(self, leading: tuple[int, ...], dim: int, ridge: float) -> None:
-        self.whitener: Floats = np.tile(np.eye(dim) / np.sqrt(ridge), (*leading, 1, 1))
-        self.logdet: Floats = np.full(leading, dim * np.log(ridge))
-        self.trace: Floats = np.full(leading, dim * ridge)
-        self._freeze()
+    whitener: Floats
+    logdet: Floats
+    trace: Floats
 
-    def absorb(self, features: Floats, counts: Floats | None = None) -> Floats:
-        """Add one φφᵀ (or count·φφᵀ) to every matrix; features (..., P, d), counts (..., P).
+    @classmethod
+    def of_ridge(cls, leading: tuple[int, ...], dim: int, ridge: float) -> "Gram":
+        """Return λI for each of the leading axes (Alg. 2, line 1)."""
+        whitener = np.tile(np.eye(dim) / np.sqrt(ridge), (*leading, 1, 1))
+        return _read_only(
+            whitener, np.full(leading, dim * np.log(ridge)), np.full(leading, dim * ridge)
+        )
 
-        A zero feature changes nothing, which is how a stage that was not reached is passed over.
-        Returns Λ⁻¹φ/√(1 + φᵀΛ⁻¹φ) of the old Λ (..., P, d), whose outer product is what Λ⁻¹ loses.
+    def add(self, features: Floats) -> tuple["Gram", Floats, Floats]:
+        """Add one φφᵀ to every matrix, features (..., P, d); a zero feature changes nothing.
+
+        Also returns u = Λ⁻¹φ and s = 1/√(1 + φᵀΛ⁻¹φ), for the old Λ: Λ⁻¹ decreases by s²·uuᵀ.
         """
-        if counts is not None:
-            features = features * np.sqrt(counts)[..., None]
-        direction, root = self.grow(features)
-        return root[..., None] * direction
-
-    def grow(self, features: Floats) -> tuple[Floats, Floats]:
-        """Add one φφᵀ to every matrix; return Λ⁻¹φ of the old Λ and 1/√(1 + φᵀΛ⁻¹φ)."""
         whitened = np.matvec(self.whitener, features)  # Wφ
         direction = np.vecmat(whitened, self.whitener)  # Λ⁻¹φ = Wᵀ(Wφ)
         squared_norm = np.vecdot(whitened, whitened)  # φᵀΛ⁻¹φ
@@ -46,21 +48,20 @@ class Gram:
         root = np.sqrt(shrink)
         step = shrink / (1.0 + root)
         change = np.einsum("...i,...j->...ij", step[..., None] * whitened, direction)
-        self.whitener = np.subtract(self.whitener, change, out=change)
-        self.logdet = self.logdet + np.log1p(squared_norm)  # the matrix determinant lemma
-        self.trace = self.trace + np.vecdot(features, features)
-        self._freeze()
-        return direction, root
+        gram = _read_only(
+            np.subtract(self.whitener, change, out=change),
+            self.logdet + np.log1p(squared_norm),  # the matrix determinant lemma
+            self.trace + np.vecdot(features, features),
+        )
+        return gram, direction, root
 
-    def absorb_block(self, features: Floats, counts: Floats | None = None) -> None:
-        """Add n of them to every matrix at once; features (..., P, n, d), counts (..., P, n).
+    def add_block(self, features: Floats) -> "Gram":
+        """Add n features to every matrix at once, (..., P, n, d).
 
-        W becomes (I + BBᵀ)^{−1/2}·W with B = WFᵀ: of BBᵀ and BᵀB, which have the same eigenvalues
-        above 0, the smaller is decomposed. Each eigenvalue is then the squared length of B along
-        its vector: so even one far below the largest is more than rounding.
+        W becomes (I + BBᵀ)^{−1/2}·W with B = WFᵀ. BBᵀ and BᵀB have the same positive eigenvalues,
+        so the smaller matrix is decomposed. Each eigenvalue is computed again as the squared length
+        of B along its eigenvector, so small eigenvalues are accurate too.
         """
-        if counts is not None:
-            features = features * np.sqrt(counts)[..., None]
         whitened = features @ self.whitener.mT  # Bᵀ (..., n, d)
         steps, dim = whitened.shape[-2:]
         if steps < dim:
@@ -69,28 +70,84 @@ class Gram:
             squares = np.square(turned).sum(axis=-1)
             root = np.sqrt(1.0 + squares)
             change = turned.mT @ ((1.0 / (root * (1.0 + root)))[..., None] * turned)
-            self.whitener = self.whitener - change @ self.whitener
+            whitener = self.whitener - change @ self.whitener
         else:
             turn = np.linalg.eigh(whitened.mT @ whitened).eigenvectors
             squares = np.square(whitened @ turn).sum(axis=-2)
             shrunk = (turn * (1.0 / np.sqrt(1.0 + squares))[..., None, :]) @ turn.mT
-            self.whitener = shrunk @ self.whitener
-        self.logdet = self.logdet + np.log1p(squares).sum(axis=-1)
-        self.trace = self.trace + np.square(features).sum(axis=(-2, -1))
-        self._freeze()
+            whitener = shrunk @ self.whitener
+        return _read_only(
+            whitener,
+            self.logdet + np.log1p(squares).sum(axis=-1),
+            self.trace + np.square(features).sum(axis=(-2, -1)),
+        )
+
+    def add_episode(self, features: Rows, pools: Pools) -> "Gram":
+        """Add the steps of one episode, features (n, d), to each pool that contains them.
+
+        Alg. 1, line 7; Alg. 2, line 5.
+        """
+        if pools.shared:
+            return self.add_block(pools.spread(features[:, None, :]))
+        if len(features) < pools.horizon:
+            padded = np.zeros((pools.horizon, features.shape[1]))
+            padded[: len(features)] = features
+            features = padded
+        return self.add(features)[0]
+
+
+def _read_only(whitener: Floats, logdet: Floats, trace: Floats) -> Gram:
+    whitener.flags.writeable = logdet.flags.writeable = trace.flags.writeable = False
+    return Gram(whitener, logdet, trace)
+
+
+class OneHotGram(NamedTuple):
+    """The diagonals λ + counts (P, d) of Gram matrices of one-hot features; it never changes.
+
+    >>> gram = OneHotGram.of_ridge(2, dim=3, ridge=1.0)
+    >>> gram = gram.add_episode(np.array([2, 2]), Pools(2, shared=True))
+    >>> gram.counts, gram.trace
+    (array([[0., 0., 1.],
+           [0., 0., 2.]]), array([4., 5.]))
+    """
+
+    visits: PersistentNumbers  # how often position i of pool p was visited, at place p·d + i
+    logdet: Floats
+    trace: Floats
+    dim: int
+    ridge: float
+
+    @classmethod
+    def of_ridge(cls, pools: int, dim: int, ridge: float) -> "OneHotGram":
+        """Return λI for each pool."""
+        logdet, trace = np.full(pools, dim * np.log(ridge)), np.full(pools, dim * ridge)
+        logdet.flags.writeable = trace.flags.writeable = False
+        return cls(PersistentNumbers(), logdet, trace, dim, ridge)
 
     @property
-    def arrays(self) -> dict[str, Floats]:
-        """All that is known, by name."""
-        return {"whitener": self.whitener, "logdet": self.logdet, "trace": self.trace}
+    def counts(self) -> Floats:
+        """How often each position was visited in each pool (P, d)."""
+        return self.visits.array(len(self.trace) * self.dim).reshape(-1, self.dim)
 
-    def take_over(self, arrays: dict[str, Floats]) -> None:
-        """Become what `arrays` was once."""
-        self.whitener, self.logdet, self.trace = arrays.values()
+    @property
+    def whitener(self) -> Floats:
+        """The diagonal of W (P, d)."""
+        return 1.0 / np.sqrt(self.ridge + self.counts)
 
-    def _freeze(self) -> None:
-        for array in (self.whitener, self.logdet, self.trace):
-            array.setflags(write=False)
+    def add_episode(self, positions: Ints, pools: Pools) -> "OneHotGram":
+        """Add the features e_i at `positions` (n,) to each pool that contains their step."""
+        pool, step = pools.places(len(positions))
+        places = (pool * self.dim + positions[step]).tolist()
+        times = Counter(places)  # a shared pool may contain a position more than once
+        before, more = self.visits.take(places), np.array([times[place] for place in places])
+        after = before + more
+        # Each of m steps to a place has the m-th part of what the place adds.
+        grown = np.log((after + self.ridge) / (before + self.ridge)) / more
+        logdet = self.logdet + np.bincount(pool, grown, pools.count)
+        trace = self.trace + np.bincount(pool, minlength=pools.count)
+        logdet.flags.writeable = trace.flags.writeable = False
+        visits = self.visits.put(places, after.tolist())
+        return OneHotGram(visits, logdet, trace, self.dim, self.ridge)
 
 
 def solve(whitener: Floats, target: Floats, *, one_hot: bool = False) -> Floats:

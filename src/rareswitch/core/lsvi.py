@@ -1,52 +1,216 @@
-"""Least-squares value iteration: the backward pass of all algorithms, and the fit around it.
+"""Least-squares value iteration: the backward pass, lines 5–10 of Alg. 1 and 8–13 of Alg. 2.
 
-w_h `weights`, W_h `whitener` with WᵀW = Λ_h⁻¹. A fit is a pure function of statistics, recipe and
-version: asked twice, it gives the same bytes.
+Letters: w_h `weights`, Λ_h through W_h `whitener` with WᵀW = Λ_h⁻¹, Γ_h the bonus β·‖φ‖_{Λ⁻¹}, φ a
+row of features, H `horizon`. Stages are counted from 0, so that the cap of stage h is H−h.
+
+Alg. 2 beyond this page: Λ_h (line 5) is `core/gram.py`, the test for a switch (line 7) is a rule in
+`rules/`, the loop that tests and keeps the old policy otherwise (lines 2 and 16) is
+`learning/learner.py`, and the greedy action (lines 13 and 19) is `core/policy.py`, whose `fit`
+calls `backward`.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats
-from rareswitch.core.policy import Policy, policy_arrays
-from rareswitch.core.recipe import Recipe
-from rareswitch.core.regression import Declared, Estimated, regression_of
-from rareswitch.core.stage import Stage
-from rareswitch.core.statistics import Statistics
+from rareswitch.core.gram import solve
+from rareswitch.core.task import Pools
+from rareswitch.support.arguments import Floats, Rows
+
+
+class QFunction(NamedTuple):
+    """Q_h of one stage, as a function of feature rows; `cap` is H−h, or None for no clip.
+
+    Leading axes are free: runs, members, both or none. Rows are (n, d); one-hot rows are given by
+    the positions (n,) of their ones, and W by its diagonal.
+    """
+
+    weights: Floats  # w (..., d)
+    levels: Floats | None  # l (...), estimated; None: 0
+    whitener: Floats | None  # W (..., d, d) or (..., d)
+    beta: float
+    offsets: Floats | None  # o_j (..., J, d), of a perturbed fit
+    cap: float | None
+
+    def q_values(self, rows: Rows) -> Floats:
+        """Return min{l + φᵀw + β‖Wφ‖ + max_j φᵀo_j, cap}⁺ of n rows, (..., n).
+
+        Alg. 1, lines 9–10; Alg. 2, lines 12–13.
+        """
+        values = project(self.weights, rows)
+        if self.levels is not None:
+            values = values + self.levels[..., None]
+        if self.beta and self.whitener is not None:
+            values = values + self.beta * _norms(self.whitener, rows)  # Γ_h = β·‖φ‖_{Λ⁻¹}
+        if self.offsets is not None:
+            values = values + project(self.offsets, rows).max(axis=-2)
+        return values if self.cap is None else clip_values(values, self.cap)
+
+    def select(self, run: int) -> "QFunction":
+        """Return Q of one run, where the first axis is that of runs."""
+        levels, whitener, offsets = (
+            None if array is None else array[run]
+            for array in (self.levels, self.whitener, self.offsets)
+        )
+        return QFunction(self.weights[run], levels, whitener, self.beta, offsets, self.cap)
+
+
+class Statistics(Protocol):
+    """The data as a fit sees them: sums over the steps of each pool; leading axes are free.
+
+    A stage learns from the steps of one pool. Steps are summed as (φ, 1, r); the columns (1, r) are
+    used only when noise is estimated.
+    """
+
+    @property
+    def pools(self) -> Pools:
+        """The pools of steps that stages learn from."""
+        ...
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether features are one-hot, and W is given by its diagonal."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """The dimension d of features."""
+        ...
+
+    @property
+    def ridge(self) -> float:
+        """λ, which is inside W."""
+        ...
+
+    @property
+    def whitener(self) -> Floats:
+        """W (..., P, d, d), or its diagonal (..., P, d)."""
+        ...
+
+    @property
+    def step_sums(self) -> Floats:
+        """Σ_τ (φ_τ, 1, r_τ) of each pool (..., P, d+2)."""
+        ...
+
+    @property
+    def reward_sums(self) -> Floats:
+        """Σ_τ r_τ·(φ_τ, 1, r_τ) of each pool (..., P, d+2)."""
+        ...
+
+    def next_value_sums(self, h: int, following: QFunction) -> Floats:
+        """Return Σ_τ V_τ·(φ_τ, 1, r_τ, V_τ) over stage h's pool, V_τ = max_a Q_{h+1}(s'_τ, a).
+
+        Members are an axis after those of the statistics: (..., M, d+3) where Q_{h+1} has them.
+        """
+        ...
+
+    def fold(self) -> Self:
+        """Return the statistics with every episode in their sums; a fit calls it first."""
+        ...
+
+
+class Regression(NamedTuple):
+    """The regression of one stage: Q = level + φᵀw, uncertain by ‖Wφ‖; leading axes are free.
+
+    For perturbations the uncertainty is in the basis of Λ's eigenvectors (rows of `basis`; None for
+    one-hot features, whose basis is the usual one), with one number for each (`scales`):
+    noise·Λ^{−1/2} = basisᵀ·diag(scales)·basis. The symmetric root depends on Λ alone; W itself,
+    which is known up to a rotation, depends on the order of the episodes too.
+    """
+
+    weights: Floats  # w (..., d)
+    levels: Floats | None = None  # (...)
+    declared: Floats | None = None  # W of the declared ridge (..., d, d), or its diagonal
+    basis: Floats | None = None  # (..., d, d)
+    scales: Floats | None = None  # (..., d)
+
+    def whitener(self) -> Floats:
+        """Return W (..., d, d), or its diagonal (..., d): the declared one, or from the scales."""
+        if self.declared is not None:
+            return self.declared
+        assert self.scales is not None
+        return self.scales if self.basis is None else self.scales[..., None] * self.basis
+
+    def perturb(self, draws: Floats) -> Floats:
+        """Return the offsets noise·Λ^{−1/2}z of each of J draws z, (..., J, d)."""
+        assert self.scales is not None
+        if self.basis is None:
+            return draws * self.scales[..., None, :]
+        turned = draws @ self.basis.mT
+        turned *= self.scales[..., None, :]
+        return turned @ self.basis
+
+
+class Regressor(Protocol):
+    """The regression of every stage on one set of statistics."""
+
+    def stage(self, h: int, value_sums: Floats | None) -> Regression:
+        """Regress stage h, given `next_value_sums` of stage h; None after the last stage."""
+        ...
+
+
+class RidgeRegression:
+    """The paper's regression: w_h = Λ_h⁻¹·Σφ[r + max_a Q_{h+1}], with the declared ridge inside Λ.
+
+    With `perturbed` members, arrays that the members share get an axis of one entry for them.
+    """
+
+    def __init__(self, statistics: Statistics, *, perturbed: bool) -> None:
+        self._pools, self._one_hot = statistics.pools, statistics.one_hot
+        self._whitener = member_axis(statistics.whitener, 2 if self._one_hot else 3, perturbed)
+        self._rewards = member_axis(statistics.reward_sums, 2, perturbed)
+        self._scales: Floats | None = None
+        self._basis: Floats | None = None
+        if perturbed:
+            self._scales, self._basis = spectrum(self._whitener, self._one_hot)
+
+    def stage(self, h: int, value_sums: Floats | None) -> Regression:
+        pool = self._pools.index(h)
+        whitener = (
+            self._whitener[..., pool, :] if self._one_hot else self._whitener[..., pool, :, :]
+        )
+        dim = whitener.shape[-1]
+        targets = self._rewards[..., pool, :dim]  # Σ φ·r
+        if value_sums is not None:
+            targets = targets + value_sums[..., :dim]  # + Σ φ·max_a Q_{h+1}
+        return Regression(
+            weights=solve(whitener, targets, one_hot=self._one_hot),  # Λ_h⁻¹·Σφ[r + max_a Q_{h+1}]
+            declared=whitener,
+            basis=None if self._basis is None else self._basis[..., pool, :, :],
+            scales=None if self._scales is None else self._scales[..., pool, :],
+        )
 
 
 def backward(
     statistics: Statistics,
-    regression: Declared | Estimated,
+    regressor: Regressor,
     *,
     beta: float,
     perturbations: Floats | None = None,
     clip: bool = True,
-) -> tuple[Stage, ...]:
-    """Return Q_h of every stage, regressed from the last to the first (Alg. 1, lines 5–10).
+) -> tuple[QFunction, ...]:
+    """Return Q_h of every stage, from the last to the first.
 
-    `perturbations` (..., M, H, J, d) make M members, an axis after those of the statistics. One
-    draw for each of them (J = 1) is added to its weights; of more, the largest counts.
+    `perturbations` (..., M, H, J, d) make M members, an axis after those of the statistics. A
+    single draw per member (J = 1) is added to its weights; of several draws the largest counts.
     """
-    stages: list[Stage] = []
-    horizon = regression.pools.horizon
-    for h in reversed(range(horizon)):
-        following = statistics.next_value_sums(h, stages[-1]) if stages else None  # Q_{H+1} = 0
-        found = regression.stage(h, following)  # line 8
+    horizon = statistics.pools.horizon
+    stages: list[QFunction] = []
+    for h in reversed(range(horizon)):  # Alg. 1, lines 5–6; Alg. 2, lines 8–9
+        sums = statistics.next_value_sums(h, stages[-1]) if stages else None  # Q_{H+1} = 0
+        found = regressor.stage(h, sums)  # Alg. 1, line 8; Alg. 2, line 11: w_h
         weights, offsets = found.weights, None
         if perturbations is not None:
-            offsets = found.offsets(perturbations[..., h, :, :])
+            offsets = found.perturb(perturbations[..., h, :, :])
             if offsets.shape[-2] == 1:
                 weights, offsets = weights + offsets[..., 0, :], None
             else:
                 weights = np.broadcast_to(weights, offsets[..., 0, :].shape)
-        stages.append(
-            Stage(
+        stages.append(  # Alg. 1, lines 9–10; Alg. 2, lines 12–13: Γ_h, Q_h
+            QFunction(
                 weights=weights,
                 levels=found.levels,
-                whitener=found.whitener if beta else None,
+                whitener=found.whitener() if beta else None,
                 beta=beta,
                 offsets=offsets,
                 cap=float(horizon - h) if clip else None,
@@ -55,54 +219,34 @@ def backward(
     return tuple(reversed(stages))
 
 
-def fit(statistics: Statistics, recipe: Recipe, version: int) -> Policy:
-    """Return the policy that a recipe makes of one learner's statistics, for one version."""
-    if statistics.ridge != recipe.ridge:
-        raise ValueError(
-            f"ridge must be that of the statistics, {statistics.ridge:g}; the recipe has "
-            f"{recipe.ridge:g}"
-        )
-    horizon, dim = statistics.pools.horizon, statistics.whitener.shape[-1]
-    explores = recipe.exploration
-    stages = backward(
-        statistics,
-        regression_of(statistics, explores),
-        beta=explores.beta,
-        perturbations=recipe.perturbations(version, horizon, dim, shared=statistics.pools.shared),
-        clip=recipe.clip,
-    )
-    return policy_of(
-        stages,
-        recipe,
-        directions=recipe.directions(version, horizon, dim),
-        allocation=recipe.allocation(version),
-        one_hot=statistics.one_hot,
-    )
+def project(directions: Floats, rows: Rows) -> Floats:
+    """Return the products (..., n) of directions (..., d) with n rows."""
+    products: Floats = directions[..., rows] if rows.ndim == 1 else directions @ rows.T
+    return products
 
 
-def policy_of(
-    stages: Sequence[Stage],
-    recipe: Recipe,
-    *,
-    directions: Floats | None,
-    allocation: int | None,
-    one_hot: bool = False,
-) -> Policy:
-    """Return the policy with these Q_h, of one member or with a first axis for members."""
-    arrays: dict[str, Floats] = {}
-    for name, axes in policy_arrays(one_hot).items():
-        parts: list[Any] = [getattr(stage, name, None) for stage in stages]
-        if parts[0] is None:
-            continue
-        # Of the last stage, whose targets are rewards alone, all members estimate the same.
-        array = np.stack(np.broadcast_arrays(*parts), axis=-axes)
-        array.flags.writeable = False  # no one else has it: a policy need not copy it
-        arrays[name] = array[0] if array.ndim > axes and len(array) == 1 else array
-    return Policy(
-        **arrays,
-        beta=recipe.exploration.beta,
-        directions=directions,
-        allocation=allocation,
-        clip=recipe.clip,
-        one_hot=one_hot,
-    )
+def clip_values(values: Floats, cap: float | Floats) -> Floats:
+    """Return min{values, cap}⁺ (Alg. 1, line 10), in place."""
+    np.minimum(values, cap, out=values)
+    return np.maximum(values, 0.0, out=values)
+
+
+def member_axis(array: Floats, axes: int, perturbed: bool) -> Floats:
+    """Insert an axis of one entry before the last axes, for arrays that members share."""
+    return np.expand_dims(array, -axes - 1) if perturbed else array
+
+
+def spectrum(whitener: Floats, one_hot: bool) -> tuple[Floats, Floats | None]:
+    """Return the singular values of W and their basis; None stands for the usual basis."""
+    if one_hot:
+        return whitener, None
+    _, scales, basis = np.linalg.svd(whitener)
+    return scales, basis
+
+
+def _norms(whitener: Floats, rows: Rows) -> Floats:
+    """Return ‖Wφ‖ (..., n) of n rows."""
+    if rows.ndim == 1:
+        return whitener[..., rows]
+    whitened = rows @ whitener.mT
+    return np.sqrt(np.vecdot(whitened, whitened))

@@ -1,23 +1,37 @@
 """The frozen policy of one fit: Q_h(φ) = min{l_h + φᵀw_h + β‖W_hφ‖, H−h}⁺ and its greedy action.
 
-Letters: w_h `weights`, W_h `whitener` (WᵀW = Λ_h⁻¹: it turns ‖φ‖_{Λ⁻¹} into the plain length ‖Wφ‖),
-β `beta`, z_h `directions`, l_h `levels` (0 unless they were estimated). Stages are counted from 0,
-so the cap at stage h is H−h. A perturbed fit adds the largest φᵀo_j of its `offsets` o_j.
+Letters: w_h `weights`, W_h `whitener` (WᵀW = Λ_h⁻¹: it turns ‖φ‖_{Λ⁻¹} into the length ‖Wφ‖), β
+`beta`, z_h `directions`, l_h `levels` (0 unless estimated). Stages are counted from 0, so the cap
+of stage h is H−h. A perturbed fit adds the largest φᵀo_j of its `offsets` o_j.
 
-A policy may be a mixture of M members: arrays then have a first axis for them, or none for what
-all members share. One member, drawn by the episode's key, plays a whole episode.
+A policy may be a mixture of M members: arrays then have a first axis for members, unless all
+members share them. One member, drawn by the episode's key, plays a whole episode. The member is a
+hash of the key and of a number drawn for the version, the `allocation`: actors that share no state
+agree on it, before or after the fact and on any machine, and every version allocates independently.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rareswitch.core import codec
-from rareswitch.core.allocation import ALLOCATIONS, member_of
-from rareswitch.core.arguments import (
+from rareswitch.core.estimation import EstimatedRegression
+from rareswitch.core.lsvi import (
+    QFunction,
+    Regressor,
+    RidgeRegression,
+    Statistics,
+    backward,
+    project,
+)
+from rareswitch.core.recipe import ALLOCATIONS, Recipe
+from rareswitch.support import codec
+from rareswitch.support.arguments import (
+    FLOAT64,
+    NOT_NUMBERS,
     Floats,
     Ints,
     Rows,
@@ -25,32 +39,122 @@ from rareswitch.core.arguments import (
     floats,
     positions,
     real,
-    settle,
-    shown,
+    set_fields,
+    short_repr,
     whole,
 )
-from rareswitch.core.stage import Stage, along
+from rareswitch.support.streams import LARGEST_SEED
 
-# Values closer than this are equal; results then do not hang on the last bit of a BLAS.
+# Values closer than this are equal; results then do not depend on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
-# Beyond it, squares exceed every float.
+# Squares of larger numbers overflow.
 LARGEST = 1e100
 
 
 def policy_arrays(one_hot: bool) -> dict[str, int]:
-    """Return the arrays of a policy, and how many axes each has for one member."""
-    whitener = 2 if one_hot else 3  # diagonal for one-hot features
+    """Return the names of a policy's arrays, and how many axes each has for one member."""
+    whitener = 2 if one_hot else 3  # one-hot features have a diagonal
     return {"weights": 2, "whitener": whitener, "levels": 1, "directions": 2, "offsets": 3}
+
+
+def fit(statistics: Statistics, recipe: Recipe, version: int) -> "Policy":
+    """Return the policy that a recipe makes of one learner's statistics, for one version.
+
+    A fit is a pure function: asked twice, it returns the same bytes.
+    """
+    statistics = statistics.fold()
+    if statistics.ridge != recipe.ridge:
+        raise ValueError(
+            f"ridge must be that of the statistics, {statistics.ridge:g}; the recipe has "
+            f"{recipe.ridge:g}"
+        )
+    horizon, dim = statistics.pools.horizon, statistics.dim
+    explores = recipe.exploration
+    stages = backward(
+        statistics,
+        regressor_of(statistics, recipe),
+        beta=explores.beta,
+        perturbations=recipe.perturbations(version, horizon, dim, shared=statistics.pools.shared),
+        clip=recipe.clip,
+    )
+    return policy_of(
+        stages,
+        recipe,
+        directions=recipe.directions(version, horizon, dim),
+        allocation=recipe.allocation(version),
+        one_hot=statistics.one_hot,
+    )
+
+
+def regressor_of(statistics: Statistics, recipe: Recipe) -> Regressor:
+    """Return the regression of a recipe: the paper's, or the one with estimates."""
+    perturbed = recipe.exploration.draws > 0
+    if recipe.exploration.estimate:
+        return EstimatedRegression(statistics, perturbed=perturbed)
+    return RidgeRegression(statistics, perturbed=perturbed)
+
+
+def policy_of(
+    stages: Sequence[QFunction],
+    recipe: Recipe,
+    *,
+    directions: Floats | None,
+    allocation: int | None,
+    one_hot: bool = False,
+) -> "Policy":
+    """Return the policy with these Q_h, of one member or with a first axis for members."""
+    first, axes = stages[0], policy_arrays(one_hot)
+    arrays: dict[str, Floats | None] = dict.fromkeys(axes) | {"directions": directions}
+    for name in ("weights", "whitener", "levels", "offsets"):
+        if getattr(first, name) is not None:
+            # The last stage regresses on rewards only, so members share it: broadcast.
+            parts = np.broadcast_arrays(*(getattr(stage, name) for stage in stages))
+            array = np.stack(parts, axis=-axes[name])
+            if array.ndim > axes[name] and len(array) == 1:
+                array = array[0]
+            arrays[name] = floats(name, array, ("n",) * array.ndim, owned=True)
+    return Policy.trusted(
+        **arrays,
+        beta=recipe.exploration.beta,
+        allocation=allocation,
+        clip=recipe.clip,
+        one_hot=one_hot,
+    )
+
+
+def member_of(allocation: int, key: str | int, members: int) -> int:
+    """Return the member, from 0 to members − 1, that plays the episode of that key.
+
+    7 and "7" are the same key. Over many keys every member gets the same share.
+
+    >>> [member_of(2026, patient, 4) for patient in ("ada", "ben", 3, "3")]
+    [2, 1, 0, 0]
+    """
+    text = f"{allocation}/{_key_text(key)}".encode("utf-8", "surrogatepass")
+    named = hashlib.blake2b(text, digest_size=8).digest()
+    return int.from_bytes(named, "big") * members >> 64
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, str):
+        if not key:
+            raise ValueError("key must name the episode; got an empty text")
+        return str.__str__(key)  # a subclass may print another text
+    if not isinstance(key, int | np.integer) or isinstance(key, NOT_NUMBERS):
+        raise TypeError(
+            f"key must be a text or a whole number; got {short_repr(key)}: use str(key)"
+        )
+    return str(whole("key", key, least=0, most=LARGEST_SEED))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Policy:
-    """One policy, or a mixture of several. Nothing that a learner does later changes it.
+    """One policy, or a mixture of several; it never changes.
 
-    `directions` breaks ties; None stands for the lowest index. `offsets` are those of a
-    `Perturbation`, `levels` those that a fit estimated. `clip=False` leaves Q unclipped. Of a
-    mixture, the arrays (H, …) that differ between members are (M, H, …), and `allocation` is the
-    number that allocates members to episodes. Where features are `one_hot`, rows are given by the
+    `directions` break ties; None stands for the lowest index. `offsets` are those of a
+    `Perturbation`, `levels` those that a fit estimated. `clip=False` leaves Q unclipped. In a
+    mixture, arrays that differ between members are (M, H, …) instead of (H, …), and `allocation` is
+    the number that allocates members to episodes. With `one_hot` features, rows are given by the
     positions of their ones, integers (A,) in place of (A, d), and `whitener` by its diagonal.
 
     >>> rows = np.eye(2)
@@ -85,7 +189,7 @@ class Policy:
         if beta and self.whitener is None:
             raise ValueError(f"whitener must be given for a bonus with beta = {beta:g}; got None")
         clip, one_hot = flag("clip", self.clip), flag("one_hot", self.one_hot)
-        settle(self, weights=weights, beta=beta, clip=clip, one_hot=one_hot)
+        set_fields(self, weights=weights, beta=beta, clip=clip, one_hot=one_hot)
         shapes: dict[str, tuple[int | str, ...]] = {
             "whitener": (horizon, dim) if one_hot else (horizon, dim, dim),
             "levels": (horizon,),
@@ -94,12 +198,12 @@ class Policy:
         }
         for name, shape in shapes.items():
             if (given := getattr(self, name)) is not None:
-                settle(self, **{name: _stacked(name, given, shape)})
+                set_fields(self, **{name: _stacked(name, given, shape)})
         if self.offsets is not None and not self.offsets.size:
             raise ValueError("offsets must hold at least one estimate; got none")
-        sizes = {name: len(array) for name, array in self._of_members().items()}
+        sizes = {name: len(array) for name, array in self._by_member.items()}
         if len(set(sizes.values())) > 1:
-            raise ValueError(f"arrays of members must be of one number of them; got {sizes}")
+            raise ValueError(f"all arrays of members must have the same first axis; got {sizes}")
         if not sizes:
             if self.allocation is not None:
                 raise ValueError(f"allocation must be None for one policy; got {self.allocation}")
@@ -107,7 +211,7 @@ class Policy:
             raise ValueError("allocation must be given for a mixture; got None")
         else:
             most = ALLOCATIONS - 1
-            settle(self, allocation=whole("allocation", self.allocation, least=0, most=most))
+            set_fields(self, allocation=whole("allocation", self.allocation, least=0, most=most))
 
     @property
     def horizon(self) -> int:
@@ -117,16 +221,26 @@ class Policy:
     def dim(self) -> int:
         return self.weights.shape[-1]
 
-    @property
+    @classmethod
+    def trusted(cls, **fields: Any) -> "Policy":
+        """Return a policy of fields that are valid, read-only and nobody else's: no checks."""
+        policy = cls.__new__(cls)
+        policy.__dict__.update(fields)
+        return policy
+
+    @cached_property
     def members(self) -> int:
         """The number M of members; 1 for one policy."""
-        return next((len(array) for array in self._of_members().values()), 1)
+        return next((len(array) for array in self._by_member.values()), 1)
 
     def member(self, index: int) -> "Policy":
         """Return one member, counted from 0, as a policy of its own."""
         index = whole("index", index, least=0, most=self.members - 1)
-        own = {name: array[index] for name, array in self._of_members().items()}
-        return replace(self, allocation=None, **own) if own else self
+        own = {name: array[index] for name, array in self._by_member.items()}
+        if not own:
+            return self
+        fields = {name: getattr(self, name) for name in FIELDS}
+        return Policy.trusted(**fields | own | {"allocation": None})
 
     def allocate(self, key: str | int) -> int:
         """Return the number of the member that plays the episode of that key, counted from 0."""
@@ -135,14 +249,14 @@ class Policy:
     def draw(self, key: str | int) -> "Policy":
         """Return the member that plays the episode of that key, a text or a whole number.
 
-        It is the same whenever and wherever it is asked: a function of these bytes and the key.
+        The member is a function of the policy's bytes and the key alone.
         """
         return self.member(self.allocate(key))
 
-    def stage(self, h: int) -> Stage:
+    def stage(self, h: int) -> QFunction:
         """Return Q_h, of every member if this is a mixture."""
         h = whole("h", h, least=0, most=self.horizon - 1)
-        return Stage(
+        return QFunction(
             weights=self.weights[..., h, :],
             levels=None if self.levels is None else self.levels[..., h],
             whitener=self._whitener(h),
@@ -154,7 +268,7 @@ class Policy:
     def q_values(self, h: int, features: Rows) -> Floats:
         """Return the value of each feasible action, features (A, d) to (A,).
 
-        Members of a mixture differ: where their values do, the result is (M, A).
+        Where the values of members differ, the result is (M, A).
         """
         return self.stage(h).q_values(self._feasible(features))
 
@@ -170,11 +284,11 @@ class Policy:
     def choices(self, h: int, features: Rows) -> Ints:
         """Return every member's greedy action (M,), as an index into the rows of features.
 
-        Of n states with as many actions each, features (n, A, d) or positions (n, A), it is (M, n).
+        For n states with A actions each, features (n, A, d) or positions (n, A), it is (M, n).
         """
         try:
             many = np.ndim(features) == 2 + (not self.one_hot) and len(features) > 0
-        except ValueError:  # of no shape at all, which is said below
+        except ValueError:  # a ragged list, which is refused below
             many = False
         if not many:
             return self._choices_in_one(h, features)
@@ -192,16 +306,16 @@ class Policy:
     def likelihood(self, steps: Iterable[tuple[Rows, int]]) -> float:
         """Return the share of members that takes all of an episode's actions.
 
-        `steps` are (features (A, d), action) from the first stage on. Of two policies the ratio is
-        the importance weight of a logged episode: a member plays it from beginning to end, so the
-        propensities of its steps must not be multiplied.
+        `steps` are (features (A, d), action) from the first stage on. The ratio of two policies'
+        likelihoods is the importance weight of a logged episode: a member plays it from beginning
+        to end, so the propensities of its steps must not be multiplied.
         """
         if not isinstance(steps, Iterable) or isinstance(steps, np.ndarray):
-            raise TypeError(f"steps must be pairs (features, action); got {shown(steps)}")
+            raise TypeError(f"steps must be pairs (features, action); got {short_repr(steps)}")
         agrees = np.ones(self.members, bool)
         for h, step in enumerate(steps):
             if not isinstance(step, tuple | list) or len(step) != 2:
-                raise TypeError(f"steps must be pairs (features, action); got {shown(step)}")
+                raise TypeError(f"steps must be pairs (features, action); got {short_repr(step)}")
             features, action = step
             choices = self._choices_in_one(h, features)
             agrees &= choices == whole("action", action, least=0, most=len(features) - 1)
@@ -213,7 +327,7 @@ class Policy:
         return codec.digest("policy", *self._contents())
 
     def to_bytes(self) -> bytes:
-        """Return the policy in the format of `core/codec.py`."""
+        """Return the policy in the format of `support/codec.py`."""
         return codec.pack("policy", *self._contents())
 
     def _contents(self) -> tuple[dict[str, Any], codec.Arrays]:
@@ -260,7 +374,10 @@ class Policy:
         return self._greedy(h, self._feasible(features), states=1)[:, 0]
 
     def _greedy(self, h: int, rows: Rows, *, states: int) -> Ints:
-        """Return every member's greedy action (M, n) in n states whose rows stand end to end."""
+        """Return every member's greedy action (M, n) in n states whose rows stand end to end.
+
+        π_h = argmax_a Q_h: Alg. 1, lines 10 and 16; Alg. 2, lines 13 and 19.
+        """
 
         def by_state(values: Floats) -> Floats:
             return values.reshape(-1, states, len(rows) // states)
@@ -268,13 +385,14 @@ class Policy:
         values = by_state(self.stage(h).q_values(rows))
         best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
         if self.directions is not None and np.count_nonzero(best) > best.size // best.shape[-1]:
-            furthest = np.where(best, by_state(along(self.directions[..., h, :], rows)), -np.inf)
+            furthest = np.where(best, by_state(project(self.directions[..., h, :], rows)), -np.inf)
             best = furthest >= furthest.max(axis=-1, keepdims=True) - TIE_TOLERANCE
         choices: Ints = best.argmax(axis=-1)
         return choices if len(choices) == self.members else choices.repeat(self.members, axis=0)
 
-    def _of_members(self) -> dict[str, Floats]:
-        """Return the arrays that have an axis for members."""
+    @cached_property
+    def _by_member(self) -> dict[str, Floats]:
+        """The arrays that have an axis for members."""
         return {
             name: array
             for name, own in policy_arrays(self.one_hot).items()
@@ -287,22 +405,31 @@ class Policy:
         return self.whitener[..., h, :] if self.one_hot else self.whitener[..., h, :, :]
 
     def _feasible(self, features: Rows) -> Rows:
+        """Return a checked copy of the rows of the feasible actions."""
         if self.one_hot:
             rows: Rows = positions("features", features, self.dim)
+        elif type(features) is np.ndarray and features.dtype is FLOAT64:
+            if features.ndim != 2 or features.shape[1] != self.dim:
+                raise ValueError(f"features must have shape (A, {self.dim}); got {features.shape}")
+            rows = np.array(features, order="C")  # BLAS may round differently on other layouts
         else:
             rows = floats("features", features, ("A", self.dim))
         if not len(rows):
             raise ValueError("features must have at least one row; got an empty feasible set")
-        if not self.one_hot and np.abs(rows).max() > LARGEST:
+        if not self.one_hot and not np.abs(rows).max() <= LARGEST:  # NaN fails too
+            floats("features", rows, ("A", self.dim))  # names the place of NaN and infinity
             raise ValueError(f"features must be within ±{LARGEST:g}; got {np.abs(rows).max():g}")
         return rows
+
+
+FIELDS = tuple(Policy.__dataclass_fields__)
 
 
 def _stacked(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
     """Return an array of one policy, or of the members of a mixture along a first axis."""
     try:
         stacked = np.ndim(value) > len(shape)
-    except ValueError:  # of no shape at all, which `floats` says better
+    except ValueError:  # a ragged list, which `floats` refuses
         stacked = False
     array = floats(name, value, ("M", *shape) if stacked else shape)
     if array.ndim > len(shape) and len(array) < 2:

@@ -1,7 +1,7 @@
-"""The recipe of a fit: all that makes a policy out of statistics, fixed before learning begins.
+"""The recipe of a fit: the settings that turn statistics into a policy.
 
-Nothing drawn for a fit depends on what was fitted before: randomness is keyed by the recipe's seed
-and the version that the policy is for, so a candidate that is dropped leaves no trace.
+Randomness is keyed by the recipe's seed and the policy's version, and does not depend on earlier
+fits: a candidate that is dropped leaves no trace.
 """
 
 from dataclasses import dataclass, field
@@ -10,33 +10,37 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.allocation import ALLOCATIONS
-from rareswitch.core.arguments import (
+from rareswitch.core.exploration import MOST_MEMBERS, Bonus, Ensemble, Exploration
+from rareswitch.support.arguments import (
     Floats,
     flag,
     floats,
     one_of,
     positive_ridge,
     real,
-    settle,
-    shown,
+    set_fields,
+    short_repr,
     whole,
 )
-from rareswitch.core.exploration import MOST_MEMBERS, Bonus, Ensemble, Exploration
-from rareswitch.core.streams import KeyedStream, Seed, Stream, checked_seed
+from rareswitch.support.streams import KeyedStream, Seed, Stream, checked_seed
 
 TIES = ("direction", "lowest")
-# The share of the variance of perturbations that is common to stages which share their data.
+# The allocation of a mixture is drawn from 0 … 2⁶³−1.
+ALLOCATIONS = 2**63
+# The share of the perturbations' variance that is common to stages which share their data.
 COMMON = 0.25
 EXPLORATION_PARTS = ("beta", "members", "draws", "estimate", "perturbations")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Exploration, ridge λ, what breaks ties, whether Q is clipped to [0, H−h], and the seed.
+    """Exploration, ridge λ, ties between actions, the clip of Q to [0, H−h], and the seed.
 
-    `ties="direction"` draws one random direction for each member, stage and version, and of the
-    tied actions takes the one furthest along it; `ties="lowest"` takes the lowest index.
+    The default exploration is `Ensemble()`, a mixture that needs no tuning; `Recipe.paper(beta=b)`
+    is the paper's. `ridge` is the paper's λ, with which rules count; an exploration that estimates
+    replaces it in fits. `ties="direction"` draws one random direction for each member, stage and
+    version, and takes the tied action furthest along it; `ties="lowest"` takes the lowest index.
+    `clip=False` drops the clip (with H = 1 and a bonus that is SBUCB or rarely switching OFUL).
     """
 
     exploration: Exploration = field(default_factory=Ensemble)
@@ -51,13 +55,13 @@ class Recipe:
         if isinstance(explores, type) or not complete:
             raise TypeError(
                 "exploration must be a Bonus, a Perturbation, an Ensemble or an object like them, "
-                f"with {', '.join(EXPLORATION_PARTS)}; got {shown(explores)}"
+                f"with {', '.join(EXPLORATION_PARTS)}; got {short_repr(explores)}"
             )
         real("beta", explores.beta, least=0.0)
         whole("members", explores.members, least=1, most=MOST_MEMBERS)
         whole("draws", explores.draws, least=0)
         flag("estimate", explores.estimate)
-        settle(
+        set_fields(
             self,
             ridge=positive_ridge(self.ridge),
             ties=one_of("ties", self.ties, TIES),
@@ -67,27 +71,20 @@ class Recipe:
         if explores.members > 1 and not explores.draws and self.ties == "lowest":
             raise ValueError(
                 'ties must be "direction" where the members of a mixture differ by nothing else; '
-                f"got ties='lowest' and exploration={shown(explores)}"
+                f"got ties='lowest' and exploration={short_repr(explores)}"
             )
 
     @classmethod
-    def of(cls, *, beta: float | None, exploration: Exploration | None, **rest: Any) -> "Recipe":
-        """Return a recipe from `beta`, `exploration` or neither, which is `Ensemble()`.
+    def paper(cls, beta: float = 1.0, **rest: Any) -> "Recipe":
+        """Return the paper's recipe: one policy with the bonus β·‖φ‖_{Λ⁻¹}.
 
-        >>> Recipe.of(beta=0.5, exploration=None).exploration
+        >>> Recipe.paper(beta=0.5).exploration
         Bonus(beta=0.5, members=1, estimate=False)
         """
-        if beta is not None and exploration is not None:
-            raise TypeError(
-                f"beta and exploration exclude each other: beta=b is short for "
-                f"exploration=Bonus(b); got beta={shown(beta)} and exploration={shown(exploration)}"
-            )
-        if exploration is None:
-            exploration = Ensemble() if beta is None else Bonus(beta)
-        return cls(exploration=exploration, **rest)
+        return cls(exploration=Bonus(beta), **rest)
 
     def directions(self, version: int, horizon: int, dim: int) -> Floats | None:
-        """Return what breaks the ties of a version, (H, d), or (M, H, d) with more than one member.
+        """Return the directions that break ties in a version, (H, d), or (M, H, d) for M members.
 
         None stands for the lowest index.
         """
@@ -101,31 +98,32 @@ class Recipe:
     def perturbations(
         self, version: int, horizon: int, dim: int, *, shared: bool = False
     ) -> Floats | None:
-        """Return what perturbs a version's estimates, (M, H, J, d), or None.
+        """Return the perturbations of a version's estimates, (M, H, J, d), or None.
 
-        Where stages share their data they share errors too, so that part of what is drawn is common
-        to all of them: what is drawn for each alone would average out along an episode.
+        Stages that share their data share errors too, so part of each draw is common to all of
+        them: independent draws would average out along an episode.
         """
         explores = self.exploration
         if not explores.draws:
             return None
-        rng, members = self._perturbations.at(version), explores.members
-        drawn = floats(
-            "perturbations",
-            explores.perturbations(rng, horizon, dim),
-            (members, horizon, explores.draws, dim),
-        )
+        rng = self._perturbations.at(version)
+        drawn = self._drawn(rng, horizon, dim)
         if not shared:
             return drawn
-        common = floats(
-            "perturbations", explores.perturbations(rng, 1, dim), (members, 1, explores.draws, dim)
-        )
+        common = self._drawn(rng, 1, dim)
         mixed: Floats = np.sqrt(1.0 - COMMON) * drawn
         mixed += np.sqrt(COMMON) * common
         return mixed
 
+    def _drawn(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
+        explores = self.exploration
+        drawn = explores.perturbations(rng, horizon, dim)
+        shape = (explores.members, horizon, explores.draws, dim)
+        mine = isinstance(drawn, np.ndarray) and not drawn.flags.writeable  # no one else's memory
+        return floats("perturbations", drawn, shape, owned=mine)
+
     def allocation(self, version: int) -> int | None:
-        """Return what allocates episodes to the members of a version; None where there is one."""
+        """Return the number that allocates episodes to members; None for a single member."""
         if self.exploration.members == 1:
             return None
         return int(self._allocations.at(version).integers(ALLOCATIONS))

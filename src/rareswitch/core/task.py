@@ -1,51 +1,177 @@
-"""The task: the sizes that budgets, bounds and plans are stated in."""
+"""The task: the sizes of what is to be learnt, and which steps each stage learns from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
-from rareswitch.core.arguments import real, settle, shown, whole
-from rareswitch.core.pools import Pools
+import numpy as np
+import numpy.typing as npt
+
+from rareswitch.support.arguments import (
+    Floats,
+    Ints,
+    flag,
+    frozen,
+    one_of,
+    real,
+    set_fields,
+    short_repr,
+    whole,
+)
+
+STAGES = ("auto", "own", "shared")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Task:
     """Feature dimension d, horizon H, episodes K and feature norm L = max‖φ‖.
 
-    `stages` says whether each stage learns from its "own" steps, or all from "shared" ones.
+    `episodes=None` is an open-ended task. An episode with a feature longer than `feature_norm` is
+    refused: budgets and bounds rest on it.
+
+    `stages` says whether each stage learns from its "own" steps, as in the paper, or all stages
+    from "shared" ones, for worlds that do not depend on the stage. "auto" leaves the choice to the
+    package, which chooses "own". With `one_hot`, a feature row is given by the position of its 1;
+    `dim` may then be large. An episode that ended early earns `end_reward` for each stage that it
+    did not play.
 
     >>> Task(dim=13, horizon=10, episodes=2500)
-    Task(dim=13, horizon=10, episodes=2500, feature_norm=1.0, stages='own')
+    Task(dim=13, horizon=10, episodes=2500)
     """
 
     dim: int
     horizon: int
-    episodes: int
+    episodes: int | None = None
     feature_norm: float = 1.0
     stages: str = "own"
+    one_hot: bool = False
+    end_reward: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.episodes is None:
-            raise TypeError(
-                "episodes must be given: no budget can be guaranteed without K. A rule that needs "
-                "no K is DeterminantGrowth(eta=2.0); its switches grow with log K"
-            )
-        settle(
+        set_fields(
             self,
             dim=whole("dim", self.dim, least=1),
-            horizon=whole("horizon", self.horizon, least=1),
-            episodes=whole("episodes", self.episodes, least=1),
+            horizon=whole("horizon", self.horizon, least=1, most=10**6),
             feature_norm=real("feature_norm", self.feature_norm, above=0.0, most=1e100),
-            stages=self.pools.stages,
+            stages=one_of("stages", self.stages, STAGES),
+            one_hot=flag("one_hot", self.one_hot),
+            end_reward=real("end_reward", self.end_reward, least=0.0, most=1.0) + 0.0,  # not -0
         )
+        if self.episodes is not None:
+            set_fields(self, episodes=whole("episodes", self.episodes, least=1))
+        if self.one_hot and self.feature_norm < 1.0:
+            raise ValueError(
+                f"feature_norm must be at least 1, the length of a one-hot feature; got "
+                f"{self.feature_norm:g}"
+            )
 
-    @property
-    def pools(self) -> Pools:
-        """Which steps each stage learns from."""
-        return Pools(self.horizon, self.stages)
+    @cached_property
+    def pools(self) -> "Pools":
+        """The pools of steps that stages learn from."""
+        return Pools(self.horizon, shared=self.stages == "shared")
+
+    def __repr__(self) -> str:
+        given = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}
+        said = (f"{name}={value!r}" for name, (value, default) in given.items() if value != default)
+        return f"Task({', '.join(said)})"
 
 
 def checked_task(task: Any) -> Task:
     """Return a task, if it is one."""
     if not isinstance(task, Task):
-        raise TypeError(f"task must be a Task; got {shown(task)}")
+        raise TypeError(f"task must be a Task; got {short_repr(task)}")
     return task
+
+
+def planned_episodes(task: Task, what: str) -> int:
+    """Return K of a task; where it is open-ended, the error says that `what` needs K.
+
+    >>> planned_episodes(Task(dim=2, horizon=1, episodes=9), "a grid")
+    9
+    """
+    if checked_task(task).episodes is None:
+        raise ValueError(
+            f"task must have episodes: {what} needs their number K; got an open-ended task, {task}"
+        )
+    assert task.episodes is not None
+    return task.episodes
+
+
+class Pools:
+    """The pools of steps of a task with horizon H, one for each Λ.
+
+    Without sharing, stage h learns from the steps of stage h alone. Where rewards and transitions
+    do not depend on the stage, stages may share: all stages but the last learn from the steps of
+    all stages but the last, each with the targets of its own stage. A last-stage step has no
+    recorded next state, and an earlier stage would need its value, so it cannot use that step. The
+    last stage regresses on rewards only, and learns from every step.
+
+    >>> pools = Pools(4, shared=True)
+    >>> pools.steps, [pools.index(h) for h in range(4)]
+    (array([3., 4.]), [0, 0, 0, 1])
+    >>> pools.contains
+    array([[1., 1., 1., 0.],
+           [1., 1., 1., 1.]])
+    """
+
+    def __init__(self, horizon: int, *, shared: bool = False) -> None:
+        self.horizon = horizon
+        self.shared = shared and horizon > 1  # a single stage has nothing to share
+        self.count = 2 if self.shared else horizon
+
+    def index(self, h: int) -> int:
+        """Return the pool that stage h learns from."""
+        return int(h == self.horizon - 1) if self.shared else h
+
+    @cached_property
+    def contains(self) -> Floats:
+        """1 where a pool contains the steps of a stage, else 0, (P, H)."""
+        if not self.shared:
+            return frozen(np.eye(self.horizon), owned=True)
+        contains = np.ones((2, self.horizon))
+        contains[0, -1] = 0.0
+        return frozen(contains, owned=True)
+
+    @cached_property
+    def steps(self) -> Floats:
+        """The most steps that an episode adds to each pool (P,)."""
+        if not self.shared:
+            return frozen(np.ones(self.horizon), owned=True)
+        return frozen(self.contains.sum(axis=1), owned=True)
+
+    def stages(self, pool: int) -> range:
+        """Return the stages whose steps a pool contains.
+
+        >>> [Pools(4, shared=shared).stages(1) for shared in (False, True)]
+        [range(1, 2), range(0, 4)]
+        """
+        if not self.shared:
+            return range(pool, pool + 1)
+        return range(self.horizon - 1 + pool)
+
+    def places(self, steps: int) -> tuple[Ints, Ints]:
+        """Return the places that the first steps of an episode take, as pools and steps.
+
+        >>> [places.tolist() for places in Pools(3, shared=True).places(2)]
+        [[0, 0, 1, 1], [0, 1, 0, 1]]
+        """
+        if not self.shared:
+            return np.arange(steps), np.arange(steps)
+        pool, step = np.nonzero(self.contains[:, :steps])
+        return pool, step
+
+    def sum_stages(self, stages: Floats) -> Floats:
+        """Return the sums over the stages of each pool, (..., H, n) to (..., P, n)."""
+        return self.contains @ stages if self.shared else stages
+
+    def spread(self, steps: npt.NDArray[Any]) -> Floats:
+        """Return the steps that each pool contains, and 0 for the others.
+
+        Steps (..., n, C, d) of the first n stages become (..., P, n·C, d); without sharing they
+        stay (..., n, C, d).
+        """
+        if not self.shared:
+            return steps
+        *leading, stages, count, dim = steps.shape
+        apart = steps[..., None, :, :, :] * self.contains[:, :stages, None, None]
+        return apart.reshape(*leading, self.count, stages * count, dim)

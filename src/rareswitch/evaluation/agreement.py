@@ -6,9 +6,9 @@ share of members that take all of them, and not a product over steps.
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints, shown
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation.logged import LoggedEpisodes, LoggedStage
+from rareswitch.support.arguments import Bools, Floats, Ints, short_repr
 from rareswitch.trajectories.offered import Features, choice_offered
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -57,7 +57,7 @@ def conditional_propensities(policy: Policy, trajectory: Trajectory, features: F
     array([0.5, 1. ])
     """
     if not isinstance(trajectory, Trajectory):
-        raise TypeError(f"trajectory must be a Trajectory; got {shown(trajectory)}")
+        raise TypeError(f"trajectory must be a Trajectory; got {short_repr(trajectory)}")
     if len(trajectory) > policy.horizon:
         raise ValueError(
             f"trajectory must have at most the {policy.horizon} steps of the policy's horizon; "

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints
 from rareswitch.evaluation.fitted_q import fitted_values
 from rareswitch.evaluation.logged import LoggedEpisodes
+from rareswitch.support.arguments import Bools, Floats, Ints
 
 ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from rareswitch.core.arguments import shown
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation.interval import Interval, interval_of
 from rareswitch.evaluation.logged import LoggedEpisodes
 from rareswitch.evaluation.method import Method
 from rareswitch.evaluation.weights import Weights
+from rareswitch.support.arguments import short_repr
 from rareswitch.trajectories.offered import Features
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -67,12 +67,12 @@ def cut_off_warnings(logged: LoggedEpisodes, method: Method) -> tuple[str, ...]:
 def checked_policy(name: str, policy: Any) -> Policy:
     """Return a policy, if it is one."""
     if not isinstance(policy, Policy):
-        raise TypeError(f"{name} must be a Policy; got {shown(policy)}")
+        raise TypeError(f"{name} must be a Policy; got {short_repr(policy)}")
     return policy
 
 
 def checked_method(method: Any) -> Method:
     """Return a method, if it is one, or the default."""
     if not isinstance(method, Method | None):
-        raise TypeError(f"method must be a Method; got {shown(method)}")
+        raise TypeError(f"method must be a Method; got {short_repr(method)}")
     return Method() if method is None else method

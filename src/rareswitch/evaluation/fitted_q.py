@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints, Rows
 from rareswitch.evaluation.logged import LoggedEpisodes, LoggedStage
+from rareswitch.support.arguments import Bools, Floats, Ints, Rows
 
 
 @dataclass(frozen=True, eq=False)

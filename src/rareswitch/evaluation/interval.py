@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats
-from rareswitch.samples import interval, resamples
+from rareswitch.support.arguments import Floats
+from rareswitch.support.bootstrap import interval, resamples
 
 # Of more episodes, as many groups of neighbours are drawn: the variance of means is the same.
 MOST_GROUPS = 1000

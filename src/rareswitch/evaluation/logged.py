@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints, Rows, shown
+from rareswitch.support.arguments import Bools, Floats, Ints, Rows, short_repr
 from rareswitch.trajectories.offered import Features, choice_offered, rows_offered
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -57,7 +57,7 @@ class LoggedEpisodes:
     def of(cls, log: Iterable[Trajectory], features: Features, horizon: int) -> "LoggedEpisodes":
         """Lay out the trajectories of a log, each up to the horizon."""
         if not isinstance(log, Iterable) or isinstance(log, Trajectory):
-            raise TypeError(f"log must be a list of Trajectories; got {shown(log)}")
+            raise TypeError(f"log must be a list of Trajectories; got {short_repr(log)}")
         stages = [_GrowingStage() for _ in range(horizon)]
         steps: list[tuple[Floats, Floats]] = []  # rewards and likelihood of each episode
         cut_off = 0
@@ -129,7 +129,7 @@ class _GrowingStage:
 def _checked(trajectory: Any, number: int, horizon: int) -> tuple[Trajectory, Floats]:
     """Return a trajectory up to the horizon, and its propensities, which must be there."""
     if not isinstance(trajectory, Trajectory):
-        raise TypeError(f"log must be a list of Trajectories; got {shown(trajectory)}")
+        raise TypeError(f"log must be a list of Trajectories; got {short_repr(trajectory)}")
     trajectory = trajectory.until(horizon)
     if trajectory.propensities is None:
         raise ValueError(

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import Ints, one_of, positive_ridge, settle, whole
 from rareswitch.core.policy import Policy
-from rareswitch.core.streams import Seed, Stream, checked_seed, generator
 from rareswitch.evaluation import estimators
 from rareswitch.evaluation.agreement import agreement, choices_at
 from rareswitch.evaluation.estimators import ESTIMATORS, Contributions
 from rareswitch.evaluation.interval import Resampling
 from rareswitch.evaluation.logged import LoggedEpisodes
 from rareswitch.evaluation.weights import Weights, described, weights_of
+from rareswitch.support.arguments import Ints, one_of, positive_ridge, set_fields, whole
+from rareswitch.support.streams import Seed, Stream, checked_seed, generator
 
 STAGES = ("own", "shared")
 
@@ -34,7 +34,7 @@ class Method:
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             estimator=one_of("estimator", self.estimator, ESTIMATORS),
             ridge=positive_ridge(self.ridge),

@@ -7,23 +7,23 @@ do not take away. So both are asked to predict steps that neither has seen.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Rows, shown
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus
-from rareswitch.core.history import History
-from rareswitch.core.lsvi import backward
-from rareswitch.core.regression import regression_of
-from rareswitch.core.stage import Stage
-from rareswitch.core.streams import Stream, generator
+from rareswitch.core.lsvi import QFunction, backward
+from rareswitch.core.policy import regressor_of
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import Task, checked_task
 from rareswitch.evaluation.interval import Resampling, interval_of
+from rareswitch.statistics import History, history_of
+from rareswitch.support.arguments import Floats, Rows, short_repr
+from rareswitch.support.streams import Stream, generator
 
 LEAST_EPISODES = 4
-PLAIN = Bonus(0.0, estimate=True)
+GREEDY = Recipe(exploration=Bonus(0.0, estimate=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +53,7 @@ class Sharing:
         return f"the data do not tell whether stages differ ({errors})"
 
 
-def check_sharing(
-    log: Sequence[Episode],
-    *,
-    dim: int,
-    horizon: int,
-    one_hot: bool = False,
-    end_reward: float = 0.0,
-    seed: int = 0,
-) -> Sharing:
+def check_sharing(log: Sequence[Episode], task: Task, *, seed: int = 0) -> Sharing:
     """Compare stages on their own with shared ones on the episodes of a log.
 
     The episodes are cut in two; each half is predicted by what is fitted on the other. What is
@@ -75,25 +67,22 @@ def check_sharing(
     ...         features=np.ones((3, 1)), next_features=[np.ones((1, 1))] * 2,
     ...         rewards=np.clip([0.2, 0.8 if dependent else 0.2, 0.0] + rng.normal(0, 0.1, 3), 0, 1)
     ...     )
-    >>> [check_sharing([episode(depends) for _ in range(40)], dim=1, horizon=3).against
+    >>> [check_sharing([episode(depends) for _ in range(40)], Task(dim=1, horizon=3)).against
     ...  for depends in (True, False)]
     [True, False]
     """
     if not isinstance(log, Sequence) or not all(isinstance(one, Episode) for one in log):
-        raise TypeError(f"log must be a list of Episodes; got {shown(log)}")
+        raise TypeError(f"log must be a list of Episodes; got {short_repr(log)}")
     if len(log) < LEAST_EPISODES:
         raise ValueError(f"log must have at least {LEAST_EPISODES} episodes; got {len(log)}")
-    if horizon < 2:
-        raise ValueError(f"horizon must be at least 2 for stages to share; got {horizon}")
-    sizes: dict[str, Any] = {
-        "dim": dim, "horizon": horizon, "one_hot": one_hot, "end_reward": end_reward,
-    }  # fmt: skip
+    if checked_task(task).horizon < 2:
+        raise ValueError(f"horizon must be at least 2 for stages to share; got {task.horizon}")
     halves = [log[0::2], log[1::2]]
     errors = np.zeros((len(log), 2))  # Σ of squared errors of each episode: own, shared
     steps = np.zeros(len(log))
     for known, unseen in ((0, 1), (1, 0)):
         predictor = _Predictor(
-            *(History.from_log(halves[known], stages=stages, **sizes) for stages in KINDS)
+            *(history_of(replace(task, stages=kind), log=halves[known]).fold() for kind in KINDS)
         )
         for k, episode in enumerate(halves[unseen]):
             place = 2 * k + unseen
@@ -109,11 +98,11 @@ class _Predictor:
     """The regressions of both kinds on some episodes, with the same value of what follows."""
 
     def __init__(self, own: History, shared: History) -> None:
-        self._horizon, self._middle = own.horizon, own.horizon // 2
+        self._horizon, self._middle = own.task.horizon, own.task.horizon // 2
         # The value of what follows a step: that of the stage in the middle, for all of them.
-        plain = backward(shared, regression_of(shared, PLAIN), beta=0.0)
-        self._following = plain[self._middle]
-        self._ended = own.end_reward * (self._horizon - self._middle)
+        stages = backward(shared, regressor_of(shared, GREEDY), beta=0.0)
+        self._following = stages[self._middle]
+        self._ended = own.task.end_reward * (self._horizon - self._middle)
         self._own = [_of(own, h, self._following) for h in range(self._horizon - 1)]
         self._shared = _of(shared, self._middle - 1, self._following)
 
@@ -133,10 +122,10 @@ class _Predictor:
         return found
 
 
-def _of(history: History, h: int, following: Stage) -> Stage:
+def _of(history: History, h: int, following: QFunction) -> QFunction:
     """Return the prediction of stage h, given the value of what follows."""
-    found = regression_of(history, PLAIN).stage(h, history.next_value_sums(h, following))
-    return Stage(found.weights, found.levels, None, 0.0, None, None)
+    found = regressor_of(history, GREEDY).stage(h, history.next_value_sums(h, following))
+    return QFunction(found.weights, found.levels, None, 0.0, None, None)
 
 
 def _judged(errors: Floats, steps: Floats, seed: int) -> Sharing:

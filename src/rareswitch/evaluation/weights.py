@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats
+from rareswitch.support.arguments import Bools, Floats
 
 # Fewer effective episodes than these, and intervals miss the truth too often to be believed.
 LEAST_EFFECTIVE = 20.0

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, settle, shown, whole
 from rareswitch.features.basis import Basis
 from rareswitch.features.feature_map import Features
+from rareswitch.support.arguments import Floats, set_fields, short_repr, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,9 +27,9 @@ class ActionBlocks(Features):
 
     def __post_init__(self) -> None:
         if not isinstance(self.basis, Basis):
-            raise TypeError(f"basis must be a Basis; got {shown(self.basis)}")
+            raise TypeError(f"basis must be a Basis; got {short_repr(self.basis)}")
         actions = whole("actions", self.actions, least=1, most=10**6)
-        settle(
+        set_fields(
             self,
             actions=actions,
             dim=actions * self.basis.size,

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, settle, shown
 from rareswitch.features.observation import numbers
 from rareswitch.features.packed import Packed
 from rareswitch.features.space import Space
+from rareswitch.support.arguments import Floats, set_fields, short_repr
 
 
 class Basis(Packed, ABC):
@@ -78,7 +78,7 @@ class Chained(Basis):
                 f"{second.name!r}, which takes "
                 + (f"{second.inputs}" if second.reads is None else "whole observations")
             )
-        settle(
+        set_fields(
             self,
             inputs=first.inputs,
             size=second.size,
@@ -112,7 +112,7 @@ class Joined(Basis):
                     f"parts must all take the same states; {first.name!r} takes {first.inputs} "
                     f"numbers, and {part.name!r} {part.inputs} or another kind of observation"
                 )
-        settle(
+        set_fields(
             self,
             parts=parts,
             inputs=first.inputs,
@@ -135,5 +135,5 @@ def joined(*parts: Basis) -> Joined:
 
 def _basis(name: str, value: Any) -> Basis:
     if not isinstance(value, Basis):
-        raise TypeError(f"{name} must be a Basis; got {shown(value)}")
+        raise TypeError(f"{name} must be a Basis; got {short_repr(value)}")
     return value

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rareswitch.core.arguments import Floats, settle, whole
 from rareswitch.features.observation import numbers
 from rareswitch.features.space import Space
+from rareswitch.support.arguments import Floats, set_fields, whole
 
 LARGEST_SIZE = 10**7
 
@@ -26,7 +26,7 @@ class Numbers(Space):
     def __post_init__(self) -> None:
         shape = tuple(whole("shape", n, least=1, most=LARGEST_SIZE) for n in self.shape)
         size = whole("the size of a shape", math.prod(shape), least=1, most=LARGEST_SIZE)
-        settle(self, shape=shape, size=size, count=None)
+        set_fields(self, shape=shape, size=size, count=None)
 
     def index(self, state: Any) -> int:
         raise TypeError("state must be countable for its number; real numbers are not")

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, settle, shown
 from rareswitch.features.space import Space
+from rareswitch.support.arguments import Floats, set_fields, short_repr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,7 +24,7 @@ class Several(Space):
     def __post_init__(self) -> None:
         parts = tuple(self.parts)
         if not parts or not all(isinstance(part, Space) for part in parts):
-            raise ValueError(f"parts must be at least one Space; got {shown(parts)}")
+            raise ValueError(f"parts must be at least one Space; got {short_repr(parts)}")
         keys = None if self.keys is None else tuple(self.keys)
         if keys is not None:
             named = all(isinstance(key, str) for key in keys)
@@ -34,7 +34,7 @@ class Several(Space):
                 )
         counts = [part.count for part in parts]
         counted = [count for count in counts if count is not None]
-        settle(
+        set_fields(
             self,
             parts=parts,
             keys=keys,
@@ -71,11 +71,12 @@ class Several(Space):
         if self.keys is None:
             if not isinstance(state, tuple | list | np.ndarray) or len(state) != len(self.parts):
                 raise ValueError(
-                    f"state must be a tuple of {len(self.parts)} parts; got {shown(state)}"
+                    f"state must be a tuple of {len(self.parts)} parts; got {short_repr(state)}"
                 )
         elif not isinstance(state, Mapping) or set(state) != set(self.keys):
             raise ValueError(
-                f"state must be a mapping with the keys {', '.join(self.keys)}; got {shown(state)}"
+                f"state must be a mapping with the keys {', '.join(self.keys)}; got "
+                f"{short_repr(state)}"
             )
 
 

@@ -7,20 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core import codec
-from rareswitch.core.arguments import (
+from rareswitch.features.feature_map import PARTS, FeatureMap, Features, checked_map
+from rareswitch.features.probe import UNVERIFIED, behaviour, name_of
+from rareswitch.support import codec
+from rareswitch.support.arguments import (
     Ints,
     Rows,
     flag,
     floats,
     positions,
     real,
-    settle,
-    shown,
+    set_fields,
+    short_repr,
     whole,
 )
-from rareswitch.features.feature_map import PARTS, FeatureMap, Features, checked_map
-from rareswitch.features.probe import UNVERIFIED, behaviour, name_of
 
 TOLERANCE = 1e-9  # of a length that is 1 but for rounding
 
@@ -57,7 +57,7 @@ class Custom(Features):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise TypeError(f"function must be callable; got {shown(self.function)}")
+            raise TypeError(f"function must be callable; got {short_repr(self.function)}")
         one_hot, probe = flag("one_hot", self.one_hot), tuple(self.probe)
         norm = math.inf if self.norm == math.inf else real("norm", self.norm, above=0.0)
         told = np.shape(self.function(probe[0])) if probe else ()
@@ -69,7 +69,7 @@ class Custom(Features):
         name = self.name or name_of(self.function)
         if not probe and not name.endswith(UNVERIFIED):
             name += UNVERIFIED
-        settle(
+        set_fields(
             self,
             actions=whole("actions", sizes["actions"], least=1),
             dim=whole("dim", sizes["dim"], least=1),
@@ -78,14 +78,14 @@ class Custom(Features):
             one_hot=one_hot,
             probe=probe,
         )
-        settle(self, _does=behaviour(map(self, probe)) if probe else None)
+        set_fields(self, _does=behaviour(map(self, probe)) if probe else None)
 
     def __call__(self, state: Any, h: int = 0) -> Rows:
         rows = self.function(state)
         try:
             return self._positions(rows) if self.one_hot else self._floats(rows)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error} (what {self.name} makes of {shown(state)})") from None
+            raise type(error)(f"{error} (what {self.name} makes of {short_repr(state)})") from None
 
     def _floats(self, rows: Any) -> Rows:
         checked = floats("rows", rows, (self.actions, self.dim))

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from rareswitch.core.arguments import shown
 from rareswitch.features.action_blocks import ActionBlocks
 from rareswitch.features.feature_map import Features
 from rareswitch.features.fourier import Fourier
@@ -11,6 +10,7 @@ from rareswitch.features.gymnasium_space import action_count, space_of
 from rareswitch.features.in_range import in_range
 from rareswitch.features.one_hot import OneHot
 from rareswitch.features.unit_norm import UnitNorm
+from rareswitch.support.arguments import short_repr
 
 # The largest table, in pairs of a state and an action.
 MOST_PAIRS = 10**6
@@ -40,7 +40,7 @@ def default_features(
     if space.size > MOST_NUMBERS:
         raise ValueError(
             f"observation_space must have at most {MOST_PAIRS // actions} states or "
-            f"{MOST_NUMBERS} numbers for features by default; got {shown(observation_space)}. "
+            f"{MOST_NUMBERS} numbers for features by default; got {short_repr(observation_space)}. "
             "Bring features of your own for it: Custom(function, actions=…, dim=…)"
         )
     scaled = in_range(observation_space, [] if sample is None else sample)

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, settle
 from rareswitch.features.wrapper import Wrapper
+from rareswitch.support.arguments import Floats, set_fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,7 +19,7 @@ class Dense(Wrapper):
         super().__post_init__()
         if not self.one_hot:
             raise ValueError(f"map must be one-hot; {self.name!r} has rows of floats already")
-        settle(self, one_hot=False, name=f"{self.name}, as floats")
+        set_fields(self, one_hot=False, name=f"{self.name}, as floats")
 
     def __call__(self, state: Any, h: int = 0) -> Floats:
         rows = np.zeros((self.actions, self.dim))

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, settle, shown, whole
 from rareswitch.features.space import Space
+from rareswitch.support.arguments import Floats, set_fields, short_repr, whole
 
 MOST_DIGITS = 10**6
 
@@ -34,17 +34,17 @@ class Whole(Space):
     def __post_init__(self) -> None:
         count = whole("count", self.count, least=1)
         start = whole("start", self.start, least=-(2**62), most=2**62)
-        settle(self, count=count, start=start, size=count)
+        set_fields(self, count=count, start=start, size=count)
 
     def index(self, state: Any) -> int:
         try:
             position = operator.index(state) - self.start
         except TypeError:
-            raise TypeError(f"state must be a whole number; got {shown(state)}") from None
+            raise TypeError(f"state must be a whole number; got {short_repr(state)}") from None
         if 0 <= position < self.count:
             return position
         last = self.start + self.count - 1
-        raise ValueError(f"state must be from {self.start} to {last}; got {shown(state)}")
+        raise ValueError(f"state must be from {self.start} to {last}; got {short_repr(state)}")
 
     def flat(self, state: Any) -> Floats:
         row = np.zeros(self.size)
@@ -69,7 +69,7 @@ class Digits(Space):
         digits = whole("the number of counts", len(self.counts), least=1, most=MOST_DIGITS)
         if len(self.starts) != digits:
             raise ValueError(f"starts must be {digits}, as many as counts; got {len(self.starts)}")
-        settle(
+        set_fields(
             self,
             counts=tuple(part.count for part in self.parts),
             starts=tuple(part.start for part in self.parts),
@@ -103,7 +103,7 @@ class Digits(Space):
         try:
             return [part.index(digit) for part, digit in zip(self.parts, given, strict=True)]
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error} in {shown(given)}") from None
+            raise type(error)(f"{error} in {short_repr(given)}") from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +120,7 @@ class Bits(Space):
 
     def __post_init__(self) -> None:
         size = whole("size", self.size, least=1, most=MOST_DIGITS)
-        settle(self, size=size, count=2**size)
+        set_fields(self, size=size, count=2**size)
 
     def index(self, state: Any) -> int:
         number = 0
@@ -134,7 +134,7 @@ class Bits(Space):
     def _bits(self, state: Any) -> list[int]:
         bits = as_list(state, self.size)
         if any(bit not in (0, 1) for bit in bits):
-            raise ValueError(f"state must hold only 0 and 1; got {shown(bits)}")
+            raise ValueError(f"state must hold only 0 and 1; got {short_repr(bits)}")
         return [int(bit) for bit in bits]
 
 
@@ -147,5 +147,5 @@ def as_list(state: Any, size: int) -> list[Any]:
         nested = any(isinstance(part, list | tuple | np.ndarray) for part in state)
         listed = np.asarray(state).reshape(-1).tolist() if nested else state
     if listed is None or len(listed) != size:
-        raise ValueError(f"state must be {size} numbers; got {shown(state)}")
+        raise ValueError(f"state must be {size} numbers; got {short_repr(state)}")
     return list(listed)

@@ -8,8 +8,8 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
-from rareswitch.core.arguments import Bools, Rows, shown, whole
 from rareswitch.features.packed import Packed
+from rareswitch.support.arguments import Bools, Rows, short_repr, whole
 
 
 class FeatureMap(Protocol):
@@ -87,8 +87,8 @@ def checked_map(name: str, value: Any) -> FeatureMap:
     missing = [part for part in PARTS if not hasattr(value, part)]
     if missing or isinstance(value, type) or not callable(value):
         raise TypeError(
-            f"{name} must be a feature map, with {', '.join(PARTS)} and a call; got {shown(value)}"
-            + (f" without {missing[0]}" if missing else "")
+            f"{name} must be a feature map, with {', '.join(PARTS)} and a call; got "
+            f"{short_repr(value)}" + (f" without {missing[0]}" if missing else "")
         )
     whole(f"{name}.actions", value.actions, least=1)
     whole(f"{name}.dim", value.dim, least=1)

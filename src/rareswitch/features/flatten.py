@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from rareswitch.core.arguments import Floats, settle, shown
 from rareswitch.features.basis import Basis
 from rareswitch.features.gymnasium_space import space_of
 from rareswitch.features.space import Space
+from rareswitch.support.arguments import Floats, set_fields, short_repr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -23,9 +23,9 @@ class Flatten(Basis):
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, Space):
-            raise TypeError(f"space must be a Space; got {shown(self.space)}; use Flatten.of")
+            raise TypeError(f"space must be a Space; got {short_repr(self.space)}; use Flatten.of")
         size = self.space.size
-        settle(self, inputs=size, size=size, reads=self.space, name=f"{size} laid flat")
+        set_fields(self, inputs=size, size=size, reads=self.space, name=f"{size} laid flat")
 
     @classmethod
     def of(cls, observation_space: Any) -> Self:

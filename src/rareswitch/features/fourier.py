@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, settle, whole
 from rareswitch.features.basis import Basis
+from rareswitch.support.arguments import Floats, set_fields, whole
 
 MOST_COSINES = 100_000
 
@@ -53,7 +53,7 @@ class Fourier(Basis):
         else:
             terms = whole("terms", self.terms, least=1, most=MOST_COSINES)
             size, name = min(terms, every), f"{min(terms, every)} slowest cosines"
-        settle(self, inputs=inputs, order=order, coupled=coupled, size=size, name=name)
+        set_fields(self, inputs=inputs, order=order, coupled=coupled, size=size, name=name)
 
     @cached_property
     def frequencies(self) -> Floats:

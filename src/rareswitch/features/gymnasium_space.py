@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import shown
 from rareswitch.features.box_space import Numbers
 from rareswitch.features.composite_space import Several
 from rareswitch.features.discrete_space import Bits, Digits, Whole
 from rareswitch.features.space import Space
+from rareswitch.support.arguments import short_repr
 
 KNOWN = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Tuple", "Dict")
 
@@ -45,8 +45,9 @@ def space_of(space: Any, name: str = "observation_space") -> Space:
                 keys=tuple(named),
             )
     raise TypeError(
-        f"{name} must be a {', '.join(KNOWN[:-2])}, or a Tuple or Dict of them; got {shown(space)}."
-        " Bring features of your own for it: Custom(function, actions=…, dim=…)"
+        f"{name} must be a {', '.join(KNOWN[:-2])}, or a Tuple or Dict of them; got "
+        f"{short_repr(space)}. Bring features of your own for it: Custom(function, actions=…, "
+        "dim=…)"
     )
 
 
@@ -66,6 +67,6 @@ def action_count(action_space: Any) -> int:
     if kind_of(action_space) == "Discrete":
         return int(action_space.n)
     raise TypeError(
-        f"action_space must be Discrete; got {shown(action_space)}. Where actions are several "
+        f"action_space must be Discrete; got {short_repr(action_space)}. Where actions are several "
         "choices or real numbers, wrap the world so that it offers a list of them, numbered from 0"
     )

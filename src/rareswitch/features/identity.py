@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, flag, settle, whole
 from rareswitch.features.basis import Basis
+from rareswitch.support.arguments import Floats, flag, set_fields, whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -27,7 +27,7 @@ class Identity(Basis):
         inputs = whole("inputs", self.inputs, least=1)
         constant = flag("constant", self.constant)
         name = f"1 and {inputs} as they are" if constant else f"{inputs} as they are"
-        settle(self, inputs=inputs, constant=constant, size=inputs + constant, name=name)
+        set_fields(self, inputs=inputs, constant=constant, size=inputs + constant, name=name)
 
     def values(self, x: Floats) -> Floats:
         if not self.constant:

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats
 from rareswitch.features.basis import Basis
 from rareswitch.features.flatten import Flatten
 from rareswitch.features.gymnasium_space import kind_of, space_of
 from rareswitch.features.min_max import MinMax
+from rareswitch.support.arguments import Floats
 
 # Without bounds: so many standard deviations of the sample to either side of its mean.
 DEVIATIONS = 3.0

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core import codec
 from rareswitch.features.action_blocks import ActionBlocks
 from rareswitch.features.basis import Chained, Joined
 from rareswitch.features.box_space import Numbers
@@ -25,6 +24,7 @@ from rareswitch.features.standardised import Standardised
 from rareswitch.features.unit_norm import UnitNorm
 from rareswitch.features.unit_rows import UnitRows
 from rareswitch.features.with_stage import WithStage
+from rareswitch.support import codec
 
 KINDS: dict[str, type[Packed]] = {
     cls.kind: cls

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core import codec
-from rareswitch.core.arguments import Bools, Rows, settle, shown
 from rareswitch.features.one_hot import OneHot
 from rareswitch.features.probe import UNVERIFIED, behaviour, name_of
 from rareswitch.features.wrapper import Wrapper
+from rareswitch.support import codec
+from rareswitch.support.arguments import Bools, Rows, set_fields, short_repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +40,7 @@ class Masked(Wrapper):
         super().__post_init__()
         given, actions = self.mask, self.actions
         if not callable(given):
-            settle(self, **_by_table(self.map, given), name=f"{self.name}, masked", probe=())
+            set_fields(self, **_by_table(self.map, given), name=f"{self.name}, masked", probe=())
             return
 
         def allowed(state: Any) -> Bools:
@@ -48,12 +48,12 @@ class Masked(Wrapper):
             try:
                 return truths("mask", said, (actions,))
             except ValueError as error:
-                raise ValueError(f"{error} in state {shown(state)}") from None
+                raise ValueError(f"{error} in state {short_repr(state)}") from None
 
         probe = tuple(self.probe)
         name = f"{self.name}, masked by {name_of(given)}{'' if probe else UNVERIFIED}"
-        settle(self, _allowed=allowed, name=name, probe=probe)
-        settle(self, _does=behaviour(map(self.feasible, probe)) if probe else None)
+        set_fields(self, _allowed=allowed, name=name, probe=probe)
+        set_fields(self, _does=behaviour(map(self.feasible, probe)) if probe else None)
 
     def __call__(self, state: Any, h: int = 0) -> Rows:
         return self.map(state, h)
@@ -62,7 +62,9 @@ class Masked(Wrapper):
         allowed, inner = self._allowed(state), self.map.feasible(state, h)
         both: Bools = allowed if inner is None else allowed & inner
         if not both.any():
-            raise ValueError(f"mask must allow an action in every state; none in {shown(state)}")
+            raise ValueError(
+                f"mask must allow an action in every state; none in {short_repr(state)}"
+            )
         return both
 
     @property
@@ -80,7 +82,8 @@ def _by_table(map: Any, given: Any) -> dict[str, Any]:
     """Return a table (S, A) as the mask of a one-hot map, and how to look a state up in it."""
     if not isinstance(map, OneHot):
         raise TypeError(
-            f"mask must be a function of the state, unless the map is a OneHot; got {shown(given)}"
+            f"mask must be a function of the state, unless the map is a OneHot; got "
+            f"{short_repr(given)}"
         )
     table, number = truths("mask", given, (map.states, map.actions)), map.index
     if not table.any(axis=1).all():
@@ -95,7 +98,7 @@ def truths(name: str, value: Any, shape: tuple[int, ...]) -> Bools:
     kind = given.dtype.kind
     truthful = kind == "b" or (kind in "iu" and given.size and 0 <= given.min() <= given.max() <= 1)
     if not truthful or given.shape != shape:
-        raise ValueError(f"{name} must be truth values of shape {shape}; got {shown(value)}")
+        raise ValueError(f"{name} must be truth values of shape {shape}; got {short_repr(value)}")
     array: Bools = given.astype(np.bool)
     array.flags.writeable = False
     return array

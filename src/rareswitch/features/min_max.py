@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, flag, floats, real, settle
-from rareswitch.extras import require
 from rareswitch.features.basis import Basis
+from rareswitch.support.arguments import Floats, flag, floats, real, set_fields
+from rareswitch.support.extras import require
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class MinMax(Basis):
             raise ValueError(f"scale must be above 0; got {scale.min()} at {int(scale.argmin())}")
         low = real("low", self.low)
         high = real("high", self.high, above=low)
-        settle(
+        set_fields(
             self,
             scale=scale,
             shift=floats("shift", self.shift, (len(scale),)),

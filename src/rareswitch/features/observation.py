@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, shown
+from rareswitch.support.arguments import Floats, short_repr
 
 
 def numbers(state: Any, shape: tuple[int, ...]) -> Floats:
@@ -24,9 +24,9 @@ def numbers(state: Any, shape: tuple[int, ...]) -> Floats:
     except ValueError as error:
         raise TypeError(f"state must be an array of numbers; {error}") from None
     if given.dtype.kind not in "fiub":
-        raise TypeError(f"state must be an array of real numbers; got {shown(state)}")
+        raise TypeError(f"state must be an array of real numbers; got {short_repr(state)}")
     if given.shape != shape:
-        raise ValueError(f"state must have shape {shape}; got {given.shape}, {shown(state)}")
+        raise ValueError(f"state must have shape {shape}; got {given.shape}, {short_repr(state)}")
     array = given.astype(np.float64, copy=False)
     if b"\0" in np.isfinite(array).tobytes():  # on few numbers twice as fast as `all`
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])

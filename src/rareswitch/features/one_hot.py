@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import Ints, settle, shown, whole
 from rareswitch.features.dense import Dense
 from rareswitch.features.discrete_space import Whole
 from rareswitch.features.feature_map import Features
 from rareswitch.features.gymnasium_space import action_count, space_of
 from rareswitch.features.space import Space
+from rareswitch.support.arguments import Ints, set_fields, short_repr, whole
 
 MOST_PAIRS = 10**7
 
@@ -41,8 +41,8 @@ class OneHot(Features):
         whole("states · actions", states * actions, least=1, most=MOST_PAIRS)
         space = Whole(count=states) if self.space is None else self.space
         if not isinstance(space, Space) or space.count != states:
-            raise ValueError(f"space must have {states} states; got {shown(self.space)}")
-        settle(
+            raise ValueError(f"space must have {states} states; got {short_repr(self.space)}")
+        set_fields(
             self,
             states=states,
             actions=actions,
@@ -64,8 +64,9 @@ class OneHot(Features):
         space = space_of(observation_space)
         if space.count is None:
             raise ValueError(
-                f"observation_space must be countable for a table; got {shown(observation_space)}. "
-                "Real numbers need a basis: ActionBlocks(basis, actions=…)"
+                f"observation_space must be countable for a table; got "
+                f"{short_repr(observation_space)}. Real numbers need a basis: "
+                "ActionBlocks(basis, actions=…)"
             )
         return cls(states=space.count, actions=action_count(actions), space=space)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.core import codec
+from rareswitch.support import codec
 
 CONTENTS = "features"
 
@@ -43,7 +43,7 @@ class Packed:
         return codec.digest(CONTENTS, *self._contents())
 
     def to_bytes(self) -> bytes:
-        """Return it in the format of `core/codec.py`."""
+        """Return it in the format of `support/codec.py`."""
         if self.code is not None:
             raise TypeError(
                 f"{self.code} is code of your own, which has no bytes; keep the code, and compare "

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, flag, settle, whole
 from rareswitch.features.basis import Basis
+from rareswitch.support.arguments import Floats, Ints, flag, set_fields, whole
 
 MOST_PRODUCTS = 100_000
 
@@ -46,7 +46,7 @@ class Polynomial(Basis):
             least=1,
             most=MOST_PRODUCTS,
         )
-        settle(
+        set_fields(
             self,
             inputs=inputs,
             degree=degree,

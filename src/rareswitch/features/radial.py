@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, floats, real, settle, whole
-from rareswitch.extras import require
 from rareswitch.features.basis import Basis
+from rareswitch.support.arguments import Floats, floats, real, set_fields, whole
+from rareswitch.support.extras import require
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class Radial(Basis):
         inputs, size = weights.shape
         if not weights.size:
             raise ValueError(f"weights must have a row and a column; got shape {weights.shape}")
-        settle(
+        set_fields(
             self,
             weights=weights,
             offsets=floats("offsets", self.offsets, (size,)),

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import shown
 from rareswitch.features.basis import Basis, joined
 from rareswitch.features.identity import Identity
 from rareswitch.features.min_max import MinMax
 from rareswitch.features.polynomial import Polynomial
 from rareswitch.features.radial import Radial
 from rareswitch.features.standardised import Standardised
+from rareswitch.support.arguments import short_repr
 
 
 def basis_of(transformer: Any) -> Basis:
@@ -30,7 +30,7 @@ def basis_of(transformer: Any) -> Basis:
     if convert is None:
         raise TypeError(
             f"transformer must be one of {', '.join(CONVERSIONS)} of scikit-learn; got "
-            f"{shown(transformer)}. Transformed(transformer, probe=…) takes any, as it is"
+            f"{short_repr(transformer)}. Transformed(transformer, probe=…) takes any, as it is"
         )
     try:
         return convert(transformer)
@@ -56,7 +56,7 @@ def _polynomial_features(fitted: Any) -> Basis:
     if lowest > 1:
         raise ValueError(
             f"transformer must be a PolynomialFeatures of a least degree of at most 1; got "
-            f"{shown(fitted)}. Transformed(transformer, probe=…) takes any, as it is"
+            f"{short_repr(fitted)}. Transformed(transformer, probe=…) takes any, as it is"
         )
     return Polynomial(
         inputs=fitted.n_features_in_,
@@ -77,14 +77,16 @@ def _rbf_sampler(fitted: Any) -> Basis:
 def _pipeline(fitted: Any) -> Basis:
     steps = [basis_of(step) for _, step in fitted.steps if step not in (None, "passthrough")]
     if not steps:
-        raise ValueError(f"transformer must have a step that does something; got {shown(fitted)}")
+        raise ValueError(
+            f"transformer must have a step that does something; got {short_repr(fitted)}"
+        )
     return reduce(Basis.then, steps)
 
 
 def _feature_union(fitted: Any) -> Basis:
     if fitted.transformer_weights:
         raise ValueError(
-            f"transformer must be a FeatureUnion without weights; got {shown(fitted)}. "
+            f"transformer must be a FeatureUnion without weights; got {short_repr(fitted)}. "
             "Transformed(transformer, probe=…) takes any, as it is"
         )
     inputs = fitted.n_features_in_

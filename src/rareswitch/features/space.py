@@ -7,8 +7,8 @@ Gymnasium is imported, neither here nor where a map is used.
 from abc import ABC, abstractmethod
 from typing import Any
 
-from rareswitch.core.arguments import Floats
 from rareswitch.features.packed import Packed
+from rareswitch.support.arguments import Floats
 
 
 class Space(Packed, ABC):

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, floats, real, settle
-from rareswitch.extras import require
 from rareswitch.features.basis import Basis
+from rareswitch.support.arguments import Floats, floats, real, set_fields
+from rareswitch.support.extras import require
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -34,7 +34,9 @@ class Standardised(Basis):
             raise ValueError(f"scale must be above 0; got {scale.min()} at {int(scale.argmin())}")
         clip = None if self.clip is None else real("clip", self.clip, above=0.0)
         name = f"{len(mean)} standardised" + ("" if clip is None else f" within ±{clip:g}")
-        settle(self, mean=mean, scale=scale, clip=clip, inputs=len(mean), size=len(mean), name=name)
+        set_fields(
+            self, mean=mean, scale=scale, clip=clip, inputs=len(mean), size=len(mean), name=name
+        )
 
     @classmethod
     def fit(cls, sample: Any, *, clip: float | None = None) -> Self:

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core import codec
-from rareswitch.core.arguments import Floats, floats, settle, shown
 from rareswitch.features.basis import Basis
 from rareswitch.features.probe import behaviour
+from rareswitch.support import codec
+from rareswitch.support.arguments import Floats, floats, set_fields, short_repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,7 +31,7 @@ class Transformed(Basis):
     def __post_init__(self) -> None:
         if not callable(getattr(self.transformer, "transform", None)):
             raise TypeError(
-                f"transformer must have a transform method; got {shown(self.transformer)}"
+                f"transformer must have a transform method; got {short_repr(self.transformer)}"
             )
         probe = floats("probe", self.probe, ("N", "n"))
         if not len(probe):
@@ -42,8 +42,8 @@ class Transformed(Basis):
             raise ValueError(f"probe must have {expected} columns; got {inputs}")
         size = len(_dense(self.transformer.transform(probe[:1]))[0])
         name = f"{size} of {type(self.transformer).__name__}"
-        settle(self, probe=probe, inputs=inputs, size=size, name=name)
-        settle(self, _does=behaviour(map(self.values, probe)))
+        set_fields(self, probe=probe, inputs=inputs, size=size, name=name)
+        set_fields(self, _does=behaviour(map(self.values, probe)))
 
     @property
     def code(self) -> str:
@@ -54,7 +54,7 @@ class Transformed(Basis):
 
     def values(self, x: Floats) -> Floats:
         rows = _dense(self.transformer.transform(x[None]))
-        return floats(f"what {self.name} makes of {shown(x)}", rows, (1, self.size))[0]
+        return floats(f"what {self.name} makes of {short_repr(x)}", rows, (1, self.size))[0]
 
     def longest(self, inputs: float) -> float:
         return float("inf")

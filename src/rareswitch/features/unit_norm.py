@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, floats, real, settle, whole
 from rareswitch.features.basis import Basis
+from rareswitch.support.arguments import Floats, floats, real, set_fields, whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -29,7 +29,9 @@ class UnitNorm(Basis):
     def __post_init__(self) -> None:
         inputs = whole("inputs", self.inputs, least=1)
         bound = real("bound", self.bound, above=0.0)
-        settle(self, inputs=inputs, size=inputs, bound=bound, name=f"divided by L = {bound:.4g}")
+        set_fields(
+            self, inputs=inputs, size=inputs, bound=bound, name=f"divided by L = {bound:.4g}"
+        )
 
     @classmethod
     def fit(cls, sample: Any) -> Self:

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, real, settle
 from rareswitch.features.feature_map import FeatureMap, checked_map
 from rareswitch.features.wrapper import Wrapper
+from rareswitch.support.arguments import Floats, real, set_fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,7 +27,7 @@ class UnitRows(Wrapper):
         bound = real("bound", self.bound, above=0.0)
         if self.one_hot:
             raise ValueError(f"map must have rows of floats; those of {self.name!r} have length 1")
-        settle(
+        set_fields(
             self,
             bound=bound,
             norm=min(1.0, self.norm / bound),

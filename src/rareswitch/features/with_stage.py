@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.core.arguments import Rows, settle, whole
 from rareswitch.features.wrapper import Wrapper
+from rareswitch.support.arguments import Rows, set_fields, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +30,7 @@ class WithStage(Wrapper):
         super().__post_init__()
         horizon = whole("horizon", self.horizon, least=1)
         dim = whole("dim", self.dim * horizon if self.one_hot else 2 * self.dim + 1, least=1)
-        settle(
+        set_fields(
             self,
             horizon=horizon,
             dim=dim,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rareswitch.core.arguments import Bools, settle
 from rareswitch.features.feature_map import FeatureMap, Features, checked_map
+from rareswitch.support.arguments import Bools, set_fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -16,7 +16,7 @@ class Wrapper(Features):
     def __post_init__(self) -> None:
         inner = checked_map("map", self.map)
         names = ("dim", "actions", "one_hot", "norm", "name")
-        settle(self, **{name: getattr(inner, name) for name in names})
+        set_fields(self, **{name: getattr(inner, name) for name in names})
 
     def feasible(self, state: Any, h: int = 0) -> Bools | None:
         return self.map.feasible(state, h)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import shown, whole
 from rareswitch.features.gymnasium_space import kind_of
+from rareswitch.support.arguments import short_repr, whole
 
 MOST_ACTIONS = 1000
 LEVELS = 5
@@ -42,7 +42,7 @@ def listed_actions(action_space: Any, levels: int = LEVELS) -> Sequence[Any] | N
         return _combined(action_space, spread, action_space.dtype)
     raise TypeError(
         f"action_space must be Discrete, MultiDiscrete, MultiBinary or a bounded Box, or actions "
-        f"must be given as a list; got {shown(action_space)}"
+        f"must be given as a list; got {short_repr(action_space)}"
     )
 
 

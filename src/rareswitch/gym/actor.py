@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rareswitch.core.arguments import Ints
 from rareswitch.core.policy import Policy
 from rareswitch.gym.offers import Offer
+from rareswitch.support.arguments import Ints
 
 # Rows of states that are asked for together; of more, each state is asked for when it comes up.
 MOST_ROWS = 4096

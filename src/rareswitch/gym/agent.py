@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core import codec
-from rareswitch.core.arguments import Bools, Ints, shown, whole
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap, features_from_bytes
 from rareswitch.gym.agent_arrays import agent_arrays
 from rareswitch.gym.feasible import MASK, feasible_actions
+from rareswitch.support import codec
+from rareswitch.support.arguments import Bools, Ints, short_repr, whole
 from rareswitch.trajectories import Rewards
 
 
@@ -36,7 +36,7 @@ class Agent:
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, Policy):
-            raise TypeError(f"policy must be a Policy; got {shown(self.policy)}")
+            raise TypeError(f"policy must be a Policy; got {short_repr(self.policy)}")
         ours, theirs = (self.policy.dim, self.policy.one_hot), (
             self.features.dim, self.features.one_hot,
         )  # fmt: skip
@@ -125,7 +125,8 @@ def _described(action: Any) -> Any:
     array = np.asarray(action)
     if array.dtype.kind not in "fiub":
         raise TypeError(
-            f"actions must be numbers, texts or arrays of numbers to be saved; got {shown(action)}"
+            f"actions must be numbers, texts or arrays of numbers to be saved; got "
+            f"{short_repr(action)}"
         )
     return {"dtype": array.dtype.str, "values": array.tolist()}
 
@@ -143,8 +144,8 @@ def _rebuilt(plain: Any) -> Any:
 def _bytes_of(features: Any) -> bytes:
     if not hasattr(features, "to_bytes"):
         raise TypeError(
-            f"features must be maps of this package to be saved; got {shown(features)}. Keep the "
-            "policy's own bytes, policy.to_bytes(), and your code beside them"
+            f"features must be maps of this package to be saved; got {short_repr(features)}. Keep "
+            "the policy's own bytes, policy.to_bytes(), and your code beside them"
         )
     data: bytes = features.to_bytes()
     return data

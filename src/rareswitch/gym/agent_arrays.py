@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core import codec
-from rareswitch.core.arguments import shown
 from rareswitch.core.policy import Policy, policy_arrays
 from rareswitch.features.packed import Packed
+from rareswitch.support import codec
+from rareswitch.support.arguments import short_repr
 
 # What a basis computes from its fields, and other programs need not know how.
 DERIVED = {"fourier": ("frequencies",), "polynomial": ("factors",)}
@@ -26,8 +26,8 @@ def agent_arrays(policy: Policy, features: Any, actions: Sequence[Any] | None) -
     """
     if not isinstance(features, Packed) or features.code is not None:
         raise TypeError(
-            f"features must be maps of this package to be arrays; got {shown(features)}. Take the "
-            "policy's own, policy.weights and the others, and your code beside them"
+            f"features must be maps of this package to be arrays; got {short_repr(features)}. Take "
+            "the policy's own, policy.weights and the others, and your code beside them"
         )
     arrays: codec.Arrays = {"clip": np.array(policy.clip)}
     for name in (*policy_arrays(policy.one_hot), "allocation"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import shown
+from rareswitch.support.arguments import short_repr
 
 Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
 PLAIN = (float, int)  # rewards that are simply numbers
@@ -15,7 +15,9 @@ def pair(answer: Any) -> tuple[Any, Mapping[str, Any]]:
     """Return what `reset` returned, if it is an observation and an info."""
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping):
         return answer
-    raise ValueError(f"reset must return (observation, info), as in Gymnasium; got {shown(answer)}")
+    raise ValueError(
+        f"reset must return (observation, info), as in Gymnasium; got {short_repr(answer)}"
+    )
 
 
 def five(answer: Any) -> Answer:
@@ -26,7 +28,7 @@ def five(answer: Any) -> Answer:
             return answer
     raise ValueError(
         "step must return (observation, reward, terminated, truncated, info), as in Gymnasium; got "
-        f"{shown(answer)}"
+        f"{short_repr(answer)}"
     )
 
 
@@ -36,5 +38,5 @@ def number(reward: Any) -> float:
         return float(reward)
     given = np.asarray(reward)
     if given.size != 1 or given.dtype.kind not in "fiub":
-        raise TypeError(f"reward must be a number; got {shown(reward)}")
+        raise TypeError(f"reward must be a number; got {short_repr(reward)}")
     return float(given.item())

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, shown, whole
 from rareswitch.core.policy import Policy
-from rareswitch.core.streams import Seed, Stream, generator
 from rareswitch.evaluation.interval import Resampling, interval_of
 from rareswitch.gym.actor import Actor, Seen
 from rareswitch.gym.rollout import Rollout
+from rareswitch.support.arguments import Floats, short_repr, whole
+from rareswitch.support.streams import Seed, Stream, generator
 from rareswitch.trajectories import Rewards
 
 
@@ -48,7 +48,7 @@ def evaluate(
     those of learning, also with the same seed. `progress` is told the number of episodes played.
     """
     if not isinstance(policy, Policy):
-        raise TypeError(f"policy must be a Policy; got {shown(policy)}")
+        raise TypeError(f"policy must be a Policy; got {short_repr(policy)}")
     episodes = whole("episodes", episodes, least=2)
     rollout = Rollout(
         world,

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, shown
 from rareswitch.features import FeatureMap
 from rareswitch.features.masked import truths
+from rareswitch.support.arguments import Bools, short_repr
 
 MASK = "action_mask"  # where Gymnasium's environments tell which actions are feasible
 
@@ -30,5 +30,5 @@ def feasible_actions(
     if mask is None or mask.all():
         return None
     if not mask.any():
-        raise ValueError(f"an action must be feasible; none is after {shown(observation)}")
+        raise ValueError(f"an action must be feasible; none is after {short_repr(observation)}")
     return mask

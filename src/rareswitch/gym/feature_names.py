@@ -4,13 +4,10 @@ Every basis stands on numbers spread over [0, 1] (`features.in_range`), has a co
 divided by its bound, so that no row is longer than 1.
 """
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rareswitch.core.arguments import shown
 from rareswitch.features import (
     ActionBlocks,
     Basis,
@@ -24,7 +21,9 @@ from rareswitch.features import (
     joined,
 )
 from rareswitch.features.in_range import in_range
-from rareswitch.named import parse
+from rareswitch.rules.words import parse
+from rareswitch.support.arguments import short_repr
+from rareswitch.support.imports import load_object
 
 # The word for features picked by the observation space.
 DEFAULT = "default"
@@ -124,15 +123,14 @@ def _only_known(word: str, made: Callable[..., Features], arguments: dict[str, A
 
 def _own(name: str, arguments: dict[str, Any]) -> Any:
     """Return what module:name names: a feature map, a function, or a class that makes one."""
-    module, _, attribute = name.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # modules in the current folder, as for python -m
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"features {name!r} cannot be imported ({error})") from None
+        found = load_object(name)
+    except ValueError as error:
+        raise ValueError(f"features {error}") from None
     if isinstance(found, type):
         return found(**arguments)
     if arguments:
-        raise ValueError(f"features with arguments must name a class; {name!r} is {shown(found)}")
+        raise ValueError(
+            f"features with arguments must name a class; {name!r} is {short_repr(found)}"
+        )
     return found

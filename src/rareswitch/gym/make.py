@@ -1,23 +1,23 @@
 """An environment by name: one that is registered with Gymnasium, or `module:Class` of your own."""
 
-from importlib import import_module
 from typing import Any
 
-from rareswitch.extras import require
+from rareswitch.support.extras import require
+from rareswitch.support.imports import load_module
 
 
 def made(name: str, **arguments: Any) -> Any:
     """Return the environment of that name, made with these arguments.
 
-    `module:Name` imports the module first: Name is then one that it registers, or a class or
-    function in it that makes the environment.
+    `module:Name` imports the module first, from the installed packages or the current folder. Name
+    is an environment that the module registers, or a class or function that makes one.
     """
     require("gym")
     import gymnasium
 
     module, found, attribute = name.partition(":")
     if found:
-        own = getattr(import_module(module), attribute, None)
+        own = getattr(load_module(module), attribute, None)
         if callable(own):
             return own(**arguments)
     try:

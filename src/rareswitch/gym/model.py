@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints, whole
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
+from rareswitch.support.arguments import Bools, Floats, Ints, whole
 
 # States that a policy is asked for together: more need more memory, and no less time.
 STATES_AT_ONCE = 256

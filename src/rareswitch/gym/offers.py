@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rareswitch.core.arguments import Bools, Rows
 from rareswitch.features import FeatureMap
 from rareswitch.gym.feasible import MASK, feasible_actions
+from rareswitch.support.arguments import Bools, Rows
 
 # Offers that are remembered, of states that are whole numbers.
 MOST_REMEMBERED = 100_000

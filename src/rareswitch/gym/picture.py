@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rareswitch.archive import write_bytes
-from rareswitch.core.arguments import Floats
-from rareswitch.drawing import style
 from rareswitch.gym.evaluate import Evaluation
 from rareswitch.gym.known import Known
 from rareswitch.gym.train import Training
+from rareswitch.support.archive import write_bytes
+from rareswitch.support.arguments import Floats
+from rareswitch.support.drawing import style
 
 RETURN, SWITCH, BEST, RANDOM, AFTER = "#0072b2", "#d55e00", "#009e73", "0.45", "#cc79a7"
 # The running mean is over so many episodes, or a twenty-fifth of all if that is more.

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rareswitch.core.arguments import shown, whole
-from rareswitch.core.learner import Learner
-from rareswitch.core.streams import Seed, Stream
 from rareswitch.gym.actor import Actor, Seen
 from rareswitch.gym.playing import Playing
 from rareswitch.gym.rollout import Rollout
+from rareswitch.learning.learner import Learner
+from rareswitch.support.arguments import short_repr, whole
+from rareswitch.support.streams import Seed, Stream
 from rareswitch.trajectories import Rewards, Trajectory
 
 
@@ -76,21 +76,20 @@ def play(
     ...         return 0, {}
     ...     def step(self, action):
     ...         return 0, float(action), True, False, {}
-    >>> learner = rs.Learner(
-    ...     dim=2, horizon=1, schedule=rs.UniformGrid(episodes=30, batches=3), one_hot=True
-    ... )
+    >>> task = rs.Task(dim=2, horizon=1, episodes=30, one_hot=True)
+    >>> learner = rs.Learner(task, rs.UniformGrid(batches=3))
     >>> games = list(play(learner, Door(), OneHot(states=1, actions=2), episodes=30))
     >>> games[-1]
     Played(episode 30, version 3, return 1 in 1 steps)
     """
     if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner; got {shown(learner)}")
+        raise TypeError(f"learner must be a Learner; got {short_repr(learner)}")
     episodes = whole("episodes", episodes, least=0)
     rollout = Rollout(
         world,
         features,
-        dim=learner.dim,
-        horizon=learner.horizon,
+        dim=learner.task.dim,
+        horizon=learner.task.horizon,
         rewards=rewards,
         actions=actions,
         seed=seed,
@@ -138,13 +137,14 @@ def _learnt(learner: Learner, playing: Playing, *, ends_round: bool) -> bool:
 def _fit_together(learner: Learner, rollout: Rollout) -> None:
     """Refuse a learner that was made for other features or rewards."""
     features, end = rollout.features, rollout.rewards.end
-    if (features.dim, features.one_hot) != (learner.dim, learner.one_hot):
+    task = learner.task
+    if (features.dim, features.one_hot) != (task.dim, task.one_hot):
         raise ValueError(
-            f"features must have dim = {learner.dim} and one_hot = {learner.one_hot}, as the "
-            f"learner has; got {features.dim} and {features.one_hot}"
+            f"features must have dim = {task.dim} and one_hot = {task.one_hot}, as the "
+            f"learner's task has; got {features.dim} and {features.one_hot}"
         )
-    if abs(end - learner.end_reward) > 1e-12:
+    if abs(end - task.end_reward) > 1e-12:
         raise ValueError(
             f"learner must be made with end_reward={end!r}, what these rewards make of a stage "
-            f"that is not played; got {learner.end_reward!r}"
+            f"that is not played; got {task.end_reward!r}"
         )

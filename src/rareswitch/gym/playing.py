@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints
 from rareswitch.core.episode import Episode
 from rareswitch.gym.actor import Actor
 from rareswitch.gym.answers import five, number
 from rareswitch.gym.offers import Offer, Offers
+from rareswitch.support.arguments import Bools, Floats, Ints
 from rareswitch.trajectories import Rewards, Trajectory
 from rareswitch.trajectories.observation import settled
 

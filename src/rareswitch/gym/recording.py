@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rareswitch.archive import write_bytes
-from rareswitch.core.learner import Learner
 from rareswitch.gym.play import Played
 from rareswitch.gym.run_folder import RunFolder
+from rareswitch.learning.learner import Learner
+from rareswitch.support.archive import write_bytes
 from rareswitch.trajectories.json_lines import line_of
 
 # The state is kept so many seconds after it was last, or so many times what that took.

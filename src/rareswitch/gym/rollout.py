@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import shown
-from rareswitch.core.streams import KeyedStream, Seed, Stream
 from rareswitch.features import FeatureMap, as_features
 from rareswitch.features.gymnasium_space import kind_of
 from rareswitch.gym.actor import Actor
@@ -20,6 +18,8 @@ from rareswitch.gym.offers import Offers
 from rareswitch.gym.playing import Playing
 from rareswitch.gym.trouble import Place, WorldError
 from rareswitch.gym.vector import VectorWorld, answer_of_copy
+from rareswitch.support.arguments import short_repr
+from rareswitch.support.streams import KeyedStream, Seed, Stream
 from rareswitch.trajectories import Rewards
 
 LARGEST_ENVIRONMENT_SEED = 2**31  # what every environment takes
@@ -46,10 +46,10 @@ class Rollout:
         stream: Stream,
     ) -> None:
         if isinstance(world, type) or not all(callable(getattr(world, n, None)) for n in PARTS):
-            raise TypeError(f"world must have Gymnasium's reset and step; got {shown(world)}")
+            raise TypeError(f"world must have Gymnasium's reset and step; got {short_repr(world)}")
         self.rewards = Rewards() if rewards is None else rewards
         if not isinstance(self.rewards, Rewards):
-            raise TypeError(f"rewards must be Rewards(low, high); got {shown(rewards)}")
+            raise TypeError(f"rewards must be Rewards(low, high); got {short_repr(rewards)}")
         self._numbered = None if actions is not None else action_count(world)
         count = self._numbered if actions is None else len(actions)
         sizes = {} if hasattr(features, "dim") else {"dim": dim, "actions": count or 0}

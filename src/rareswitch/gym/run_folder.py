@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from rareswitch import __version__
-from rareswitch.archive import write_bytes
+from rareswitch.core.clock import Schedule
 from rareswitch.core.exploration import Exploration
-from rareswitch.core.learner import Learner
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import Schedule
 from rareswitch.gym.agent import Agent
 from rareswitch.gym.setting import Setting
+from rareswitch.learning.learner import Learner
+from rareswitch.support.archive import write_bytes
 from rareswitch.trajectories import Trajectory, read_log
 
 SETTINGS, SUMMARY = "settings.json", "summary.json"

@@ -5,19 +5,17 @@ in words. What a user gives is taken as it is.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import one_of, real, shown, whole
-from rareswitch.core.learner import Learner
-from rareswitch.core.pools import STAGES
-from rareswitch.core.schedule import Schedule
-from rareswitch.core.streams import Seed, Stream, generator
-from rareswitch.core.task import Task
+from rareswitch.core.clock import Schedule
+from rareswitch.core.episode import Episode
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import STAGES, Task
 from rareswitch.features import FeatureMap, UnitRows, as_features, default_features
 from rareswitch.features.gymnasium_space import kind_of
 from rareswitch.gym.actions import listed_actions
@@ -26,12 +24,17 @@ from rareswitch.gym.feature_names import DEFAULT, features_named
 from rareswitch.gym.model import FiniteModel
 from rareswitch.gym.rollout import LARGEST_ENVIRONMENT_SEED, action_space
 from rareswitch.gym.trouble import WorldError
+from rareswitch.learning.learner import Learner
+from rareswitch.support.arguments import one_of, real, short_repr, whole
+from rareswitch.support.streams import Seed, Stream, generator
 from rareswitch.trajectories import Rewards
 
 # The longest horizon that is picked: a fit's time grows with it.
 LONGEST_HORIZON = 200
 # That of a world without a limit of steps whose random episodes do not end.
 HORIZON_WITHOUT_LIMIT = 100
+# The feature norm of a map whose rows have no bound.
+UNBOUNDED_NORM = 1e6
 # Steps of random play that say how large observations and rewards are.
 SAMPLE_STEPS = 2000
 
@@ -51,28 +54,29 @@ class Setting:
     stages: str = "shared"
     reasons: dict[str, str] = field(default_factory=dict)
 
-    def task(self, episodes: int) -> Task:
-        """Return the sizes that budgets and limits are stated in."""
+    def task(self, episodes: int | None = None) -> Task:
+        """Return the task of learning the world in so many episodes."""
+        norm = self.features.norm
         return Task(
             dim=self.features.dim,
             horizon=self.horizon,
             episodes=episodes,
-            feature_norm=self.features.norm if math.isfinite(self.features.norm) else 1.0,
-            stages=self.stages,
-        )
-
-    def learner(self, schedule: Schedule, *, seed: Seed = 0, **rest: Any) -> Learner:
-        """Return a learner for this world; `rest` are further arguments of `Learner`."""
-        return Learner(
-            dim=self.features.dim,
-            horizon=self.horizon,
-            schedule=schedule,
+            feature_norm=norm if math.isfinite(norm) else UNBOUNDED_NORM,
             stages=self.stages,
             one_hot=self.features.one_hot,
             end_reward=self.rewards.end,
-            seed=seed,
-            **rest,
         )
+
+    def learner(
+        self,
+        schedule: Schedule,
+        recipe: Recipe | None = None,
+        *,
+        episodes: int | None = None,
+        warm_start: Iterable[Episode] = (),
+    ) -> Learner:
+        """Return a learner for this world."""
+        return Learner(self.task(episodes), schedule, recipe, warm_start=warm_start)
 
 
 def setting_of(
@@ -225,7 +229,9 @@ def _rewards(
         if isinstance(given, Rewards):
             return given, "as given"
         if not isinstance(given, tuple | list) or len(given) != 2:
-            raise TypeError(f"rewards must be Rewards(low, high) or a pair; got {shown(given)}")
+            raise TypeError(
+                f"rewards must be Rewards(low, high) or a pair; got {short_repr(given)}"
+            )
         return Rewards(real("low", given[0]), real("high", given[1])), "as given"
     model = FiniteModel.of(world)
     if model is not None:

@@ -8,23 +8,24 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from rareswitch.core.arguments import flag, positive_ridge, shown, whole
-from rareswitch.core.exploration import Exploration
-from rareswitch.core.schedule import Schedule
-from rareswitch.core.streams import Seed
+from rareswitch.compute.local import local_pool, portable
+from rareswitch.core.clock import Schedule
+from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
 from rareswitch.gym.make import made
 from rareswitch.gym.play import play
 from rareswitch.gym.setting import Setting, setting_of
 from rareswitch.gym.witness import Witness
-from rareswitch.outcome import Outcome
-from rareswitch.processes import local_pool, portable
+from rareswitch.learning.learner import Learner
+from rareswitch.sim.outcome import Outcome
+from rareswitch.support.arguments import flag, short_repr, whole
+from rareswitch.support.streams import Seed
 from rareswitch.trajectories import Rewards
 
 Progress = Callable[[int, int], None]
@@ -41,8 +42,6 @@ def world_simulator(
     rewards: Rewards | tuple[float, float] | None = None,
     actions: Sequence[Any] | None = None,
     stages: str | None = None,
-    ridge: float = 1.0,
-    ties: str = "direction",
     exact: bool = True,
     workers: int = 1,
     progress: Progress = lambda done, total: None,
@@ -56,18 +55,18 @@ def world_simulator(
     is the number of processes that play rounds; the outcomes are the same with any. `progress` is
     told the rounds done of those asked for.
 
-    >>> from rareswitch import Bonus, UniformGrid
+    >>> from rareswitch import Recipe, UniformGrid
     >>> simulator = world_simulator("FrozenLake-v1", episodes=40, horizon=8)
     >>> simulator.task
-    Task(dim=64, horizon=8, episodes=40, feature_norm=1.0, stages='shared')
-    >>> (outcome,) = simulator(UniformGrid(episodes=40, batches=4), Bonus(1.0), [0])
+    Task(dim=64, horizon=8, episodes=40, stages='shared', one_hot=True)
+    >>> (outcome,) = simulator(simulator.task, UniformGrid(batches=4), Recipe.paper(1.0), [0])
     >>> outcome.deployments, outcome.measure
     (4, 'regret')
     """
     if not isinstance(world, str) and (not callable(world) or hasattr(world, "step")):
         raise TypeError(
             "world must be the name of an environment, or a function that makes one from a seed; "
-            f"got {shown(world)}"
+            f"got {short_repr(world)}"
         )
     if arguments and not isinstance(world, str):
         raise TypeError("arguments are those of an environment that is given by its name")
@@ -89,8 +88,6 @@ def world_simulator(
             make=make,
             setting=setting,
             episodes=whole("episodes", episodes, least=1),
-            ridge=positive_ridge(ridge),
-            ties=ties,
             exact=flag("exact", exact),
         ),
         workers=whole("workers", workers, least=1),
@@ -119,17 +116,19 @@ class WorldSimulator:
         return self.round.setting.task(self.round.episodes)
 
     def __call__(
-        self, schedule: Schedule, exploration: Exploration, seeds: Sequence[Seed], /
+        self, task: Task, schedule: Schedule, recipe: Recipe, seeds: Sequence[Seed], /
     ) -> list[Outcome]:
         """Play a round for each seed."""
+        if replace(task, feature_norm=self.task.feature_norm) != self.task:
+            raise ValueError(f"task must be the simulator's, {self.task}; got {task}")
         if self.workers > 1:
-            _check_portable((schedule, exploration), "schedule and exploration")
+            _check_portable((schedule, recipe.exploration), "schedule and exploration")
             with self._processes() as pool:
-                each = [pool.submit(_played, self.round, schedule, exploration, s) for s in seeds]
+                each = [pool.submit(_played, self.round, task, schedule, recipe, s) for s in seeds]
                 return self._gathered(each)
         outcomes = []
         for seed in seeds:
-            outcomes.append(self.round.play(schedule, exploration, seed))
+            outcomes.append(self.round.play(task, schedule, recipe, seed))
             self.progress(len(outcomes), len(seeds))
         return outcomes
 
@@ -177,27 +176,15 @@ class Round:
     make: Callable[[Seed], Any]
     setting: Setting
     episodes: int
-    ridge: float
-    ties: str
     exact: bool
 
-    def play(self, schedule: Schedule, exploration: Exploration, seed: Seed) -> Outcome:
+    def play(self, task: Task, schedule: Schedule, recipe: Recipe, seed: Seed) -> Outcome:
         """Play one round; the environment is made for it, and closed."""
         with _closing(self.make(seed)) as world:
-            return self._played_in(world, schedule, exploration, seed)
+            return self._play_in(world, Learner(task, schedule, replace(recipe, seed=seed)), seed)
 
-    def _played_in(
-        self, world: Any, schedule: Schedule, exploration: Exploration, seed: Seed
-    ) -> Outcome:
+    def _play_in(self, world: Any, learner: Learner, seed: Seed) -> Outcome:
         setting = self.setting
-        learner = setting.learner(
-            schedule,
-            seed=seed,
-            exploration=exploration,
-            ridge=self.ridge,
-            ties=self.ties,
-            planned_episodes=self.episodes,
-        )
         witness, returns = Witness(world, setting, exact=self.exact), list[float]()
         witness.see(learner.policy)
         for game in play(
@@ -247,10 +234,10 @@ def _closing(world: Any) -> Iterator[Any]:
             close()
 
 
-def _played(round: Round, schedule: Schedule, exploration: Exploration, seed: Seed) -> Outcome:
+def _played(round: Round, task: Task, schedule: Schedule, recipe: Recipe, seed: Seed) -> Outcome:
     """Play one round in a process of its own."""
     try:
-        return round.play(schedule, exploration, seed)
+        return round.play(task, schedule, recipe, seed)
     except Exception as error:
         raise portable(error) from error
 

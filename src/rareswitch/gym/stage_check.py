@@ -25,9 +25,5 @@ def sharing_found(setting: Setting, log: Iterable[Trajectory], episodes: int) ->
         return None
     some = islice(log, 0, None, -(-episodes // most))
     return check_sharing(
-        [episode_of(one, features, setting.rewards, horizon) for one in some],
-        dim=features.dim,
-        horizon=horizon,
-        one_hot=features.one_hot,
-        end_reward=setting.rewards.end,
+        [episode_of(one, features, setting.rewards, horizon) for one in some], setting.task()
     )

@@ -36,7 +36,7 @@ def summarised(
         "episodes": len(totals),
         "members": learner.policy.members,
         "switches": len(learner.ledger) - 1,
-        "deployment_limit": limit and limit(training.setting.task(episodes)),
+        "deployment_limit": limit and limit(training.setting.task(episodes), learner.recipe.ridge),
         "return": float(totals.mean()),
         "versions": [asdict(cohort) for cohort in training.cohorts()],
         "recommended": {

@@ -1,22 +1,22 @@
 """From a world to a policy: settle what is needed, play, and keep what happened."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, whole
-from rareswitch.core.budget import SpreadBudget
-from rareswitch.core.exploration import Exploration
-from rareswitch.core.learner import Learner
-from rareswitch.core.schedule import Schedule
-from rareswitch.core.streams import Seed, Stream, generator
+from rareswitch.core.clock import Schedule
+from rareswitch.core.recipe import Recipe
 from rareswitch.evaluation.interval import Resampling, interval_of
 from rareswitch.gym.agent import Agent
 from rareswitch.gym.make import made
 from rareswitch.gym.play import Played, play
 from rareswitch.gym.setting import Setting, setting_of
+from rareswitch.learning.learner import Learner, checked_recipe
+from rareswitch.rules.budget import SpreadBudget
+from rareswitch.support.arguments import Floats, Ints, whole
+from rareswitch.support.streams import Seed, Stream, generator
 from rareswitch.trajectories import Rewards, Trajectory, episode_of
 
 # Switches where none are asked for: at most so many, and at most one in twenty episodes.
@@ -100,7 +100,7 @@ class Training:
         return found
 
     def __repr__(self) -> str:
-        mean = f", return {self.totals.mean():.4g} an episode" if self._totals else ""
+        mean = f", return {self.totals.mean():.4g} per episode" if self._totals else ""
         switches = len(self.learner.ledger) - 1
         return f"Training({len(self._totals)} episodes{mean}, {switches} switches)"
 
@@ -110,10 +110,10 @@ def default_switches(episodes: int) -> int:
     return min(MOST_SWITCHES, whole("episodes", episodes, least=1) // EPISODES_A_SWITCH)
 
 
-def schedule_for(setting: Setting, *, episodes: int, switches: int | None = None) -> Schedule:
+def schedule_for(*, episodes: int, switches: int | None = None) -> Schedule:
     """Return the rule that spends a budget of switches, by default `default_switches`."""
     budget = default_switches(episodes) if switches is None else switches
-    return SpreadBudget.for_budget(setting.task(episodes), switches=budget)
+    return SpreadBudget(switches=budget)
 
 
 def train(
@@ -122,8 +122,7 @@ def train(
     episodes: int,
     switches: int | None = None,
     schedule: Schedule | None = None,
-    exploration: Exploration | None = None,
-    beta: float | None = None,
+    recipe: Recipe | None = None,
     features: Any = None,
     horizon: int | None = None,
     rewards: Rewards | tuple[float, float] | None = None,
@@ -136,9 +135,9 @@ def train(
     """Learn a world of Gymnasium with defaults, or with whatever is given.
 
     `world` is an environment or the name of one. At most `switches` new policies are deployed after
-    the first, unless a `schedule` of its own is given. What else is picked is told by
-    `setting.reasons`; `warm_start` are episodes that another policy played. `progress` is told of
-    every episode.
+    the first, unless a `schedule` is given. `seed` takes the place of the recipe's. The reasons for
+    all other settings are in `setting.reasons`; `warm_start` are episodes that another policy
+    played. `progress` is called after every episode.
 
     >>> training = train("FrozenLake-v1", episodes=60, horizon=20)
     >>> training.setting.features.name, len(training.switch_episodes)
@@ -159,13 +158,11 @@ def train(
         seed=seed,
     )
     if schedule is None:
-        schedule = schedule_for(setting, episodes=episodes, switches=switches)
+        schedule = schedule_for(episodes=episodes, switches=switches)
     learner = setting.learner(
         schedule,
-        seed=seed,
-        exploration=exploration,
-        beta=beta,
-        planned_episodes=episodes,
+        replace(checked_recipe(recipe), seed=seed),
+        episodes=episodes,
         warm_start=(
             episode_of(one, setting.features, setting.rewards, setting.horizon)
             for one in warm_start

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools
 from rareswitch.gym.answers import Answer, five, pair
+from rareswitch.support.arguments import Bools
 
 
 class VectorWorld:

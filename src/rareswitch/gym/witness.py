@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Ints
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 from rareswitch.gym.known import Known, known_returns
 from rareswitch.gym.model import FiniteModel
 from rareswitch.gym.setting import Setting
+from rareswitch.support.arguments import Ints
 
 
 class Witness:

@@ -1,9 +1,4 @@
-"""From a budget of deployments to a schedule: candidates, guarantees, what to expect and to choose.
+"""From a budget of deployments to a schedule: candidates, guarantees, simulation and choice.
 
 Budgets, limits and prices count deployments after the first, whether or not they change an action.
 """
-
-from rareswitch.outcome import Outcome, Simulator
-from rareswitch.planning.simulator import world_simulator
-
-__all__ = ["Outcome", "Simulator", "world_simulator"]

@@ -1,4 +1,4 @@
-"""What is asked of a plan, and which option answers it."""
+"""The request of a plan, and the option that answers it."""
 
 import math
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import real, settle
-from rareswitch.core.budget import AdaptiveBudget, SpreadBudget
-from rareswitch.core.schedule import UniformGrid
-from rareswitch.core.task import Task
-from rareswitch.planning.option import Option
+from rareswitch.core.task import Task, planned_episodes
+from rareswitch.planning.options import Option
 from rareswitch.planning.rounds import Rounds, mean_regret
+from rareswitch.rules.budget import AdaptiveBudget, SpreadBudget
+from rareswitch.rules.paper import UniformGrid
+from rareswitch.support.arguments import real, set_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Request:
             raise ValueError("exactly one of switches, target and price must be given")
         for name in ("target", "price"):
             if (value := getattr(self, name)) is not None:
-                settle(self, **{name: real(name, value, least=0.0)})
+                set_fields(self, **{name: real(name, value, least=0.0)})
 
     def budgets(self, episodes: int) -> list[int]:
         """Return the budgets to try."""
@@ -46,9 +46,10 @@ def ladder(episodes: int) -> list[int]:
 def choose(
     request: Request, options: Sequence[Option], task: Task, rounds: Rounds | None
 ) -> tuple[Option, str]:
-    """Return the option to take, and why; without rounds the choice rests on what is certain."""
+    """Return the option to take, and why; without rounds the choice rests on guarantees."""
+    episodes = planned_episodes(task, "a plan")
     if request.price is not None:
-        return _least_cost(options, task.episodes, request.price)
+        return _least_cost(options, episodes, request.price)
     if request.target is not None:
         if rounds is None:
             raise ValueError(
@@ -67,7 +68,7 @@ def _least_cost(options: Sequence[Option], episodes: int, price: float) -> tuple
     costs = [o.expected_regret(episodes) + price * o.expected_deployments() for o in options]
     if not np.isfinite(costs).any():
         raise ValueError(
-            "price needs a simulator: nothing is proved of the regret with this exploration. Give "
+            "price needs a simulator: no regret bound is proved for this exploration. Give "
             "a simulator, or a budget of switches instead"
         )
     best = options[int(np.argmin(costs))]
@@ -87,8 +88,8 @@ def _fewest(options: Sequence[Option], target: float) -> tuple[Option, str]:
         least = min(options, key=lambda o: o.regret.high if o.regret else np.inf)
         reachable = math.ceil(1e4 * least.regret.high) / 1e4 if least.regret else np.nan
         raise ValueError(
-            f"target must be at least {reachable:g}, the least that is reached for certain "
-            f"here (by {least.name}); got {target:g}"
+            f"target must be at least {reachable:g}, the least whose interval is reached here "
+            f"(by {least.name}); got {target:g}"
         )
     best = min(reached, key=lambda o: (o.expected_deployments(), mean_regret(o.outcomes)))
     return best, (
@@ -108,11 +109,12 @@ def _least_regret(options: Sequence[Option], rounds: Rounds) -> tuple[Option, st
         other = min(others, key=lambda o: mean_regret(o.outcomes))
         kind = "mixture" if other.mixture else "single policy"
         rest += f". With the same budget the best {kind} ({other.title}) has {other.regret}"
-    return best, f"it has the least simulated {best.measure}, {best.regret} an episode{rest}."
+    return best, f"it has the least simulated {best.measure}, {best.regret} per episode{rest}."
 
 
 def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[Option, str]:
-    if budget in (0, task.episodes - 1):
+    episodes = planned_episodes(task, "a plan")
+    if budget in (0, episodes - 1):
         best = next((option for option in options if option.mixture), options[0])
         return best, "it is the only switching rule of the package with that budget."
     mixture = any(option.mixture for option in options)
@@ -120,14 +122,14 @@ def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[O
         why = ", and a mixture explores within a deployment what one policy cannot"
         return _of_kind(options, SpreadBudget, mixture=mixture), (
             f"it keeps the budget on every path and spends all of it{why if mixture else ''}. No "
-            "bound on its regret is proved: a simulator would tell what to expect."
+            "bound on its regret is proved: a simulator would show what to expect."
         )
     product = task.dim * task.horizon
     if budget >= product:
         kind: type[object] = AdaptiveBudget
         reason = (
             f"the budget is at least dH = {product}, so a rule that follows the data keeps Theorem "
-            "2's bound, and this one also uses what earlier growth left over."
+            "2's bound, and this one also uses the budget that earlier growth left over."
         )
     else:
         kind = UniformGrid

@@ -1,69 +1,63 @@
-"""What a plan recommends as text to paste: arguments of a learner, or options of a command."""
+"""A plan's recommendation as text to paste: Python code, or options of a command."""
 
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from rareswitch import named
-from rareswitch.core.exploration import Exploration, is_plain
-from rareswitch.core.rules import EXPLORATIONS, RULES, row_of
-from rareswitch.core.schedule import Schedule
-from rareswitch.planning.source import expression, imports
+from rareswitch.core.clock import Schedule
+from rareswitch.core.exploration import is_paper_bonus
+from rareswitch.core.recipe import Recipe
+from rareswitch.rules.table import EXPLORATIONS, RULES, row_of
+from rareswitch.rules.words import imports_of, to_python, to_words
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paste:
-    """A rule with its exploration and ridge, for so many episodes.
+    """A rule with its recipe.
 
-    >>> from rareswitch import Bonus, UniformGrid
-    >>> paste = Paste(
-    ...     schedule=UniformGrid(episodes=90, batches=3), exploration=Bonus(0.5), ridge=1.0,
-    ...     episodes=90,
-    ... )
-    >>> paste.options({"episodes": 90})
+    >>> from rareswitch import UniformGrid
+    >>> paste = Paste(schedule=UniformGrid(batches=3), recipe=Recipe.paper(beta=0.5))
+    >>> paste.options()
     ['--schedule', 'uniform-grid,batches=3', '--beta', '0.5']
+    >>> paste.arguments
+    ['rs.UniformGrid(batches=3),', 'rs.Recipe.paper(beta=0.5),']
     """
 
     schedule: Schedule
-    exploration: Exploration
-    ridge: float
-    episodes: int
+    recipe: Recipe
 
     @property
     def imports(self) -> list[str]:
-        """The lines that import what the arguments name."""
-        own = imports(self.schedule) | imports(self.exploration)
+        """The lines that import the names in the arguments."""
+        own = imports_of(self.schedule) | imports_of(self.recipe.exploration)
         return ["import rareswitch as rs", *sorted(own)]
 
     @property
     def arguments(self) -> list[str]:
-        """The lines of the arguments in Python, each with its comma."""
-        explores = self.exploration
-        plain = is_plain(explores)
-        lines = [
-            f"schedule={expression(self.schedule)},",
-            f"beta={explores.beta!r}," if plain else f"exploration={expression(explores)},",
-            f"ridge={self.ridge!r},",
-            f"planned_episodes={self.episodes},",
-        ]
+        """The lines of the schedule and the recipe in Python, each with its comma."""
+        explores, ridge = self.recipe.exploration, self.recipe.ridge
+        said = [] if ridge == 1.0 else [f"ridge={ridge!r}"]
+        if is_paper_bonus(explores):
+            recipe = f"rs.Recipe.paper({', '.join([f'beta={explores.beta!r}', *said])}),"
+        else:
+            if explores != Recipe().exploration:
+                said.insert(0, f"exploration={to_python(explores)}")
+            recipe = f"rs.Recipe({', '.join([*said, 'seed=0'])}),"
         if explores.members > 1:
-            lines.append("seed=0,  # allocations follow from it: draw your own, and keep it")
-        return lines
+            recipe += "  # the seed decides allocations: draw your own, and keep it"
+        return [f"{to_python(self.schedule)},", recipe]
 
-    def options(self, settled: dict[str, Any]) -> list[str] | None:
-        """Return the words that name rule and exploration on the command line.
-
-        `settled` is what the command settles in the same way. None: they cannot be written there.
-        """
-        schedule = _written(self.schedule, settled)
-        exploration = _written(self.exploration, settled)
+    def options(self) -> list[str] | None:
+        """Return the rule and the exploration as options of a command; None if that cannot be."""
+        schedule, explores = _words(self.schedule), self.recipe.exploration
+        exploration = _words(explores)
         if schedule is None or exploration is None:
             return None
-        if is_plain(self.exploration):
-            return ["--schedule", schedule, "--beta", repr(self.exploration.beta)]
+        if is_paper_bonus(explores):
+            return ["--schedule", schedule, "--beta", repr(explores.beta)]
         return ["--schedule", schedule, "--exploration", exploration]
 
 
-def _written(thing: Schedule | Exploration, settled: dict[str, Any]) -> str | None:
+def _words(thing: Any) -> str | None:
     """Return a rule or exploration as the command line takes it, or None where it cannot."""
     row = row_of(thing)
     if row not in (*RULES, *EXPLORATIONS):
@@ -71,6 +65,6 @@ def _written(thing: Schedule | Exploration, settled: dict[str, Any]) -> str | No
         if module == "__main__" or "." in name or not is_dataclass(thing):
             return None  # nowhere to import it from, or arguments that are not known
     try:
-        return named.written(thing, settled)
+        return to_words(thing)
     except ValueError:
         return None

@@ -1,6 +1,6 @@
 """The picture of a plan: regret against deployments, and against β where it was swept.
 
-Where regret is not known, the shortfall is drawn in its place, and called so.
+Where regret is not known, the picture shows the shortfall.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rareswitch.core.rules import row_of
-from rareswitch.drawing import style
-from rareswitch.planning.beta import BetaSweep
-from rareswitch.planning.option import Option
+from rareswitch.planning.options import Option
 from rareswitch.planning.plan import Plan
+from rareswitch.planning.rounds import BetaSweep
+from rareswitch.rules.table import row_of
+from rareswitch.support.drawing import LINE_STYLES, line_style, style
 
 SWEEP_COLOUR = "#0072b2"
 
@@ -21,7 +21,7 @@ SWEEP_COLOUR = "#0072b2"
 def draw_plan(plan: Plan) -> Figure:
     """Return the frontier of the simulated options, with the recommended one ringed."""
     if plan.recommended.regret is None:
-        raise ValueError("plan must have been made with a simulator: there is nothing to draw")
+        raise ValueError("plan must have been made with a simulator: it has nothing to draw")
     panels = 1 if plan.sweep is None else 2
     with style():
         figure = Figure(figsize=(5.4 * panels, 4.4), layout="constrained")
@@ -30,7 +30,7 @@ def draw_plan(plan: Plan) -> Figure:
         if plan.sweep is not None:
             _draw_sweep(axes[1], plan.sweep)
         for axis in axes:
-            axis.set_ylabel(f"average {plan.measure} an episode")
+            axis.set_ylabel(f"average {plan.measure} per episode")
             axis.set_ylim(bottom=0)
         title = f"{plan.measure.capitalize()} against deployments, K = {plan.task.episodes}"
         figure.suptitle(title)
@@ -41,15 +41,17 @@ def _draw_options(axis: Any, plan: Plan) -> None:
     by_name: dict[str, list[Option]] = {}
     for option in plan.options:
         by_name.setdefault(option.title, []).append(option)
-    for options in by_name.values():
-        row = row_of(options[0].candidate.schedule)
+    names = [row_of(options[0].candidate.schedule).name for options in by_name.values()]
+    own = [name for name in dict.fromkeys(names) if name not in LINE_STYLES]
+    for name, options in zip(names, by_name.values(), strict=True):
+        line = line_style(name, own.index(name) if name in own else 0)
         x, y, bars = _points(options)
         axis.errorbar(
             x,
             y,
             yerr=bars,
-            marker=row.marker,
-            color=row.colour,
+            marker=line.marker,
+            color=line.colour,
             capsize=2,
             linewidth=1,
             linestyle="--" if options[0].mixture else "-",

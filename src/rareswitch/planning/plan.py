@@ -6,24 +6,29 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
-from rareswitch.core.arguments import flag, positive_ridge, shown
-from rareswitch.core.budget import AdaptiveBudget
+from rareswitch.core.clock import Schedule
 from rareswitch.core.episode import Episode
-from rareswitch.core.exploration import Bonus, Ensemble, Exploration
+from rareswitch.core.exploration import Exploration
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.rules import describe
-from rareswitch.core.schedule import Schedule
-from rareswitch.core.task import Task, checked_task
-from rareswitch.outcome import MEASURES, Simulator
-from rareswitch.planning.beta import BETA_EXPONENTS, BetaSweep, sweep_beta
-from rareswitch.planning.candidates import Candidate, candidates_for, own_candidates
+from rareswitch.core.task import Task, planned_episodes
+from rareswitch.learning.learner import checked_recipe
 from rareswitch.planning.choice import Request, choose
-from rareswitch.planning.option import Option, priced
+from rareswitch.planning.options import (
+    Candidate,
+    Option,
+    candidates_for,
+    own_candidates,
+    price_options,
+)
 from rareswitch.planning.paste import Paste
 from rareswitch.planning.replay import replay_all
-from rareswitch.planning.rounds import Rounds
+from rareswitch.planning.rounds import BETA_EXPONENTS, BetaSweep, Rounds, sweep_beta
+from rareswitch.rules.budget import AdaptiveBudget, SpreadBudget
+from rareswitch.rules.words import describe
+from rareswitch.sim.outcome import MEASURES, Simulator
+from rareswitch.support.arguments import flag, short_repr
 
-# Budgets of a plan that was given none: beyond it, mixtures are not tried.
+# Where no budget is given, mixtures are tried up to this many deployments.
 MOST_FOR_MIXTURES = 50
 
 
@@ -32,7 +37,6 @@ class Plan:
     """The options, the one to take, why, and the code to paste."""
 
     task: Task
-    ridge: float
     exploration_source: str
     options: tuple[Option, ...]
     recommended: Option
@@ -40,33 +44,27 @@ class Plan:
     sweep: BetaSweep | None = None
 
     @property
+    def recipe(self) -> Recipe:
+        return self.recommended.recipe
+
+    @property
     def exploration(self) -> Exploration:
-        return self.recommended.exploration
+        return self.recipe.exploration
 
     @property
     def measure(self) -> str:
-        """What was simulated: "regret", or "shortfall" where that is not known."""
+        """The measure of the simulator: "regret", or "shortfall" where regret is not known."""
         return self.recommended.measure
 
     @property
     def paste(self) -> Paste:
         """The recommendation, to be written as code or as a command."""
-        return Paste(
-            schedule=self.recommended.candidate.schedule,
-            exploration=self.exploration,
-            ridge=self.ridge,
-            episodes=self.task.episodes,
-        )
+        return Paste(schedule=self.recommended.candidate.schedule, recipe=self.recipe)
 
     @property
     def code(self) -> str:
         """Python that makes the learner."""
-        arguments = (
-            f"dim={self.task.dim},",
-            f"horizon={self.task.horizon},",
-            *([f"stages={self.task.stages!r},"] if self.task.pools.shared else []),
-            *self.paste.arguments,
-        )
+        arguments = (f"rs.{self.task!r},", *self.paste.arguments)
         lines = [*self.paste.imports, "", "learner = rs.Learner("]
         return "\n".join([*lines, *(f"    {argument}" for argument in arguments), ")"])
 
@@ -77,21 +75,20 @@ class Plan:
         None where the rule or the exploration cannot be written on the command line, or stages
         share their steps.
         """
-        if self.task.pools.shared:
+        options = None if self.task.pools.shared else self.paste.options()
+        if options is None:
             return None
-        # A feature norm is said wherever a rule has one: `learn` would take that of its world.
-        settled = {"episodes": self.task.episodes, "dim": self.task.dim, "ridge": self.ridge}
-        if (options := self.paste.options(settled)) is None:
-            return None
-        numbers = ["--ridge", repr(self.ridge), "--episodes", str(self.task.episodes)]
+        numbers = ["--ridge", repr(self.recipe.ridge), "--episodes", str(self.task.episodes)]
+        if isinstance(self.recommended.candidate.schedule, AdaptiveBudget | SpreadBudget):
+            numbers += ["--feature-norm", repr(self.task.feature_norm)]  # their thresholds use it
         return shlex.join(["rareswitch", "learn", *options, *numbers])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
-        plain: dict[str, Any] = _plain(
+        plain: dict[str, Any] = _json_value(
             {
                 "task": self.task,
-                "ridge": self.ridge,
+                "ridge": self.recipe.ridge,
                 "exploration": describe(self.exploration),
                 "exploration_source": self.exploration_source,
                 "recommended": self.recommended.name,
@@ -113,9 +110,8 @@ def plan(
     switches: int | None = None,
     target: float | None = None,
     price: float | None = None,
-    ridge: float = 1.0,
-    beta: float | None = None,
-    exploration: Exploration | None = None,
+    recipe: Recipe | None = None,
+    ridge: float | None = None,
     randomise: bool = True,
     candidates: Iterable[Schedule] = (),
     simulator: Simulator | None = None,
@@ -127,13 +123,13 @@ def plan(
     """Plan from exactly one of a budget, a target for regret, or a price of a deployment.
 
     `switches`, the budget, and `price`, in units of reward, count deployments after the first;
-    `target` is an average regret an episode, or shortfall if that is what the simulator measures.
-    `candidates` are rules of your own to judge beside the package's. Where neither `beta` nor
-    `exploration` is given, every rule is judged with the paper's bonus and, unless `randomise` is
-    False, with a mixture, `Ensemble()`; at budgets above 50 that no one asked for, mixtures are
-    left out. With a simulator every option is played for `rounds` rounds on common random numbers,
-    and β is chosen by a sweep; without one, the choice rests on what is guaranteed. On the episodes
-    of `log` each rule's deployments are counted.
+    `target` is an average regret per episode, or shortfall if the simulator measures that.
+    `candidates` are rules of your own to compare with the package's. Without a `recipe`, every rule
+    is judged with the paper's bonus and, unless `randomise` is False, with a mixture, `Ensemble()`,
+    both with that `ridge` (by default 1); mixtures are left out at budgets above 50 that nobody
+    asked for. With a simulator every option is played for `rounds` rounds on common random numbers,
+    and β is chosen by a sweep; without one, the choice rests on guarantees. On the episodes of
+    `log` each rule's deployments are counted.
 
     >>> task = Task(dim=13, horizon=10, episodes=2500)
     >>> plan(task, switches=9).recommended.name
@@ -142,39 +138,39 @@ def plan(
     'adaptive-budget, at most 200'
     """
     request = Request(switches=switches, target=target, price=price)
-    given = (
-        None
-        if beta is None and exploration is None
-        else Recipe.of(beta=beta, exploration=exploration).exploration
-    )
-    ridge, randomise = positive_ridge(ridge), flag("randomise", randomise)
-    if not randomise and given is not None and given.members > 1:
+    randomise = flag("randomise", randomise)
+    if recipe is not None and ridge is not None:
+        raise TypeError(f"recipe and ridge exclude each other: a recipe has a ridge; got {ridge}")
+    if recipe is not None and checked_recipe(recipe).exploration.members > 1 and not randomise:
         raise ValueError(
-            f"exploration must have one member where randomise is False; got {shown(given)}"
+            f"recipe must have one member where randomise is False; got {short_repr(recipe)}"
         )
-    candidate_list = _candidates(request, task, ridge, candidates)
-    mixed = [] if given is not None or not randomise else _mixtures(request, candidate_list)
+    episodes = planned_episodes(task, "a plan")
+    default = Recipe(ridge=1.0 if ridge is None else ridge) if recipe is None else recipe
+    candidate_list = _candidates(request, task, default.ridge, candidates)
+    mixed = _mixtures(request, candidate_list) if recipe is None and randomise else []
     played = None
     if simulator is not None:
-        count = len(candidate_list) + len(mixed) + (len(BETA_EXPONENTS) if given is None else 0)
-        played = Rounds(simulator, rounds=rounds, seed=seed, simulations=count, progress=progress)
-    source, sweep = "given", None
-    if given is None:
-        source, sweep = _settled(request, task, ridge, played)
-    single = given or Bonus(1.0 if sweep is None else sweep.chosen)
-    options = [Option(candidate=candidate, exploration=single) for candidate in candidate_list]
-    options += [Option(candidate=candidate, exploration=Ensemble()) for candidate in mixed]
+        count = len(candidate_list) + len(mixed) + (len(BETA_EXPONENTS) if recipe is None else 0)
+        played = Rounds(
+            simulator, task, rounds=rounds, seed=seed, simulations=count, progress=progress
+        )
+    source, sweep, single = "given", None, default
+    if recipe is None:
+        source, sweep = _choose_beta(request, task, default.ridge, played)
+        single = Recipe.paper(1.0 if sweep is None else sweep.chosen, ridge=default.ridge)
+    options = [Option(candidate=candidate, recipe=single) for candidate in candidate_list]
+    options += [Option(candidate=candidate, recipe=default) for candidate in mixed]
     if log is not None:
-        options = _replayed(options, log, task, ridge)
+        options = _replay(options, log, task, default.ridge)
     if played is not None:
-        options = _simulated(options, played, task.episodes)
+        options = _simulate(options, played, episodes)
     if price is not None:
-        options = priced(options, task.episodes)
+        options = price_options(options, episodes)
     recommended, reason = choose(request, options, task, played)
     return Plan(
         task=task,
-        ridge=ridge,
-        exploration_source="nothing to tune" if recommended.mixture and given is None else source,
+        exploration_source="no tuning" if recommended.mixture and recipe is None else source,
         options=tuple(options),
         recommended=recommended,
         reason=reason,
@@ -185,40 +181,41 @@ def plan(
 def _candidates(
     request: Request, task: Task, ridge: float, own: Iterable[Schedule]
 ) -> list[Candidate]:
-    budgets = request.budgets(checked_task(task).episodes)
+    budgets = request.budgets(planned_episodes(task, "a plan"))
     ours = [one for budget in budgets for one in candidates_for(budget, task, ridge=ridge)]
     return [*ours, *own_candidates(own, task, ridge=ridge)]
 
 
 def _mixtures(request: Request, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the rules to judge with mixtures: more switches hardly help them, and take long."""
+    """Return the rules to judge with mixtures: more switches hardly help, and take long."""
     if request.switches is not None:
         return list(candidates)
     return [one for one in candidates if one.deployment_limit <= MOST_FOR_MIXTURES]
 
 
-def _settled(
+def _choose_beta(
     request: Request, task: Task, ridge: float, rounds: Rounds | None
 ) -> tuple[str, BetaSweep | None]:
-    """Sweep β with the adaptive rule of the middle budget; return where β is from, and how."""
+    """Sweep β with the adaptive rule of the middle budget; return the source of β and the sweep."""
     if rounds is None:
         return "the default; no simulator to choose it with", None
-    budgets = request.budgets(task.episodes)
+    episodes = planned_episodes(task, "a plan")
+    budgets = request.budgets(episodes)
     ours = [c.schedule for c in candidates_for(budgets[len(budgets) // 2], task, ridge=ridge)]
     reference = next((one for one in ours if isinstance(one, AdaptiveBudget)), ours[0])
-    return "swept on the simulator", sweep_beta(reference, rounds, task.episodes)
+    return "swept on the simulator", sweep_beta(reference, ridge, rounds, episodes)
 
 
-def _replayed(
+def _replay(
     options: Sequence[Option], log: Iterable[Episode], task: Task, ridge: float
 ) -> list[Option]:
     dates = replay_all([o.candidate.schedule for o in options], log, task, ridge=ridge)
     return [replace(o, replayed=len(its)) for o, its in zip(options, dates, strict=True)]
 
 
-def _simulated(options: Sequence[Option], rounds: Rounds, episodes: int) -> list[Option]:
+def _simulate(options: Sequence[Option], rounds: Rounds, episodes: int) -> list[Option]:
     return [
-        o.simulated(rounds.play(o.candidate.schedule, o.exploration), rounds, episodes)
+        o.with_outcomes(rounds.play(o.candidate.schedule, o.recipe), rounds, episodes)
         for o in options
     ]
 
@@ -246,16 +243,16 @@ def _option_dict(option: Option) -> dict[str, Any]:
 
 
 def _sweep_dict(sweep: BetaSweep, measure: str) -> dict[str, Any]:
-    """Return a sweep under the name of what was measured."""
+    """Return a sweep with its measure as the name of the regret."""
     return {measure if name == "regret" else name: part for name, part in vars(sweep).items()}
 
 
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold: no dataclasses, and no numbers that are not finite."""
+def _json_value(value: Any) -> Any:
+    """Return a value that JSON can hold: no dataclasses, no NaN and no infinity."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: _json_value(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_json_value(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,16 +1,19 @@
-"""The rounds that all rules are played in, and means over them."""
+"""The rounds in which all rules are played, means over them, and the choice of β."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch import samples
-from rareswitch.core.arguments import Floats, whole
-from rareswitch.core.exploration import Exploration
-from rareswitch.core.schedule import Schedule
-from rareswitch.core.streams import Stream, generator
-from rareswitch.outcome import Outcome, Simulator
+from rareswitch.core.clock import Schedule
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import Task
+from rareswitch.sim.outcome import Outcome, Simulator
+from rareswitch.support import bootstrap
+from rareswitch.support.arguments import Floats, whole
+from rareswitch.support.streams import Stream, generator
+
+BETA_EXPONENTS = range(-3, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +29,12 @@ class Estimate:
 
 
 class Rounds:
-    """Rounds with the same seeds for every rule; `progress` is told of each simulation."""
+    """Rounds with the same seeds for every rule; `progress` is called after each simulation."""
 
     def __init__(
         self,
         simulator: Simulator,
+        task: Task,
         *,
         rounds: int,
         seed: int,
@@ -38,16 +42,16 @@ class Rounds:
         progress: Callable[[int, int], None],
     ) -> None:
         rounds = whole("rounds", rounds, least=2, most=100_000)
-        self._simulator, self._progress = simulator, progress
+        self._simulator, self._task, self._progress = simulator, task, progress
         self._seeds = [(seed, round_) for round_ in range(rounds)]
-        self._weights = samples.resamples(rounds, generator(seed, Stream.BOOTSTRAP))
+        self._weights = bootstrap.resamples(rounds, generator(seed, Stream.BOOTSTRAP))
         self._done, self._simulations = 0, simulations
         self._measure: str | None = None
         progress(0, simulations)
 
-    def play(self, schedule: Schedule, exploration: Exploration) -> tuple[Outcome, ...]:
+    def play(self, schedule: Schedule, recipe: Recipe) -> tuple[Outcome, ...]:
         """Simulate every round once; the measure is the same in all of them."""
-        outcomes = self._simulator(schedule, exploration, self._seeds)
+        outcomes = self._simulator(self._task, schedule, recipe, self._seeds)
         fit = isinstance(outcomes, Sequence) and all(isinstance(one, Outcome) for one in outcomes)
         if not fit or len(outcomes) != len(self._seeds):
             got = len(outcomes) if fit else repr(outcomes)[:80]
@@ -66,13 +70,13 @@ class Rounds:
 
     def estimate(self, values: Floats) -> Estimate:
         """Return the mean of one value for each round."""
-        low, high = samples.mean_interval(values, self._weights)
+        low, high = bootstrap.mean_interval(values, self._weights)
         return Estimate(mean=float(values.mean()), low=float(low), high=float(high))
 
     def worse(self, outcomes: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
         """Return whether regret, or shortfall, is measurably above another's, paired by rounds."""
         paired = regrets(outcomes), regrets(best)
-        return samples.difference_interval(*paired, self._weights)[1] > 0.0
+        return bootstrap.difference_interval(*paired, self._weights)[1] > 0.0
 
 
 def regrets(outcomes: Sequence[Outcome]) -> Floats:
@@ -87,3 +91,52 @@ def optimistic(outcomes: Sequence[Outcome]) -> float | None:
     """Return the mean fraction of optimistic fits, where it is known."""
     known = [one.optimistic for one in outcomes if one.optimistic is not None]
     return float(np.mean(known)) if known else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaSweep:
+    """Average regret (or shortfall) and optimistic fits against β, and what a wrong β costs.
+
+    `loss_low` and `loss_high` are the ratios of regret at a third and at three times the chosen β
+    to the regret at it.
+    """
+
+    betas: tuple[float, ...]
+    regret: tuple[Estimate, ...]
+    optimistic: tuple[float | None, ...]
+    chosen: float
+    loss_low: float
+    loss_high: float
+
+
+def sweep_beta(schedule: Schedule, ridge: float, rounds: Rounds, episodes: int) -> BetaSweep:
+    """Try β = 3^e, choose one, and measure the loss when it is off by 3× either way.
+
+    Among the values whose regret is not measurably above the least, the choice is the one with the
+    most optimistic fits: the guarantees rest on optimism.
+    """
+
+    def play(e: int) -> tuple[Outcome, ...]:
+        return rounds.play(schedule, Recipe.paper(3.0**e, ridge=ridge))
+
+    tried = {e: play(e) for e in BETA_EXPONENTS}
+    least = min(tried, key=lambda e: mean_regret(tried[e]))
+    level = [e for e in tried if e == least or not rounds.worse(tried[e], tried[least])]
+    chosen = max(level, key=lambda e: (optimistic(tried[e]) or 0.0, -mean_regret(tried[e])))
+    for e in (chosen - 1, chosen + 1):
+        if e not in tried:
+            tried[e] = play(e)
+
+    def loss(e: int) -> float:
+        regret, least = mean_regret(tried[e]), mean_regret(tried[chosen])
+        return regret / least if least else (1.0 if regret == 0.0 else np.inf)
+
+    ordered = sorted(tried)
+    return BetaSweep(
+        betas=tuple(3.0**e for e in ordered),
+        regret=tuple(rounds.estimate(regrets(tried[e]) / episodes) for e in ordered),
+        optimistic=tuple(optimistic(tried[e]) for e in ordered),
+        chosen=3.0**chosen,
+        loss_low=loss(chosen - 1),
+        loss_high=loss(chosen + 1),
+    )

@@ -12,16 +12,16 @@ from typing import Protocol
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, whole
 from rareswitch.core.episode import Episode
-from rareswitch.core.grids import EpisodeGrid
 from rareswitch.core.policy import Policy
-from rareswitch.sim import instances
-from rareswitch.sim.linear_mdp import FiniteLinearMDP
+from rareswitch.rules.grids import EpisodeGrid
+from rareswitch.sim import worlds
+from rareswitch.sim.mdp import FiniteLinearMDP
+from rareswitch.support.arguments import Floats, Ints, whole
 
 
 class BatchLearner(Protocol):
-    """What the adversary needs of its opponent: `Learner`, or anything like it."""
+    """The opponent of the adversary: a `Learner`, or anything like it."""
 
     @property
     def policy(self) -> Policy: ...
@@ -31,9 +31,9 @@ class BatchLearner(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Duel:
-    """The world that the adversary settled on, and what the learner lost there."""
+    """The world that the adversary chose, and the learner's regret there."""
 
-    mdp: FiniteLinearMDP
+    world: FiniteLinearMDP
     initial_states: Ints  # (K,)
     regret: Floats  # (K,)
     policies: Ints  # (B, H, S), the actions of the policy in force in each batch
@@ -64,10 +64,13 @@ def play_adversary(
         )
     if learner.policy.members > 1:
         raise ValueError(
-            "the learner must deploy one policy at a time, as with beta=…: the adversary reads "
-            f"what it does; got a mixture of {learner.policy.members} members"
+            "the learner must deploy one policy at a time, as Recipe.paper() does: the adversary "
+            f"reads its actions; got a mixture of {learner.policy.members} members"
         )
-    starts = EpisodeGrid(starts=starts).starts  # type: ignore[arg-type]
+    try:
+        starts = EpisodeGrid(dates=starts).dates  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("dates", "starts")) from None
     if starts[-1] > episodes:
         raise ValueError(f"starts must be at most episodes = {episodes}; got {starts[-1]}")
     ends = (*starts, episodes + 1)
@@ -79,8 +82,8 @@ def play_adversary(
     target = _targets(lengths, d, H)  # the x_j of each batch, 0 for x_0
 
     # Features do not depend on b, so the learner can be shown them while b is open.
-    unsettled = np.full((H, d), -1)
-    features = _world(unsettled, normalized).features
+    unset = np.full((H, d), -1)
+    features = _world(unset, normalized).features
     regret = np.zeros(episodes)
     policies = np.zeros((len(starts), H, d + 1), np.int64)
     for batch, (first, length, j) in enumerate(zip(starts, lengths, target, strict=True)):
@@ -88,16 +91,16 @@ def play_adversary(
         policies[batch] = [[policy.act(h, rows) for rows in features] for h in range(H)]
         actions = policies[batch, :, j].tolist()
         if j:
-            still_open = np.flatnonzero(unsettled[:, j - 1] < 0)
+            still_open = np.flatnonzero(unset[:, j - 1] < 0)
             if still_open.size:
                 h = still_open[0]
-                unsettled[h, j - 1] = 1 - actions[h]
-        episode, lost = _episode(_world(unsettled, normalized), int(j), actions)
+                unset[h, j - 1] = 1 - actions[h]
+        episode, lost = _episode(_world(unset, normalized), int(j), actions)
         regret[first - 1 : first - 1 + length] = lost
         for _ in range(length):
             learner.observe(episode)
     return Duel(
-        mdp=_world(unsettled, normalized),
+        world=_world(unset, normalized),
         initial_states=np.repeat(target, lengths),
         regret=regret,
         policies=policies,
@@ -123,7 +126,7 @@ def _targets(lengths: Ints, d: int, H: int) -> Ints:
 
 def _world(right_actions: Ints, normalized: bool) -> FiniteLinearMDP:
     horizon, d = right_actions.shape
-    return instances.lower_bound(
+    return worlds.lower_bound_family(
         states=d,
         horizon=horizon,
         right_actions=np.maximum(right_actions, 0),

@@ -1,7 +1,8 @@
-"""A finite episodic MDP with features, and its exact values.
+"""Finite episodic MDPs with features, and their exact values.
 
-The features are what a learner sees; the transitions need not be linear in them (a misspecified
-world is one whose transitions are not). Arrays are indexed (stage, state, action, next state).
+A learner sees the features; the transitions need not be linear in them (in a misspecified world
+they are not). Arrays are indexed (stage, state, action, next state). In a linear MDP (Definition 2)
+P_h(s'|s,a) = ⟨φ(s,a), μ_h(s')⟩ and r_h(s,a) = ⟨φ(s,a), θ_h⟩.
 """
 
 from functools import cached_property
@@ -10,10 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.arguments import Floats, Ints, floats, shown
 from rareswitch.core.task import Task
-from rareswitch.sim.rollout import thresholds
-from rareswitch.sim.space import FiniteSpace
+from rareswitch.support.arguments import Bools, Floats, Ints, floats, short_repr
 
 # Probabilities and rewards computed from features may miss their range by rounding.
 ROUNDING = 1e-9
@@ -83,19 +82,23 @@ class FiniteMDP:
         return float(np.linalg.norm(self.features[self.feasible], axis=-1).max())
 
     @cached_property
-    def space(self) -> FiniteSpace:
+    def space(self) -> "FiniteSpace":
         """The catalogue of distinct feature rows."""
         return FiniteSpace(self.features, self.feasible)
 
     @cached_property
     def thresholds(self) -> Floats:
-        """What decides the next state: #{thresholds ≤ u} for a uniform u, (H, S, A, S−1)."""
+        """The next state is #{thresholds ≤ u} for a uniform u, (H, S, A, S−1)."""
         return thresholds(self.transitions)
 
-    def task(self, *, episodes: int) -> Task:
-        """Return what budgets and bounds need of the world: d, H, K and L."""
+    def task(self, *, episodes: int | None = None, stages: str = "own") -> Task:
+        """Return the task of learning this world in so many episodes."""
         return Task(
-            dim=self.dim, horizon=self.horizon, episodes=episodes, feature_norm=self.feature_norm
+            dim=self.dim,
+            horizon=self.horizon,
+            episodes=episodes,
+            feature_norm=self.feature_norm,
+            stages=stages,
         )
 
     def __repr__(self) -> str:
@@ -159,11 +162,96 @@ class FiniteMDP:
         return actions
 
 
-def checked_world(mdp: Any) -> FiniteMDP:
+class FiniteLinearMDP(FiniteMDP):
+    """The linear MDP of features φ (S, A, d), measures μ (H, S, d) and θ (H, d).
+
+    Probabilities and rewards out of range are refused. The norms of the definition, ‖φ‖ ≤ 1,
+    ‖μ_h(S)‖ ≤ √d and ‖θ_h‖ ≤ √d, are a matter of scale: `violations` lists the norms that are
+    exceeded, with place and amount; the paper's bounds then take `feature_norm`.
+
+    >>> features = np.eye(2).reshape(1, 2, 2)
+    >>> world = FiniteLinearMDP(features, mu=np.ones((3, 1, 2)), theta=np.full((3, 2), 0.5))
+    >>> world.optimal_values()[0], world.violations
+    (array([1.5]), ())
+    """
+
+    def __init__(
+        self,
+        features: Floats,
+        mu: Floats,
+        theta: Floats,
+        *,
+        feasible: npt.NDArray[np.bool] | None = None,
+    ) -> None:
+        features = floats("features", features, ("S", "A", "d"))
+        states, _, dim = features.shape
+        self.mu = floats("mu", mu, ("H", states, dim))
+        self.theta = floats("theta", theta, (len(self.mu), dim))
+        transitions = features @ self.mu.mT[:, None]  # (H, S, A, S)
+        rewards = np.moveaxis(features @ self.theta.T, -1, 0).copy()  # (H, S, A)
+        barred = ~np.asarray(feasible, bool) if feasible is not None else np.zeros(0)
+        if barred.shape == features.shape[:2]:  # a pair that can never be played need not be valid
+            transitions[:, barred] = np.eye(states)[0]
+            rewards[:, barred] = 0.0
+        super().__init__(
+            features=features,
+            transitions=_snap(transitions),
+            rewards=_snap(rewards),
+            feasible=feasible,
+        )
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """The norms of the definition that are exceeded, one sentence each."""
+        found = []
+        norms = np.linalg.norm(self.features, axis=-1) * self.feasible
+        state, action = (int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
+        found.append(("‖φ(s,a)‖", f"(s, a) = ({state}, {action})", norms.max(), 1.0))
+        root = np.sqrt(self.dim)
+        for name, vectors in (("‖μ_h(S)‖", self.mu.sum(axis=1)), ("‖θ_h‖", self.theta)):
+            lengths = np.linalg.norm(vectors, axis=-1)
+            found.append((name, f"h = {int(lengths.argmax())}", lengths.max(), root))
+        return tuple(
+            f"{name} = {value:.4g} at {place} exceeds {limit:.4g} by {value - limit:.3g}"
+            for name, place, value, limit in found
+            if value > limit + ROUNDING
+        )
+
+    def policy_weights(self, actions: Ints) -> Floats:
+        """Return w^π (H, d) with Q^π_h = ⟨φ, w^π_h⟩ (Proposition 1)."""
+        return self.theta + np.vecmat(self.policy_values(actions)[1:], self.mu)
+
+
+class FiniteSpace:
+    """The distinct feature rows of each state, end to end.
+
+    `features` is (S, A, d); `feasible` (S, A) marks the actions that each state allows. Rows
+    (N, d) of state s begin at `starts[s]`, and row n stands for the action `actions[n]`, the
+    lowest of those that share its features. `columns` is the transpose, laid out for products.
+    """
+
+    def __init__(self, features: Floats, feasible: Bools) -> None:
+        rows, actions, lengths = [], [], []
+        for state_features, allowed in zip(features, feasible, strict=True):
+            candidates = np.flatnonzero(allowed)
+            _, first = np.unique(state_features[candidates], axis=0, return_index=True)
+            kept = candidates[np.sort(first)]
+            rows.append(state_features[kept])
+            actions.append(kept)
+            lengths.append(len(kept))
+        self.states = len(lengths)
+        self.rows: Floats = np.concatenate(rows)
+        self.columns: Floats = np.ascontiguousarray(self.rows.T)
+        self.actions: Ints = np.concatenate(actions)
+        self.lengths: Ints = np.array(lengths)
+        self.starts: Ints = np.cumsum([0, *lengths[:-1]])
+
+
+def checked_world(world: Any) -> FiniteMDP:
     """Return a world, if it is one."""
-    if not isinstance(mdp, FiniteMDP):
-        raise TypeError(f"mdp must be a FiniteMDP; got {shown(mdp)}")
-    return mdp
+    if not isinstance(world, FiniteMDP):
+        raise TypeError(f"world must be a FiniteMDP; got {short_repr(world)}")
+    return world
 
 
 def _check_range(name: str, array: Floats, low: float, high: float) -> None:
@@ -179,3 +267,20 @@ def _check_range(name: str, array: Floats, low: float, high: float) -> None:
 
 def _worst(array: Floats) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(array.argmax(), array.shape))
+
+
+def _snap(array: Floats) -> Floats:
+    """Set numbers that are 0 or 1 up to rounding to just that: the impossible never happens."""
+    for exact in (0.0, 1.0):
+        array[np.abs(array - exact) < ROUNDING] = exact
+    return array
+
+
+def thresholds(transitions: Floats) -> Floats:
+    """Return (…, S−1) so that the next state under probabilities (…, S) is #{thresholds ≤ u}.
+
+    They are the distribution function, but infinite where no probability is left: rounding must not
+    lead to a state of probability 0, whatever the uniform u < 1.
+    """
+    left = np.flip(np.flip(transitions, -1).cumsum(axis=-1), -1)[..., 1:]
+    return np.where(left > 0.0, transitions.cumsum(axis=-1)[..., :-1], np.inf)

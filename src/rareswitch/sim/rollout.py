@@ -9,20 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.arguments import Floats, Ints
+from rareswitch.support.arguments import Floats, Ints
 
 # Cells of which every episode's sums are kept.
 MOST_SUMMED = 16
-
-
-def thresholds(transitions: Floats) -> Floats:
-    """Return (…, S−1) so that the next state under probabilities (…, S) is #{thresholds ≤ u}.
-
-    They are the distribution function, but infinite once nothing is left to come: rounding must not
-    lead to a state of probability 0, whatever the uniform u < 1.
-    """
-    left = np.flip(np.flip(transitions, -1).cumsum(axis=-1), -1)[..., 1:]
-    return np.where(left > 0.0, transitions.cumsum(axis=-1)[..., :-1], np.inf)
 
 
 def rollout(limits: Floats, initial: Ints, noise: Floats, member: Ints | None = None) -> Ints:
@@ -47,7 +37,7 @@ def rollout(limits: Floats, initial: Ints, noise: Floats, member: Ints | None = 
 
 
 def logdet_growth(whitened: Floats, visits: npt.NDArray[Any]) -> Floats:
-    """Return by how much log det Λ_h grows when features with Wφ = whitened are visited so often.
+    """Return by how much log det Λ_h grows when each cell c is visited visits[c] times.
 
     `whitened` (..., H, C, d), `visits` (..., H, C): log det(I + Σ_c n_c·Wφ_c(Wφ_c)ᵀ), in whichever
     of C and d is smaller (Sylvester's identity).

@@ -1,17 +1,19 @@
-"""What happened in a run, and the randomness that a run is given."""
+"""The results of a run, the record that is filled in while runs play, and their randomness."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints, floats, one_of, shown
+from rareswitch.core.clock import Ledger
 from rareswitch.core.policy import TIE_TOLERANCE, Policy
-from rareswitch.core.streams import Seed, Stream, generator
+from rareswitch.support.arguments import Floats, Ints, floats, one_of, short_repr
+from rareswitch.support.bootstrap import running_average
+from rareswitch.support.streams import Seed, Stream, generator
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """What happened in K episodes of one run.
+    """The results of K episodes of one run.
 
     `regret` is that of the member that played, `members` its number. `deployment_episodes` are the
     episodes (counted from 1) before which a policy was deployed, and `fitted_values` the values
@@ -39,19 +41,91 @@ class Run:
         return len(self.switch_episodes)
 
     def optimistic_share(self, optimal: Floats) -> float:
-        """Return the fraction of fits with V₁(s₁) ≥ V*₁(s₁), given V*₁ (S,) of the run's world."""
+        """Return the fraction of fits with V₁(s₁) ≥ V*₁(s₁), given V*₁ (S,) of the run's world.
+
+        NaN for a run without fits, such as random play.
+        """
+        if not self.deployments:
+            return float("nan")
         best = optimal[self.states[self.deployment_episodes - 1, 0]]
         return float(np.mean(self.fitted_values >= best - TIE_TOLERANCE))
 
     @property
     def average_regret(self) -> Floats:
         """Regret(k)/k, as in the paper's figures."""
-        return np.cumsum(self.regret) / np.arange(1, len(self.regret) + 1)
+        return running_average(self.regret)
 
     def __repr__(self) -> str:
         return (
             f"Run({len(self.regret)} episodes, regret {self.regret.sum():.4g}, "
             f"{self.deployments} deployments, {self.switches} switches)"
+        )
+
+
+class Record:
+    """Arrays indexed (run, episode), and the ledger of each run."""
+
+    def __init__(self, runs: int, episodes: int, horizon: int) -> None:
+        self.ledgers = [Ledger() for _ in range(runs)]
+        self._fitted_values: list[list[float]] = [[] for _ in range(runs)]
+        self._local_switches = np.zeros(runs, np.int64)
+        self._switched = np.zeros((runs, episodes), bool)
+        self._regret = np.zeros((runs, episodes))
+        self._states = np.zeros((runs, episodes, horizon + 1), np.int32)
+        self._actions = np.zeros((runs, episodes, horizon), np.int32)
+        self._members = np.zeros((runs, episodes), np.int32)
+
+    def deploy(
+        self,
+        live: Ints,
+        episode: Ints,
+        *,
+        logdet: Floats,
+        trace: Floats,
+        values: Floats,
+        changes: Ints,
+    ) -> None:
+        """Write down one deployment in each of the live runs, before its episode.
+
+        `values` are V₁(s₁) of the fits and `changes` the numbers of (stage, state) pairs in which
+        they changed an action.
+        """
+        logdet.flags.writeable = trace.flags.writeable = False
+        entries = zip(live.tolist(), episode.tolist(), logdet, trace, values.tolist(), strict=True)
+        for r, k, now, size, value in entries:
+            self.ledgers[r] = self.ledgers[r].deploy(episode=k, logdet=now, trace=size)
+            self._fitted_values[r].append(value)
+        self._switched[live, episode - 1] = changes > 0
+        self._local_switches[live] += changes
+
+    def play(
+        self,
+        run: Ints,
+        episode: Ints,
+        *,
+        states: Ints,
+        actions: Ints,
+        members: Ints,
+        regret: Floats,
+    ) -> None:
+        """Write down n episodes: states (n, H+1), actions (n, H), all else (n,)."""
+        self._regret[run, episode - 1] = regret
+        self._states[run, episode - 1] = states
+        self._actions[run, episode - 1] = actions
+        self._members[run, episode - 1] = members
+
+    def run(self, r: int, played: int, policy: Policy | None) -> Run:
+        """Return run r up to the episodes played."""
+        return Run(
+            regret=self._regret[r, :played].copy(),
+            states=self._states[r, :played].astype(np.int64),
+            actions=self._actions[r, :played].astype(np.int64),
+            members=self._members[r, :played].astype(np.int64),
+            deployment_episodes=np.array([d.episode for d in self.ledgers[r]], np.int64),
+            switch_episodes=np.flatnonzero(self._switched[r]) + 1,
+            fitted_values=np.array(self._fitted_values[r]),
+            local_switches=int(self._local_switches[r]),
+            policy=policy,
         )
 
 
@@ -63,10 +137,11 @@ def initial_states(choice: int | str | Ints, states: int, episodes: int, seed: S
     initial = np.asarray(choice)
     if initial.dtype.kind not in "iu" or initial.shape not in ((), (episodes,)):
         raise ValueError(
-            f'initial_state must be a state, {episodes} of them or "uniform"; got {shown(choice)}'
+            f'initial_state must be a state, {episodes} of them or "uniform"; got '
+            f"{short_repr(choice)}"
         )
     if initial.min() < 0 or initial.max() >= states:
-        raise ValueError(f"initial_state must be from 0 to {states - 1}; got {shown(choice)}")
+        raise ValueError(f"initial_state must be from 0 to {states - 1}; got {short_repr(choice)}")
     return np.broadcast_to(initial, episodes).astype(np.int64)
 
 

@@ -1,86 +1,84 @@
 """Many runs of one schedule on known worlds: exact regret, deployments and switches.
 
-Regret is V*₁(s₁) − V₁^π(s₁) of the member that plays, by policy evaluation, never from sampled
-returns. Many runs on worlds with the same features step together: each is fitted, plays until its
-next switch is due, and is fitted again, whatever its episode. A run alone gives the same numbers.
+This is a second engine beside `Learner`, for many runs in finite worlds; a test holds it to the
+learner, episode by episode and action by action. Regret is V*₁(s₁) − V₁^π(s₁) of the member that
+plays, by policy evaluation, never from sampled returns. Runs on worlds with the same features step
+together: each is fitted, plays until its next switch is due, and is fitted again, whatever its
+episode. A run alone gives the same numbers.
 
-A policy of M members on S states is a table of M·S cells, member by member: what a member does in a
-state. A run in which member m plays moves between the cells m·S … m·S + S−1.
+A policy of M members on S states is a table of M·S cells, member by member, with one action each. A
+run in which member m plays moves between the cells m·S … m·S + S−1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
-from rareswitch.core.allocation import member_of
-from rareswitch.core.arguments import Bools, Floats, Ints, shown, whole
-from rareswitch.core.exploration import Exploration
-from rareswitch.core.lsvi import policy_of
-from rareswitch.core.policy import Policy
+from rareswitch.core.clock import Schedule, checked_schedule
+from rareswitch.core.lsvi import QFunction
+from rareswitch.core.policy import Policy, member_of, policy_of
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.schedule import Schedule, checked_schedule
-from rareswitch.core.stage import Stage
-from rareswitch.core.streams import Seed
-from rareswitch.sim.companions import alike
+from rareswitch.core.task import Task, checked_task, planned_episodes
+from rareswitch.learning.learner import checked_recipe
 from rareswitch.sim.mdp import FiniteMDP, checked_world
-from rareswitch.sim.memory import require_memory
-from rareswitch.sim.record import Record
 from rareswitch.sim.rollout import MOST_SUMMED, Visits, count_moves, logdet_growth, rollout
-from rareswitch.sim.run import Run, initial_states, noise_of
+from rareswitch.sim.run import Record, Run, initial_states, noise_of
 from rareswitch.sim.tally import Tally
+from rareswitch.support.arguments import (
+    Bools,
+    Floats,
+    Ints,
+    frozen,
+    require_memory,
+    short_repr,
+    whole,
+)
+from rareswitch.support.streams import Seed
 
 
 class Simulation:
     """R runs of one schedule, advanced one deployment at a time by `step()`.
 
-    `runs()` may be called at any time and returns what has been played so far.
+    `task` is the learners' task, of the worlds' sizes. Each seed is that of one run: it decides the
+    world's noise, and takes the place of the recipe's seed. `runs()` may be called at any time and
+    returns the episodes played so far.
     """
 
     def __init__(
         self,
         worlds: Sequence[FiniteMDP],
         schedule: Schedule,
+        recipe: Recipe | None = None,
         *,
-        episodes: int,
+        task: Task,
         seeds: Sequence[Seed],
-        exploration: Exploration | None = None,
-        beta: float | None = None,
-        ridge: float = 1.0,
-        ties: str = "direction",
-        clip: bool = True,
         initial_state: int | str | Ints = 0,
         noise: Floats | None = None,
-        stages: str = "own",
     ) -> None:
-        if not isinstance(worlds, Sequence) or not all(checked_world(mdp) for mdp in worlds):
-            raise TypeError(f"worlds must be a list of FiniteMDPs; got {shown(worlds)}")
-        if not worlds:
-            raise ValueError("worlds must hold at least one world; got none")
-        if not alike(worlds):
-            raise ValueError("worlds stepped together must share features and horizon")
+        _check_worlds(worlds, checked_task(task))
         if not isinstance(seeds, Sequence):
-            raise TypeError(f"seeds must be a list of seeds; got {shown(seeds)}")
+            raise TypeError(f"seeds must be a list of seeds; got {short_repr(seeds)}")
         if len(seeds) != len(worlds):
             raise ValueError(
                 f"seeds must be one for each of {len(worlds)} worlds; got {len(seeds)}"
             )
-        first = worlds[0]
-        self.schedule = checked_schedule(schedule)
-        self.episodes = whole("episodes", episodes, least=1)
-        recipe = Recipe.of(beta=beta, exploration=exploration, ridge=ridge, ties=ties, clip=clip)
+        first, recipe = worlds[0], checked_recipe(recipe)
+        self.episodes = planned_episodes(task, "a simulation")
+        self.task, self.schedule = task, checked_schedule(schedule, task)
         self.recipes = [replace(recipe, seed=seed) for seed in seeds]
         runs, horizon, states = len(worlds), first.horizon, first.states
         self._members = recipe.exploration.members
         cells = self._members * states
-        # Noise, paths and regret, as they are played and as they are handed out; visits ahead.
+        # Noise, paths and regret, while they are played and in the results; visits ahead.
         each = (64.0 + 5.0 * min(cells, MOST_SUMMED)) * horizon * self.episodes
         rows = self._members * len(first.space.rows)
         table = cells * (5.0 * states + 3.0 * first.dim)
         learner = 8.0 * horizon * (4.0 * first.dim**2 + 3.0 * rows + table)
         require_memory(runs * (each + learner), f"{self.episodes} episodes of {runs} run(s)")
         self._space = first.space
-        # P, what decides the next state, and r, side by side: (R, H, S, A, 2S), read in one go.
+        # P, the thresholds of the next state, and r, side by side: (R, H, S, A, 2S), one read.
         self._outcomes = np.stack(
             [
                 np.concatenate([w.transitions, w.thresholds, w.rewards[..., None]], axis=-1)
@@ -92,21 +90,14 @@ class Simulation:
             [initial_states(initial_state, states, self.episodes, seed) for seed in seeds]
         )
         self._noise = np.stack([noise_of(noise, self.episodes, horizon, seed) for seed in seeds])
-        self.tally = Tally(
-            self._space,
-            runs=runs,
-            horizon=horizon,
-            ridge=recipe.ridge,
-            exploration=recipe.exploration,
-            stages=stages,
-        )
+        self.tally = Tally(self._space, runs=runs, pools=task.pools, recipe=recipe)
         self._record = Record(runs, self.episodes, horizon)
         self._here = np.ogrid[:runs, :horizon]
         self._places = np.ogrid[:runs, :horizon, :1, :states]
         self.episode = np.ones(runs, np.int64)  # the next to be played
         self._segments = np.ones(runs, np.int64)  # lengths of the last ones
-        self.stages: tuple[Stage, ...] = ()  # of the last fit
-        self._in_force: list[tuple[Stage, ...]] = [()] * runs
+        self.q_functions: tuple[QFunction, ...] = ()  # of the last fit
+        self._in_force: list[tuple[QFunction, ...]] = [()] * runs
         draws = recipe.exploration.draws
         members, sizes = self._members, (horizon, first.dim)
         by_member = sizes if members == 1 else (members, *sizes)
@@ -131,6 +122,13 @@ class Simulation:
         self.deploy()
         self.play()
 
+    def run(self, progress: Callable[[int], object] = lambda played: None) -> Self:
+        """Step to the end; `progress` is called with the episodes that every run has played."""
+        while not self.done:
+            self.step()
+            progress(int(self.episode.min()) - 1)
+        return self
+
     def runs(self) -> list[Run]:
         """Return each run up to the episode it has reached."""
         return [
@@ -142,13 +140,9 @@ class Simulation:
         """Fit a policy for every run on what it has seen, and put it in force."""
         live = np.flatnonzero(self.live)
         self._draw(live)
-        self.stages, choices = self.tally.fit(
-            perturbations=self._perturbations,
-            clip=self.recipes[0].clip,
-            directions=self._directions,
-        )
+        self.q_functions, choices = self.tally.fit(self._perturbations, self._directions)
         for r in live.tolist():
-            self._in_force[r] = self.stages
+            self._in_force[r] = self.q_functions
         actions = self._space.actions[choices]  # (R, H, M, S)
         self._write_down(live, actions)
         self._actions = actions
@@ -225,7 +219,7 @@ class Simulation:
         )
 
     def _tabulate(self, choices: Ints) -> None:
-        """Put down what the policies in force, of greedy rows (R, H, M, S), do in every cell."""
+        """Tabulate actions, features and outcomes of every cell, given greedy rows (R, H, M, S)."""
         runs, horizon, members, states = choices.shape
         run, stage, _, state = self._places
         outcomes = self._outcomes[run, stage, state, self._actions]  # (R, H, M, S, 2S)
@@ -243,10 +237,10 @@ class Simulation:
 
     def _until(self, k: int) -> int:
         """Return the number of episodes from k to the schedule's next date, or to the end."""
-        date = self.schedule.upcoming(k)
+        date = self.schedule.upcoming(self.task, k)
         if date is None:
             return self.episodes
-        return whole(f"{type(self.schedule).__name__}.upcoming({k})", date, least=k + 1) - k
+        return whole(f"{type(self.schedule).__name__}.upcoming(…, {k})", date, least=k + 1) - k
 
     def _rollout(self, length: int) -> tuple[Ints, Ints]:
         """Return states (R, L, H+1) and members (R, L) of each run's next episodes."""
@@ -283,14 +277,14 @@ class Simulation:
         """Find the least m < ahead (R,) so that a switch is due after m+1 episodes, or ahead."""
         visits = Visits(cells, self._cell_actions.shape[2])
         pools = self.tally.pools
-        whitened = pools.pooled(self._cell_features) @ self.tally.whitener.mT
+        whitened = pools.spread(self._cell_features) @ self.tally.whitener.mT
         low, high = np.zeros_like(ahead), ahead.copy()
         persistent = getattr(self.schedule, "persistent", False)
         while (open_ := np.flatnonzero(low < high)).size:
             # A rule that stays due is bisected; any other is asked before every episode.
             m = (low[open_] + high[open_]) // 2 if persistent else low[open_]
             logdet = self.tally.gram.logdet[open_] + logdet_growth(
-                whitened[open_], pools.pooled(visits.until(open_, m)[..., None])[..., 0]
+                whitened[open_], pools.spread(visits.until(open_, m)[..., None])[..., 0]
             )
             due = self._due(open_, self.episode[open_] + 1 + m, logdet)
             high[open_[due]] = m[due]
@@ -300,11 +294,11 @@ class Simulation:
     def _due(self, runs: Ints, episodes: Ints, logdet: Floats) -> Bools:
         """Ask the schedule, for each of these runs, before an episode with log det Λ_h (n, H)."""
         logdet.flags.writeable = False
-        ledgers, steps = self._record.ledgers, self.tally.pools.steps
+        ledgers = self._record.ledgers
         asked = zip(runs.tolist(), episodes.tolist(), logdet, strict=True)
         return np.array(
             [
-                bool(self.schedule.due(ledgers[r].clock(episode=k, logdet=now, steps=steps)))
+                bool(self.schedule.due(ledgers[r].clock(self.task, episode=k, logdet=now)))
                 for r, k, now in asked
             ]
         )
@@ -314,8 +308,46 @@ class Simulation:
         if not self._record.ledgers[r]:
             return None
         return policy_of(
-            [stage.of(r) for stage in self._in_force[r]],
+            [q_function.select(r) for q_function in self._in_force[r]],
             self.recipes[r],
-            directions=None if self._directions is None else self._directions[r],
+            directions=None if self._directions is None else frozen(self._directions[r]),
             allocation=self._allocations[r],
         )
+
+
+def alike(worlds: Sequence[FiniteMDP]) -> bool:
+    """Return whether runs on these worlds can step together: same features, same horizon."""
+    first = worlds[0]
+    return all(
+        world.horizon == first.horizon
+        and np.array_equal(world.features, first.features)
+        and np.array_equal(world.feasible, first.feasible)
+        for world in worlds[1:]
+    )
+
+
+def companions(worlds: Sequence[FiniteMDP]) -> list[list[int]]:
+    """Return the positions of the worlds that step together: all of them, or each alone."""
+    everyone = list(range(len(worlds)))
+    return [everyone] if alike(worlds) else [[r] for r in everyone]
+
+
+def _check_worlds(worlds: Sequence[FiniteMDP], task: Task) -> None:
+    if not isinstance(worlds, Sequence) or not all(checked_world(world) for world in worlds):
+        raise TypeError(f"worlds must be a list of FiniteMDPs; got {short_repr(worlds)}")
+    if not worlds:
+        raise ValueError("worlds must hold at least one world; got none")
+    if not alike(worlds):
+        raise ValueError("worlds stepped together must share features and horizon")
+    first = worlds[0]
+    if (first.dim, first.horizon) != (task.dim, task.horizon):
+        raise ValueError(
+            f"task must have the worlds' dim {first.dim} and horizon {first.horizon}; got {task}"
+        )
+    if first.feature_norm > task.feature_norm * (1.0 + 1e-9):
+        raise ValueError(
+            f"task must have a feature_norm of at least {first.feature_norm:.6g}, the worlds'; got "
+            f"{task.feature_norm:g}"
+        )
+    if task.one_hot or task.end_reward:
+        raise ValueError(f"task must have no one_hot and no end_reward in a simulation; got {task}")

@@ -6,60 +6,51 @@ the whole catalogue, for every member of a mixture. With the declared ridge, the
 β²·φᵀΛ⁻¹φ of each of its N rows is kept current at O(N·d) an update instead of O(N·d²) a fit.
 """
 
+from typing import Self
+
 import numpy as np
 
-from rareswitch.core.arguments import Floats, Ints
-from rareswitch.core.exploration import Exploration
 from rareswitch.core.gram import Gram
-from rareswitch.core.lsvi import backward
-from rareswitch.core.policy import TIE_TOLERANCE
-from rareswitch.core.pools import Pools
-from rareswitch.core.regression import regression_of
-from rareswitch.core.stage import Stage, clipped
-from rareswitch.sim.space import FiniteSpace
-from rareswitch.sim.ties import best_rows
+from rareswitch.core.lsvi import QFunction, backward, clip_values
+from rareswitch.core.policy import TIE_TOLERANCE, regressor_of
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import Pools
+from rareswitch.sim.mdp import FiniteSpace
+from rareswitch.support.arguments import Floats, Ints
 
-# The bonuses, kept by subtraction, are computed anew to bound cancellation: after so many fits, and
-# before that after 2, 4, 8, …, since they fall fastest at first.
+# Bonuses are updated by subtraction and, to bound cancellation, computed from scratch after so many
+# fits, and before that after 2, 4, 8, …, since they fall fastest at first.
 RECOMPUTE_EVERY = 128
-# Values whose ties are broken in one go: 8 MB of them.
+# Values whose ties are broken at a time: 8 MB.
 AT_ONCE = 2**20
 
 
 class Tally:
     """Λ (R, H, d, d) and sums over steps: Σ(φ, 1, r), Σ r·(φ, 1, r) and, by next state, Σ(φ, 1, r).
 
-    Those by next state are kept for each stage and pooled by a fit. What is beyond φ is kept only
-    for fits that estimate. After a fit, `values` (H, R, M, S) are the values of every state to each
-    of the M members whose values differ.
+    Sums by next state are kept for each stage and pooled by a fit. The columns (1, r) are kept only
+    for fits that estimate. After a fit, `values` (H, R, M, S) are the values of every state for
+    each of the M members whose values differ.
     """
 
-    def __init__(
-        self,
-        space: FiniteSpace,
-        *,
-        runs: int,
-        horizon: int,
-        ridge: float,
-        exploration: Exploration,
-        stages: str = "own",
-    ) -> None:
+    one_hot = False
+
+    def __init__(self, space: FiniteSpace, *, runs: int, pools: Pools, recipe: Recipe) -> None:
         dim, rows = space.columns.shape
-        self.space, self.ridge, self.exploration = space, ridge, exploration
-        self.pools = Pools(horizon, stages)
-        self.gram = Gram((runs, self.pools.count), dim, ridge)
+        horizon, exploration = pools.horizon, recipe.exploration
+        self.space, self.pools, self.recipe, self.ridge = space, pools, recipe, recipe.ridge
+        self.dim = dim
+        self.gram = Gram.of_ridge((runs, pools.count), dim, recipe.ridge)
         width = dim + 2 if exploration.estimate else dim
-        self.step_sums, self.reward_sums = np.zeros((2, runs, self.pools.count, width))
+        self.step_sums, self.reward_sums = np.zeros((2, runs, pools.count, width))
         self._next_sums = np.zeros((runs, horizon, space.states, width))
         self._here = np.ogrid[:runs, :horizon]
         self._pooled: Floats | None = None  # during a fit
         self._fits = 0
-        # glibc keeps freed memory only up to twice the largest block it was ever given back.
-        # Without one of 24 MB, every fit would have its scratch arrays mapped in anew.
-        np.empty(3 * 2**20)
+        _keep_freed_memory()
         members = exploration.members if exploration.draws else 1
-        # Stage by stage, as the pass goes; and one piece of memory for Q and for the change of the
-        # bonuses, which never meet, so that more of it stays cached.
+        # Stage by stage, as the pass goes. Q and the change of the bonuses are never needed at the
+        # same time: they share memory, so that more of it stays cached.
         self._q_values = np.empty((horizon, runs, members, rows))
         self._change = self._q_values[:, :, 0]
         self._bonus = np.empty((runs, rows))
@@ -67,13 +58,11 @@ class Tally:
         # The same memory with runs and members along one axis.
         self._flat = self._q_values.reshape(horizon, runs * members, rows)
         self._flat_values = self.values.reshape(horizon, runs * members, -1)
-        self._beta = exploration.beta
+        self._beta, self._estimates = exploration.beta, exploration.estimate
         self._scaled = self._beta * space.columns
         self._squared_bonuses: Floats | None = None
-        if self._beta and not exploration.estimate and not self.pools.shared:
-            self._squared_bonuses = self._beta**2 * self._norms_anew()
-
-    one_hot = False
+        if self._beta and not self._estimates and not pools.shared:
+            self._squared_bonuses = self._beta**2 * self._compute_norms()
 
     @property
     def whitener(self) -> Floats:
@@ -82,13 +71,13 @@ class Tally:
     def absorb(self, features: Floats, rewards: Floats, next_states: Ints) -> None:
         """Add one episode of each run: features (R, H, d), rewards and next states (R, H)."""
         if self.pools.shared:
-            self.gram.absorb_block(self.pools.pooled(features[:, :, None, :]))
+            self.gram = self.gram.add_block(self.pools.spread(features[:, :, None, :]))
         else:
             self._grow(features)
         steps = self._steps(features, rewards)
-        if self.exploration.estimate:
-            self.step_sums += self.pools.summed(steps)
-        self.reward_sums += self.pools.summed(rewards[..., None] * steps)
+        if self._estimates:
+            self.step_sums += self.pools.sum_stages(steps)
+        self.reward_sums += self.pools.sum_stages(rewards[..., None] * steps)
         self._next_sums[*self._here, next_states] += steps
 
     def absorb_moves(self, moves: Floats, features: Floats, rewards: Floats) -> None:
@@ -100,28 +89,32 @@ class Tally:
         """
         visits = moves.sum(axis=-1)
         if self.pools.shared:
-            self.gram.absorb_block(self.pools.pooled(features * np.sqrt(visits)[..., None]))
+            spread = self.pools.spread(features * np.sqrt(visits)[..., None])
+            self.gram = self.gram.add_block(spread)
         else:
             for cell in np.flatnonzero(visits.any(axis=(0, 1))):
                 self._grow(features[:, :, cell], visits[:, :, cell])
         steps = self._steps(features, rewards)
-        if self.exploration.estimate:
-            self.step_sums += self.pools.summed(np.vecmat(visits, steps))
-        self.reward_sums += self.pools.summed(np.vecmat(visits * rewards, steps))
+        if self._estimates:
+            self.step_sums += self.pools.sum_stages(np.vecmat(visits, steps))
+        self.reward_sums += self.pools.sum_stages(np.vecmat(visits * rewards, steps))
         self._next_sums += moves.mT @ steps
 
-    def next_value_sums(self, h: int, following: Stage) -> Floats:
+    def next_value_sums(self, h: int, following: QFunction) -> Floats:
         self._evaluate(h + 1, following)
         values, sums = self.values[h + 1], self._pool_sums(h)
         found = values @ sums  # (R, M, d) or (R, M, d+2)
-        if self.exploration.estimate:
+        if self._estimates:
             squares = np.square(values) @ sums[..., -2:-1]
             found = np.concatenate([found, squares], axis=-1)
         return found if following.weights.ndim == found.ndim else found[:, 0]
 
+    def fold(self) -> Self:
+        return self
+
     def fit(
-        self, *, perturbations: Floats | None, clip: bool, directions: Floats | None
-    ) -> tuple[tuple[Stage, ...], Ints]:
+        self, perturbations: Floats | None, directions: Floats | None
+    ) -> tuple[tuple[QFunction, ...], Ints]:
         """Return Q_h of every stage, and every member's greedy row (R, H, M, S) in every state.
 
         `perturbations` is (R, M, H, J, d) and `directions` (R, H, d) or (R, M, H, d).
@@ -129,10 +122,10 @@ class Tally:
         self._fits += 1
         doubled = self._fits > 1 and self._fits & (self._fits - 1) == 0
         if self._squared_bonuses is not None and (doubled or self._fits % RECOMPUTE_EVERY == 0):
-            self._squared_bonuses[:] = self._beta**2 * self._norms_anew()
+            self._squared_bonuses[:] = self._beta**2 * self._compute_norms()
         self._pooled = None
-        regression = regression_of(self, self.exploration)
-        stages = backward(self, regression, beta=self._beta, perturbations=perturbations, clip=clip)
+        clip, regressor = self.recipe.clip, regressor_of(self, self.recipe)
+        stages = backward(self, regressor, beta=self._beta, perturbations=perturbations, clip=clip)
         self._evaluate(0, stages[0])
         # Kept unclipped: above the cap a row is tied with it, and where the best is 0 all are.
         top = np.where(self.values > TIE_TOLERANCE, self.values, -np.inf) if clip else self.values
@@ -175,9 +168,9 @@ class Tally:
         """Return φᵀΛ⁻¹φ of each row of the catalogue (H, R, N)."""
         if self._squared_bonuses is not None:
             return self._squared_bonuses / self._beta**2
-        return self._norms_anew()
+        return self._compute_norms()
 
-    def _evaluate(self, h: int, stage: Stage) -> None:
+    def _evaluate(self, h: int, stage: QFunction) -> None:
         """Fill in Q_h of the catalogue, before the clip, and the value of every state."""
         q_values, columns = self._q_values[h], self.space.columns
         runs, members, _ = q_values.shape
@@ -195,25 +188,62 @@ class Tally:
             q_values += (stage.offsets @ columns).max(axis=-2)
         np.maximum.reduceat(self._flat[h], self.space.starts, axis=1, out=self._flat_values[h])
         if stage.cap is not None:
-            clipped(self.values[h], stage.cap)
+            clip_values(self.values[h], stage.cap)
 
     def _steps(self, features: Floats, rewards: Floats) -> Floats:
         """Return (φ, 1, r) of steps, or φ alone where nothing is estimated."""
-        if not self.exploration.estimate:
+        if not self._estimates:
             return features
         rewards = rewards[..., None]
         return np.concatenate([features, np.ones_like(rewards), rewards], axis=-1)
 
     def _grow(self, features: Floats, counts: Floats | None = None) -> None:
-        lost = self.gram.absorb(features, counts)
+        if counts is not None:
+            features = features * np.sqrt(counts)[..., None]
+        self.gram, direction, root = self.gram.add(features)
         if self._squared_bonuses is not None:
+            lost = root[..., None] * direction
             np.matmul(lost, self._scaled, out=self._change.swapaxes(0, 1))
             self._squared_bonuses -= np.multiply(self._change, self._change, out=self._change)
 
-    def _norms_anew(self) -> Floats:
+    def _compute_norms(self) -> Floats:
         norms = np.empty(self._change.shape)
-        pools = [self.pools.of(h) for h in range(self.pools.horizon)]
+        pools = [self.pools.index(h) for h in range(self.pools.horizon)]
         for run, whitener in enumerate(self.whitener):  # one at a time, within the cache
             whitened = whitener[pools] @ self.space.columns
             np.square(whitened, out=whitened).sum(axis=-2, out=norms[:, run])
         return norms
+
+
+def best_rows(values: Floats, top: Floats, space: FiniteSpace, directions: Floats | None) -> Ints:
+    """Return the greedy row (M, S) of each state under M vectors of values.
+
+    `values` is (M, N), one for each row of the space, and attains `top` (M, S) in each state. Of
+    the rows whose value is at least top − TIE_TOLERANCE, the one whose feature lies furthest along
+    the vector's direction (M, d) wins, then the lowest index; without directions, the lowest index.
+    """
+    count, size = values.shape
+    tied = np.flatnonzero(values >= np.repeat(top - TIE_TOLERANCE, space.lengths, axis=1))
+    segments = (np.arange(count)[:, None] * size + space.starts).ravel()
+    first = np.searchsorted(tied, segments)  # where each segment's ties begin
+    if directions is not None and tied.size > segments.size:
+        vector, row = np.divmod(tied, size)
+        crowded = np.bincount(vector, minlength=count) > space.states
+        along = np.zeros(tied.size)
+        among = crowded[vector]
+        position = np.cumsum(crowded) - 1
+        products = np.vecmat(directions[crowded], space.columns)
+        along[among] = products[position[vector[among]], row[among]]
+        furthest = np.maximum.reduceat(along, first) - TIE_TOLERANCE
+        tied = tied[along >= np.repeat(furthest, np.append(first[1:], tied.size) - first)]
+        first = np.searchsorted(tied, segments)
+    best: Ints = (tied[first] % size).reshape(top.shape)
+    return best
+
+
+def _keep_freed_memory() -> None:
+    """Free a block of 24 MB: glibc keeps freed memory up to twice the largest block freed before.
+
+    Without it, every fit would have its scratch arrays mapped in again.
+    """
+    np.empty(3 * 2**20)

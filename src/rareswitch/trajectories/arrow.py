@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import LARGEST_COUNT, shown
+from rareswitch.support.arguments import LARGEST_COUNT, short_repr
 from rareswitch.trajectories.observation import observation_of, plain
 from rareswitch.trajectories.trajectory import FIELDS, Trajectory
 
@@ -47,7 +47,8 @@ def batch_of(group: list[Trajectory], schema: Any, before: int) -> Any:
         if not _fits(trajectory.key, schema.field("key").type):
             raise ValueError(
                 f"key must be a {schema.field('key').type} as the first in a Parquet file, within "
-                f"64 bits; trajectory {number} has {shown(trajectory.key)}. JSON lines take both"
+                f"64 bits; trajectory {number} has {short_repr(trajectory.key)}. JSON lines "
+                "take both"
             )
     columns = []
     for field in schema:

@@ -4,8 +4,8 @@ other.
 
 import numpy as np
 
-from rareswitch.core.arguments import shown, whole
 from rareswitch.core.episode import Episode
+from rareswitch.support.arguments import short_repr, whole
 from rareswitch.trajectories.offered import Features, choice_offered, rows_offered
 from rareswitch.trajectories.rewards import Rewards
 from rareswitch.trajectories.trajectory import Trajectory
@@ -32,7 +32,7 @@ def episode_of(
            [1. , 0. ]]), array([0., 1.]), 1)
     """
     if not isinstance(trajectory, Trajectory):
-        raise TypeError(f"trajectory must be a Trajectory; got {shown(trajectory)}")
+        raise TypeError(f"trajectory must be a Trajectory; got {short_repr(trajectory)}")
     if horizon is not None:
         trajectory = trajectory.until(whole("horizon", horizon, least=1))
     steps = len(trajectory)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rareswitch.core.arguments import flag, shown
+from rareswitch.support.arguments import flag, short_repr
 from rareswitch.trajectories.json_lines import read_json_lines, write_json_lines
 from rareswitch.trajectories.parquet import read_parquet, write_parquet
 from rareswitch.trajectories.trajectory import Trajectory
@@ -53,7 +53,7 @@ def write_log(
 def _known(path: Path | str) -> tuple[Path, bool]:
     """Return a path and whether it is one of JSON lines."""
     if not isinstance(path, Path | str):
-        raise TypeError(f"path must be a path or a text; got {shown(path)}")
+        raise TypeError(f"path must be a path or a text; got {short_repr(path)}")
     suffix = Path(path).suffix
     if suffix not in (*JSON_LINES, *PARQUET):
         allowed = ", ".join((*JSON_LINES, *PARQUET))
@@ -63,8 +63,10 @@ def _known(path: Path | str) -> tuple[Path, bool]:
 
 def _checked(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     if not isinstance(trajectories, Iterable) or isinstance(trajectories, Trajectory):
-        raise TypeError(f"trajectories must be a list of Trajectories; got {shown(trajectories)}")
+        raise TypeError(
+            f"trajectories must be a list of Trajectories; got {short_repr(trajectories)}"
+        )
     for trajectory in trajectories:
         if not isinstance(trajectory, Trajectory):
-            raise TypeError(f"trajectories must be Trajectories; got {shown(trajectory)}")
+            raise TypeError(f"trajectories must be Trajectories; got {short_repr(trajectory)}")
         yield trajectory

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import shown
+from rareswitch.support.arguments import short_repr
 from rareswitch.trajectories.record import trajectory_of
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -20,7 +20,7 @@ def from_minari(
     with an observation (as Gymnasium's Taxi tells them in "action_mask").
     """
     if not hasattr(dataset, "iterate_episodes"):
-        raise TypeError(f"dataset must be a Minari dataset; got {shown(dataset)}")
+        raise TypeError(f"dataset must be a Minari dataset; got {short_repr(dataset)}")
     start = getattr(getattr(dataset, "action_space", None), "start", 0)
     for episode in dataset.iterate_episodes():
         place = f"episode {episode.id} of the dataset"

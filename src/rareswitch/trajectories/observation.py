@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.arguments import LARGEST_COUNT, frozen, shown
+from rareswitch.support.arguments import LARGEST_COUNT, frozen, short_repr
 
 # How a log writes a tuple: as a dict with these keys, which no dict of an environment may have.
 PLACE = re.compile(r"\((\d+)\)")
@@ -21,7 +21,7 @@ PLACE = re.compile(r"\((\d+)\)")
 def settled_observations(observations: Any) -> npt.NDArray[Any] | tuple[Any, ...]:
     """Return observations as one read-only array along time, or as a tuple where they differ."""
     if not isinstance(observations, Iterable) or isinstance(observations, str | bytes | Mapping):
-        raise TypeError(f"observations must be a list or an array; got {shown(observations)}")
+        raise TypeError(f"observations must be a list or an array; got {short_repr(observations)}")
     if isinstance(observations, np.ndarray) and observations.dtype.kind in "fiub":
         return _numbers("observations", observations)
     given = list(observations)
@@ -53,14 +53,14 @@ def settled(name: str, value: Any) -> Any:
         return bool(value)
     if isinstance(value, int | np.integer):
         if not -LARGEST_COUNT <= value <= LARGEST_COUNT:
-            raise ValueError(f"{name} must be within 64 bits; got {shown(value)}")
+            raise ValueError(f"{name} must be within 64 bits; got {short_repr(value)}")
         return int(value)
     if isinstance(value, float | np.floating):
         if not math.isfinite(value):
             raise ValueError(f"{name} must be finite; got {value}")
         return float(value)
     if isinstance(value, tuple | Mapping) and not value:
-        raise ValueError(f"{name} must hold something; got {shown(value)}")
+        raise ValueError(f"{name} must hold something; got {short_repr(value)}")
     if isinstance(value, tuple):
         return tuple(settled(f"{name}[{i}]", part) for i, part in enumerate(value))
     if isinstance(value, Mapping):
@@ -71,7 +71,7 @@ def settled(name: str, value: Any) -> Any:
         if "inhomogeneous" not in str(error):
             raise
         raise TypeError(
-            f"{name} must have parts of one shape, or be a tuple of them; got {shown(value)}"
+            f"{name} must have parts of one shape, or be a tuple of them; got {short_repr(value)}"
         ) from None
 
 
@@ -111,7 +111,7 @@ def same_observations(one: Any, other: Any) -> bool:
 def _key(name: str, key: Any) -> str:
     if not isinstance(key, str) or not key or PLACE.fullmatch(key):
         raise ValueError(
-            f"{name} must have texts as keys, not empty and none like '(0)'; got {shown(key)}"
+            f"{name} must have texts as keys, not empty and none like '(0)'; got {short_repr(key)}"
         )
     return key
 

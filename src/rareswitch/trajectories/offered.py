@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Rows, shown
+from rareswitch.support.arguments import Bools, Rows, short_repr
 from rareswitch.trajectories.trajectory import Trajectory
 
 # A feature map, or any function of a state that returns the rows of its actions.
@@ -48,7 +48,7 @@ def _offer(
     if rows.ndim not in (1, 2) or not len(rows):
         raise ValueError(
             f"features must return one row or more for the actions of a state; got shape "
-            f"{rows.shape} for {shown(state)}"
+            f"{rows.shape} for {short_repr(state)}"
         )
     mask = None if trajectory.masks is None else trajectory.masks[t]
     if mask is None and hasattr(features, "feasible"):

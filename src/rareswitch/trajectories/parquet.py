@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from rareswitch.extras import require
+from rareswitch.support.extras import require
 from rareswitch.trajectories.arrow import batch_of, rows_of, schema_of
 from rareswitch.trajectories.record import trajectory_of
 from rareswitch.trajectories.trajectory import Trajectory

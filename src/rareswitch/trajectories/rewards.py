@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats, floats, real, settle, whole
+from rareswitch.support.arguments import Floats, floats, real, set_fields, whole
 
 # Rewards may miss their range by rounding, relative to its width.
 ROUNDING = 1e-9
@@ -35,7 +35,7 @@ class Rewards:
             raise ValueError(f"high must be above low, and the range hold more than 0; got {self}")
         low, high = min(low, 0.0), max(high, 0.0)
         real("high - low", high - low, least=1e-300)
-        settle(self, low=low, high=high)
+        set_fields(self, low=low, high=high)
 
     @property
     def end(self) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.arguments import shown
+from rareswitch.support.arguments import short_repr
 from rareswitch.trajectories.record import trajectory_of
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -61,7 +61,7 @@ def from_steps(
 
 
 def _trajectory(key: Any, rows: npt.NDArray[Any], table: dict[str, Any]) -> Trajectory:
-    place = f"episode {shown(key)} (rows {rows[0]} to {rows[-1]})"
+    place = f"episode {short_repr(key)} (rows {rows[0]} to {rows[-1]})"
     ends = table["terminated"][rows]
     if ends.dtype != bool or ends[:-1].any():
         raise ValueError(
@@ -103,5 +103,7 @@ def _column(name: str, given: Any) -> npt.NDArray[Any]:
         array = np.empty(len(given), object)
         array[:] = list(given)
     if not array.ndim or not len(array):
-        raise ValueError(f"{name} must be a column with a place for every step; got {shown(given)}")
+        raise ValueError(
+            f"{name} must be a column with a place for every step; got {short_repr(given)}"
+        )
     return array

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import (
+from rareswitch.support.arguments import (
     Bools,
     Floats,
     Ints,
     flag,
     floats,
     frozen,
-    settle,
-    shown,
+    set_fields,
+    short_repr,
     whole,
 )  # fmt: skip
-from rareswitch.core.streams import LARGEST_SEED
+from rareswitch.support.streams import LARGEST_SEED
 from rareswitch.trajectories.observation import same_observations, settled_observations
 
 
@@ -60,7 +60,7 @@ class Trajectory:
                 f"the last; got {len(observations)}"
             )
         terminated = flag("terminated", self.terminated)
-        settle(
+        set_fields(
             self,
             observations=observations,
             actions=actions,
@@ -68,15 +68,15 @@ class Trajectory:
             terminated=terminated,
         )
         if self.propensities is not None:
-            settle(self, propensities=_propensities(self.propensities, steps))
+            set_fields(self, propensities=_propensities(self.propensities, steps))
         if self.masks is not None:
-            settle(self, masks=_masks(self.masks, actions, terminated))
+            set_fields(self, masks=_masks(self.masks, actions, terminated))
         if self.version is not None:
-            settle(self, version=whole("version", self.version, least=1))
+            set_fields(self, version=whole("version", self.version, least=1))
         if self.member is not None:
-            settle(self, member=whole("member", self.member, least=0))
+            set_fields(self, member=whole("member", self.member, least=0))
         if self.key is not None:
-            settle(self, key=_key(self.key))
+            set_fields(self, key=_key(self.key))
 
     @property
     def total(self) -> float:
@@ -155,7 +155,7 @@ def _masks(value: Any, actions: Ints, terminated: bool) -> Bools:
         given = np.empty(0, object)
     if given.dtype != bool or given.ndim != 2 or isinstance(given, np.ma.MaskedArray):
         raise TypeError(
-            f"masks must be True or False for every observation and action; got {shown(value)}"
+            f"masks must be True or False for every observation and action; got {short_repr(value)}"
         )
     if len(given) != len(actions) + 1:
         raise ValueError(

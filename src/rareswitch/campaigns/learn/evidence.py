@@ -10,9 +10,9 @@ from rareswitch.campaigns.learn.fold import Fold
 from rareswitch.campaigns.record.log import corrections_of, rows_of
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.state import Version
-from rareswitch.core.arguments import Rows
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation import Comparison, compare, conditional_propensities
+from rareswitch.support.arguments import Rows
 from rareswitch.trajectories import Trajectory
 
 # The last episodes that are looked at, and the states in which policies are compared.
@@ -47,7 +47,7 @@ def evidence_of(
     gain, warnings = _gain(candidate, in_force, offers)
     return {
         "episodes": learner.episodes,
-        "triggers": [trigger.plain for trigger in fold.triggers],
+        "triggers": [trigger.to_dict() for trigger in fold.triggers],
         "disagreement": offers.disagreement(candidate, in_force),
         "gain": gain,
         "warnings": [*warnings, *offers.warnings, *learner.health().warnings],

@@ -7,6 +7,7 @@ was killed, and who ran it.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +19,10 @@ from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.record.log import corrections_of, rows_of
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.state import State
+from rareswitch.core.clock import Clock, Trigger, triggers_of
 from rareswitch.core.episode import Episode
-from rareswitch.core.learner import Learner
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import Clock, Trigger, triggers_of
-from rareswitch.core.undo import Undo, take_back
+from rareswitch.learning.learner import Learner
 
 Step = tuple[int, Episode | None]  # a row, and the episode that is learnt from it
 ABSORBED_TOGETHER = 256
@@ -76,7 +76,7 @@ class Fold:
     @property
     def due(self) -> bool:
         """Whether the schedule asks for a new policy."""
-        if self.learner.episodes >= self.protocol.task.episodes:
+        if self.learner.episodes >= self.protocol.episodes:
             return False  # there is no next episode
         return bool(self.protocol.schedule.due(self.clock))
 
@@ -158,13 +158,13 @@ class Fold:
             return False
         self._go_to(block[0][0])
         episodes = [episode for _, episode in block if episode is not None]
-        undo: Undo = []
         if until is None or self._asked_once(len(episodes)):
-            self.learner.absorb_all(episodes, undo)
+            before, self.learner = self.learner, copy(self.learner)
+            self.learner.absorb(*episodes)
             self.seq = block[-1][0]
             if until is None or not until():
                 return False
-            take_back(undo)
+            self.learner = before
         for seq, episode in block:
             if episode is not None:
                 self.learner.absorb(episode)
@@ -180,7 +180,7 @@ class Fold:
         not due after the last was not due before. But none is due after the planned episodes.
         """
         persistent = getattr(self.protocol.schedule, "persistent", False)
-        return bool(persistent) and self.learner.episodes + episodes < self.protocol.task.episodes
+        return bool(persistent) and self.learner.episodes + episodes < self.protocol.episodes
 
     def _fold_again(self, connection: Connection, *, upto: int) -> None:
         """Fold everything up to a correction again, with what is known after it."""
@@ -196,8 +196,7 @@ class Fold:
         self.seq = seq
         while self._coming and self._coming[0][0] < seq:
             _, self.protocol = self._coming.pop(0)
-            self.learner.schedule = self.protocol.schedule
-            self.learner.planned_episodes = self.protocol.task.episodes
+            self.learner.amend(schedule=self.protocol.schedule, episodes=self.protocol.episodes)
 
 
 def _protocol_in(entry: Entry) -> Protocol:

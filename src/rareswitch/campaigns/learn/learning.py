@@ -18,8 +18,8 @@ from rareswitch.campaigns.record.names import same_person
 from rareswitch.campaigns.record.pen import heads_of
 from rareswitch.campaigns.state import Candidate, State
 from rareswitch.campaigns.store.tables import progress, snapshots
+from rareswitch.core.clock import Trigger
 from rareswitch.core.policy import Policy
-from rareswitch.core.schedule import Trigger
 
 SCHEDULE = "schedule"  # who proposes what the schedule asks for
 # A snapshot is kept after so many more episodes, and with every candidate.
@@ -175,7 +175,7 @@ class Learning:
         said = {
             "episodes": learner.episodes,
             "entries": fold.entries,
-            "triggers": [trigger.plain for trigger in fold.triggers],
+            "triggers": [trigger.to_dict() for trigger in fold.triggers],
         }
         large = always or fold.seq - self._kept >= SNAPSHOT_EVERY
         if not large and self._said == (fold.seq, fold.entries):

@@ -102,7 +102,7 @@ def _same_candidate(
 ) -> None:
     """Compare a candidate with what is fitted now, and its trigger with what is seen now."""
     told = entry.payload["evidence"].get("triggers", [])
-    seen = [trigger.plain for trigger in fold.triggers]
+    seen = [trigger.to_dict() for trigger in fold.triggers]
     alike = len(told) == len(seen) and all(
         (one["quantity"], one["reached"]) == (other["quantity"], other["reached"])
         and np.isclose(one["value"], other["value"], rtol=TOLERANCE, atol=TOLERANCE)

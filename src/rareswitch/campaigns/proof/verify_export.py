@@ -582,7 +582,7 @@ def own_rule(rule: Row) -> str | None:
 
 
 def triggers_of(
-    rule: Row, now: Row, then: Row, steps: Any, deployments: int
+    rule: Row, task: Row, now: Row, then: Row, steps: Any, deployments: int
 ) -> list[list[Any]] | None:
     """Return [quantity, value, threshold] of all that a rule watches; None if nobody knows.
 
@@ -592,7 +592,7 @@ def triggers_of(
     kind, growth = rule["kind"], now["logdet"] - then["logdet"]
     if kind == "capped":
         spent = deployments > rule["switches"]
-        return [] if spent else triggers_of(rule["schedule"], now, then, steps, deployments)
+        return [] if spent else triggers_of(rule["schedule"], task, now, then, steps, deployments)
     if own_rule(rule):
         return None
     if kind == "determinant-growth":
@@ -602,23 +602,24 @@ def triggers_of(
     if kind in ("adaptive-budget", "spread-budget"):
         if (left := rule["switches"] - (deployments - 1)) <= 0:
             return []
-        dim, episodes = rule["dim"], max(0, rule["episodes"] + 1 - then["episode"])
-        most = then["trace"] + episodes * steps * rule["feature_norm"] ** 2
+        dim, episodes = task["dim"], max(0, task["episodes"] + 1 - then["episode"])
+        most = then["trace"] + episodes * steps * task["feature_norm"] ** 2
         possible = np.maximum(dim * np.log(most / dim) - then["logdet"], 0.0).sum()
         date = then["episode"] + max(1, math.ceil(episodes / (left + 1)))
         found = [[TOTAL, growth.sum(), possible / (left + 1)], ["episode", now["episode"], date]]
         return found if kind == "spread-budget" else found[:1]
-    later = [date for date in dates_of(rule, then["episode"]) if date > then["episode"]]
+    dates = dates_of(rule, task["episodes"], then["episode"])
+    later = [date for date in dates if date > then["episode"]]
     return [["episode", now["episode"], later[0]]] if later else []
 
 
-def dates_of(rule: Row, deployed: int) -> list[int]:
+def dates_of(rule: Row, episodes: int, deployed: int) -> list[int]:
     """Return the dates of a rule that has fixed them: the first episode of each batch."""
     if rule["kind"] == "every-episode":
         return [deployed + 1]
     if rule["kind"] == "episode-grid":
-        return list(rule["starts"])
-    episodes, batches = rule["episodes"], rule["batches"]
+        return list(rule["dates"])
+    batches = rule["batches"]
     if rule["kind"] == "uniform-grid":
         last = rule["spread"] == "last"
         return [i * (episodes // batches) + 1 if last else i * episodes // batches + 1
@@ -656,7 +657,8 @@ def check_triggers(folder: Path, story: Story, unchecked: list[str]) -> Iterator
             continue
         protocol, (now, then) = story.protocol_of(seq), replay.at(seq)
         told = [[one["quantity"], one["value"], one["threshold"]] for one in evidence["triggers"]]
-        found = triggers_of(protocol["schedule"], now, then, replay.sums.steps, deployments)
+        found = triggers_of(protocol["schedule"], protocol["task"], now, then, replay.sums.steps,
+                            deployments)  # fmt: skip
         if evidence["episodes"] != (episodes := replay.sums.episodes):
             yield f"{name} was fitted on {episodes} episodes, not on {evidence['episodes']}"
         if found is None:
@@ -721,7 +723,7 @@ def due_before(
         if row == seq or left:
             continue
         rule = protocol["schedule"]
-        watched = triggers_of(rule, now, then, replay.sums.steps, deployments)
+        watched = triggers_of(rule, protocol["task"], now, then, replay.sums.steps, deployments)
         if watched is None:
             unknown[own_rule(rule) or ""][event["entry"]["number"]] = None
             continue

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from rareswitch.core.arguments import shown
+from rareswitch.support.arguments import short_repr
 
 MOST_CHARACTERS = 200
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_:@+=-]|\.(?!\.))*")
@@ -18,11 +18,11 @@ def checked_name(what: str, value: Any) -> str:
     'site-3:0042'
     """
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a text; got {shown(value)}")
+        raise TypeError(f"{what} must be a text; got {short_repr(value)}")
     if len(value) > MOST_CHARACTERS or not NAME.fullmatch(value):
         raise ValueError(
             f"{what} must be 1 to {MOST_CHARACTERS} letters, digits or . _ : @ + = - (no two dots "
-            f"in a row), beginning with a letter or a digit; got {shown(value)}"
+            f"in a row), beginning with a letter or a digit; got {short_repr(value)}"
         )
     return value
 
@@ -30,13 +30,13 @@ def checked_name(what: str, value: Any) -> str:
 def checked_text(what: str, value: Any, *, most: int = 10_000, empty: bool = False) -> str:
     """Return a text for people, without control characters other than the end of a line."""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a text; got {shown(value)}")
+        raise TypeError(f"{what} must be a text; got {short_repr(value)}")
     if not value.strip() and not empty:
-        raise ValueError(f"{what} must say something; got {shown(value)}")
+        raise ValueError(f"{what} must say something; got {short_repr(value)}")
     if len(value) > most:
         raise ValueError(f"{what} must have at most {most} characters; got {len(value)}")
     if CONTROL.search(value):
-        raise ValueError(f"{what} must have no control characters; got {shown(value)}")
+        raise ValueError(f"{what} must have no control characters; got {short_repr(value)}")
     return value
 
 
@@ -52,5 +52,5 @@ def same_person(one: str, other: str) -> bool:
 def checked_digest(what: str, value: Any) -> str:
     """Return a SHA-256 in hexadecimal."""
     if not isinstance(value, str) or not DIGEST.fullmatch(value):
-        raise ValueError(f"{what} must be a SHA-256, 64 digits 0-9a-f; got {shown(value)}")
+        raise ValueError(f"{what} must be a SHA-256, 64 digits 0-9a-f; got {short_repr(value)}")
     return value

@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from rareswitch.campaigns.errors import (
-    CampaignError,
-    ConflictError,
-    NotAllowedError,
-    RefusedError,
-)
+from rareswitch.campaigns.errors import CampaignError, ConflictError, NotAllowedError, RefusedError
 from rareswitch.campaigns.record.canonical import canonical_row
 from rareswitch.campaigns.record.cohorts import Cohorts
 from rareswitch.campaigns.record.counting import INTAKE
@@ -99,7 +94,7 @@ class Recording:
             raise ConflictError(f"episode {episode_id} is recorded already, and cannot begin again")
         if self._stopped:
             raise NotAllowedError("the campaign has stopped; no episode may begin")
-        planned = state.protocol.task.episodes
+        planned = state.protocol.episodes
         if self._pen.heads["assignments"].length >= planned:
             raise NotAllowedError(
                 f"all {planned} planned episodes have begun; an amendment may raise their number"

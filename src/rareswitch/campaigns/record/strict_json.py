@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import orjson
 
-from rareswitch.core.arguments import Rows, shown
+from rareswitch.support.arguments import Rows, short_repr
 
 NUMBERS: set[type] = {int, float}
 WHOLE: set[type] = {int}
@@ -86,12 +86,12 @@ def numbers(name: str, value: Any) -> Any:
     Whole numbers stay whole: they are the positions of one-hot features.
     """
     if not isinstance(value, list):
-        raise TypeError(f"{name} must be a list; got {shown(value)}")
+        raise TypeError(f"{name} must be a list; got {short_repr(value)}")
     rows = value if value and isinstance(value[0], list) else [value]
     kinds: set[type] = set()
     for row in rows:
         if not isinstance(row, list):
-            raise TypeError(f"{name} must be a list of lists throughout; got {shown(row)}")
+            raise TypeError(f"{name} must be a list of lists throughout; got {short_repr(row)}")
         kinds.update(map(type, row))
     if wrong := kinds - NUMBERS:
         raise TypeError(

@@ -29,12 +29,15 @@ def check_of_task(reports: Sequence[Report], protocol: Protocol) -> None:
     told = [first for report in reports if (first := report.first_features) is not None]
     if told:
         first = np.concatenate(told)
-        if history.one_hot and first.max() >= history.dim:
-            raise RefusedError(f"first_features must be below {history.dim}; got {first.max()}")
-        longest = 1.0 if history.one_hot else math.sqrt(np.vecdot(first, first).max())
-        if not longest <= history.feature_norm * (1.0 + 1e-9):
+        if history.one_hot and first.max() >= protocol.task.dim:
             raise RefusedError(
-                f"first_features must be no longer than {history.feature_norm:g}; got {longest:.6g}"
+                f"first_features must be below {protocol.task.dim}; got {first.max()}"
+            )
+        longest = 1.0 if history.one_hot else math.sqrt(np.vecdot(first, first).max())
+        if not longest <= protocol.task.feature_norm * (1.0 + 1e-9):
+            raise RefusedError(
+                f"first_features must be no longer than {protocol.task.feature_norm:g}; got "
+                f"{longest:.6g}"
             )
     if names:
         offered = [*told, *(rows for report in reports for rows in report.episode.next_features)]

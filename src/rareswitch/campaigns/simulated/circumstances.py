@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, flag, real, settle, whole
-from rareswitch.core.streams import KeyedStream, Seed, Stream
+from rareswitch.support.arguments import Bools, Floats, flag, real, set_fields, whole
+from rareswitch.support.streams import KeyedStream, Seed, Stream
 
 SHARES = (
     "missing", "repeated", "damaged", "corrected", "withdrawn", "overridden", "crashes", "rejected",
@@ -53,16 +53,16 @@ class Circumstances:
     rejected: float = 0.0
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             sites=whole("sites", self.sites, least=1, most=10_000),
             learn_every=whole("learn_every", self.learn_every, least=1),
             signs=flag("signs", self.signs),
         )
         for name in SHARES:
-            settle(self, **{name: real(name, getattr(self, name), least=0.0, most=1.0)})
+            set_fields(self, **{name: real(name, getattr(self, name), least=0.0, most=1.0)})
         for name in DURATIONS:
-            settle(self, **{name: real(name, getattr(self, name), least=0.0, most=1e6)})
+            set_fields(self, **{name: real(name, getattr(self, name), least=0.0, most=1e6)})
 
     @classmethod
     def calm(cls) -> "Circumstances":

@@ -22,7 +22,7 @@ from rareswitch.campaigns.simulated.site import damaged, mistaken, played
 from rareswitch.campaigns.simulated.world import World
 from rareswitch.campaigns.store.tables import episodes as recorded_episodes
 from rareswitch.core.policy import Policy
-from rareswitch.core.streams import Seed
+from rareswitch.support.streams import Seed
 
 SIMULATION = "simulation"  # who creates simulated campaigns: no other is ever played on
 APPROVER = "simulated approver"
@@ -69,7 +69,7 @@ class Field:
 
     def play(self, episodes: int | None, progress: Callable[[int, int], None]) -> None:
         """Go on until as many episodes have begun, and all that is reported has come in."""
-        planned = self.protocol.task.episodes
+        planned = self.protocol.episodes
         last = planned if episodes is None else min(planned, self.enrolled + episodes)
         ended = self.campaign.state.stopped is not None
         while not ended or self._coming:

@@ -3,10 +3,10 @@
 import numpy as np
 
 from rareswitch.campaigns.simulated.world import Step
-from rareswitch.core.arguments import Floats, Ints, Rows, whole
 from rareswitch.core.policy import Policy
-from rareswitch.core.streams import Seed, Stream, generator
 from rareswitch.sim.mdp import FiniteMDP, checked_world
+from rareswitch.support.arguments import Floats, Ints, Rows, whole
+from rareswitch.support.streams import Seed, Stream, generator
 
 
 class FiniteWorld:
@@ -15,7 +15,7 @@ class FiniteWorld:
     Episode k moves by the same noise as the k-th of `rareswitch.simulate` with that seed.
 
     >>> import rareswitch as rs
-    >>> world = FiniteWorld(rs.instances.tabular(states=2, actions=3, horizon=1, seed=0))
+    >>> world = FiniteWorld(rs.worlds.tabular(states=2, actions=3, horizon=1, seed=0))
     >>> world.begin(1).shape, world.step(2).over
     ((3, 6), True)
     """

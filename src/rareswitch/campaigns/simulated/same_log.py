@@ -12,7 +12,7 @@ from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.report import episode_of
 from rareswitch.campaigns.state import Candidate, State
 from rareswitch.core.episode import Episode
-from rareswitch.core.learner import Learner
+from rareswitch.learning.learner import Learner
 
 
 def differences_from_learner(campaign: Campaign) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from rareswitch.campaigns.simulated.field import SIMULATION, Field
 from rareswitch.campaigns.simulated.result import SimulatedCampaign
 from rareswitch.campaigns.simulated.world import World
 from rareswitch.campaigns.store import Store
-from rareswitch.core.arguments import shown, whole
-from rareswitch.core.streams import Seed
+from rareswitch.support.arguments import short_repr, whole
+from rareswitch.support.streams import Seed
 
 REHEARSAL = "a rehearsal: a world answers, and nobody is treated"
 
@@ -43,7 +43,7 @@ def simulate_campaign(
     >>> import tempfile
     >>> import rareswitch as rs
     >>> from rareswitch.campaigns import FiniteWorld, open_store
-    >>> mdp = rs.instances.tabular(states=2, actions=2, horizon=2, seed=1)
+    >>> mdp = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=1)
     >>> plan = Protocol(
     ...     name="small",
     ...     task=mdp.task(episodes=60),
@@ -59,7 +59,7 @@ def simulate_campaign(
     if circumstances is None:
         circumstances = Circumstances()
     if not isinstance(circumstances, Circumstances):
-        raise TypeError(f"circumstances must be Circumstances; got {shown(circumstances)}")
+        raise TypeError(f"circumstances must be Circumstances; got {short_repr(circumstances)}")
     clock = SimulatedClock()
     _check_fit(world, protocol)
     campaign = Campaign.create(

@@ -8,9 +8,9 @@ import numpy as np
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.simulated.circumstances import EpisodeFate
 from rareswitch.campaigns.simulated.world import World
-from rareswitch.core.arguments import Rows
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
+from rareswitch.support.arguments import Rows
 
 DAMAGES = ("cut", "reward", "word")
 

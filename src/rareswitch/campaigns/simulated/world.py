@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-from rareswitch.core.arguments import Rows
+from rareswitch.support.arguments import Rows
 
 
 class Step(NamedTuple):

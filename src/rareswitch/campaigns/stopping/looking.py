@@ -29,7 +29,7 @@ def look(pen: Pen, protocol: Protocol, cohorts: Cohorts, *, version: int, now: s
 
 def watched(protocol: Protocol, counted: Cohorts | Counting, version: int) -> Iterator[Watched]:
     """Give what each stopping rule looks at, in the order in which they are asked."""
-    episodes, planned = counted.episodes, protocol.task.episodes
+    episodes, planned = counted.episodes, protocol.episodes
     if protocol.stopping:
         progress = Progress(
             episodes=episodes,

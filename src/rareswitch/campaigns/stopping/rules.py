@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rareswitch.campaigns.stopping.running_mean import RunningMean
-from rareswitch.core.arguments import real, settle, whole
+from rareswitch.support.arguments import real, set_fields, whole
 
 
 class Progress(NamedTuple):
@@ -70,7 +70,7 @@ class Harm:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             below=real("below", self.below, above=0.0),
             confidence=_confidence(self.confidence),
@@ -101,7 +101,7 @@ class Futility:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             target=real("target", self.target, above=0.0),
             after=whole("after", self.after, least=1),
@@ -131,7 +131,7 @@ class DataQuality:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        settle(
+        set_fields(
             self,
             most=real("most", self.most, least=0.0, below=1.0),
             confidence=_confidence(self.confidence),

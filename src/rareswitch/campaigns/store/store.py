@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine, make_url
 from rareswitch.campaigns.errors import UnavailableError
 from rareswitch.campaigns.store.schema import settle_schema
 from rareswitch.campaigns.store.tables import heads
-from rareswitch.core.arguments import shown
+from rareswitch.support.arguments import short_repr
 
 # How long a writer waits for others before it gives up, in seconds.
 LONGEST_WAIT = 120
@@ -139,7 +139,8 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
         parsed = make_url(str(url))
     except sa.exc.ArgumentError:
         raise ValueError(
-            f"store must be sqlite:///file or postgresql://user@host/database; got {shown(url)}"
+            "store must be sqlite:///file or postgresql://user@host/database; got "
+            f"{short_repr(url)}"
         ) from None
     if parsed.get_backend_name() == "sqlite":
         engine = _sqlite(parsed, create=create)

@@ -135,7 +135,7 @@ def _write_log(part: Path, moment: Moment, progress: Tell) -> tuple[Tally, Cours
     """Write the log in both forms, a row at a time; return what was counted on the way."""
     length = moment.heads["episodes"].length
     tally, course = Tally(), Course(length)
-    one_hot = moment.state.protocol.one_hot
+    one_hot = moment.state.protocol.task.one_hot
     with (
         open(part / "episodes.jsonl", "wb") as lines,
         TableWriter(part / "episodes.parquet", one_hot=one_hot) as table,

@@ -9,7 +9,8 @@ from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.record.ledger import Entry
 from rareswitch.campaigns.state import Candidate
 from rareswitch.campaigns.stopping.rules import plain_rule
-from rareswitch.core.rules import describe, row_of
+from rareswitch.rules.table import row_of
+from rareswitch.rules.words import describe
 
 MOST_CORRECTIONS = 200  # that are listed; the others are counted
 
@@ -98,7 +99,7 @@ def _design(protocol: Protocol) -> list[tuple[str, str]]:
     members = recipe.exploration.members
     shares = f"{members} members in equal shares, drawn by a hash of the episode's id"
     features = protocol.features
-    kind = "positions of a one" if protocol.one_hot else "numbers"
+    kind = "positions of a one" if protocol.task.one_hot else "numbers"
     return [
         ("Episodes planned", str(task.episodes)),
         ("Decisions in an episode, at most", str(task.horizon)),
@@ -142,7 +143,7 @@ def _adaptations(protocol: Protocol) -> list[tuple[str, str]]:
 
 def _stopping(protocol: Protocol) -> list[str]:
     rules = [_words(plain_rule(rule), key="rule") for rule in protocol.stopping]
-    return [*rules, f"episodes: when {protocol.task.episodes} are recorded"]
+    return [*rules, f"episodes: when {protocol.episodes} are recorded"]
 
 
 def _ended(stopped: Entry | None) -> str:

@@ -8,7 +8,7 @@ from rareswitch.campaigns.proof.export.cohort_table import CohortRow
 from rareswitch.campaigns.proof.export.course import Course
 from rareswitch.campaigns.proof.export.facts import facts_of
 from rareswitch.campaigns.proof.export.moment import Moment
-from rareswitch.pages import template
+from rareswitch.support.pages import template
 
 
 def page(moment: Moment, rows: list[CohortRow], course: Course) -> str:

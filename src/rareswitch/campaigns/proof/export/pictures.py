@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from rareswitch.campaigns.proof.export.cohort_table import CohortRow
 from rareswitch.campaigns.proof.export.course import Course, moment_of
-from rareswitch.drawing import style
+from rareswitch.support.drawing import style
 
 INK, SOFT, BLUE, RED = "#1b1f24", "#8c959f", "#1f4e79", "#a40e26"
 MARKERS = {"first": "D", "planned": "o", "unplanned": "X", "rollback": "<"}

@@ -1,0 +1,1 @@
+"""Where work runs: processes on this machine, or a Dask cluster."""

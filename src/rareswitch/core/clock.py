@@ -1,0 +1,206 @@
+"""When to switch: what a rule sees, what it answers, and the ledger of deployments.
+
+Before each episode k the learner shows its schedule a `Clock` and asks whether a switch is due. A
+schedule is any object with `due(clock) -> bool`, a pure function of the clock. `Rule` is the base
+of this package's rules: it has `triggers(clock)`, and `due` follows. A schedule may also have
+
+- `check(task)`: raises an error where the rule cannot serve a task, when a learner is made;
+- `upcoming(task, episode)`: the rule's dates are fixed in advance, and this is the first date after
+  that episode, or None. A simulation then jumps ahead instead of asking before every episode;
+- `persistent = True`: once due, the rule stays due until a policy is deployed. The same;
+- `deployment_limit(task, ridge)`: the most deployments after the first, on any path of the task;
+- `regret_bound(task, ridge)`: the paper's bound on its regret;
+- `for_budget(task, switches=…, ridge=…)`: a class method that makes the rule for a budget.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from rareswitch.core.task import Task
+from rareswitch.support.arguments import Floats, same_fields, short_repr
+from rareswitch.support.persistent import PersistentList
+
+# A growth of exactly η is not a growth above η (unit features with λ=1 reach ratio 2 exactly).
+GROWTH_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Clock:
+    """All that a schedule may see before an episode.
+
+    `episode` is the paper's k, counted from 1, and `logdet` is log det Λ_h^k (H,). The policy in
+    force was deployed before episode `deployed_at`, the paper's b_k, as the last of `deployments`
+    (the first, on no data, included); `logdet_deployed` and `trace_deployed` are log det Λ_h and
+    tr Λ_h at that moment, both (H,). Where stages share their steps, there is one Λ for each pool
+    of steps instead.
+    """
+
+    task: Task
+    episode: int
+    logdet: Floats
+    deployed_at: int
+    deployments: int
+    logdet_deployed: Floats
+    trace_deployed: Floats
+
+    @property
+    def growth(self) -> Floats:
+        """The growth of each log det Λ_h since the deployment (H,)."""
+        return self.logdet - self.logdet_deployed
+
+    def __eq__(self, other: object) -> bool:
+        return same_fields(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.episode, self.logdet.tobytes(), self.deployments))
+
+
+class Trigger(NamedTuple):
+    """A quantity that a rule watches, and the threshold at which a switch is due."""
+
+    quantity: str
+    value: float
+    threshold: float
+    reached: bool
+
+    @property
+    def margin(self) -> float:
+        """By how much the quantity exceeds the threshold."""
+        return self.value - self.threshold
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields and the margin, for JSON."""
+        values = {**self._asdict(), "margin": self.margin}
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
+
+    @classmethod
+    def of_date(cls, clock: Clock, date: int) -> "Trigger":
+        """Return the trigger that is reached before the episode `date`."""
+        return cls("episode", clock.episode, date, clock.episode >= date)
+
+    @classmethod
+    def of_growth(cls, quantity: str, growth: float, threshold: float) -> "Trigger":
+        """Return the trigger that is reached when a growth exceeds a threshold."""
+        return cls(quantity, growth, threshold, growth > threshold + GROWTH_TOLERANCE)
+
+
+class Schedule(Protocol):
+    """A switching rule."""
+
+    def due(self, clock: Clock) -> bool:
+        """Return whether a new policy should be deployed before the episode."""
+        ...
+
+
+class Rule:
+    """A switching rule that is due when one of its triggers is reached."""
+
+    persistent: ClassVar[bool] = False
+
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        """Return the quantities that the rule watches."""
+        raise TypeError(f"{type(self).__name__} must have a method triggers(clock)")
+
+    def due(self, clock: Clock) -> bool:
+        """Return whether one of the triggers is reached."""
+        return any(trigger.reached for trigger in self.triggers(clock))
+
+
+def checked_schedule(schedule: Any, task: Task | None = None, name: str = "schedule") -> Any:
+    """Return a schedule, if it is one and, where a task is given, can serve it."""
+    if isinstance(schedule, type):
+        raise TypeError(
+            f"{name} must be an instance, not the class {schedule.__name__} itself; "
+            f"write {schedule.__name__}(…)"
+        )
+    if not callable(getattr(schedule, "due", None)):
+        raise TypeError(f"{name} must have a method due(clock) -> bool; got {short_repr(schedule)}")
+    if task is not None and (check := getattr(schedule, "check", None)) is not None:
+        check(task)
+    return schedule
+
+
+def triggers_of(schedule: Schedule, clock: Clock) -> tuple[Trigger, ...]:
+    """Return the triggers of a rule; a rule without triggers has one, whether it is due."""
+    triggers = getattr(schedule, "triggers", None)
+    if triggers is not None:
+        return tuple(triggers(clock))
+    due = bool(schedule.due(clock))
+    return (Trigger("due", float(due), 1.0, due),)
+
+
+class Deployment(NamedTuple):
+    """A policy put in force before an episode, as version 1, 2, …; the first is fitted on no data.
+
+    `logdet` and `trace` are log det Λ_h and tr Λ_h (H,) at the deployment: growth counts from
+    there, so a budget holds whatever is deployed. `digest` is the policy's; a simulation, which
+    makes no bytes, leaves it empty.
+    """
+
+    version: int
+    episode: int
+    logdet: Floats
+    trace: Floats
+    digest: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Deployment)
+            and (self.version, self.episode, self.digest)
+            == (other.version, other.episode, other.digest)
+            and np.array_equal(self.logdet, other.logdet)
+            and np.array_equal(self.trace, other.trace)
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.version, self.episode, self.digest))
+
+
+class Ledger(Sequence[Deployment]):
+    """The deployments of one learner, in order; a ledger never changes."""
+
+    def __init__(self) -> None:
+        self._deployments = PersistentList[Deployment]()
+
+    def deploy(self, *, episode: int, logdet: Floats, trace: Floats, digest: str = "") -> "Ledger":
+        """Return the ledger with one more deployment, in force from that episode on."""
+        deployment = Deployment(len(self) + 1, episode, logdet, trace, digest)
+        ledger = Ledger.__new__(Ledger)
+        ledger._deployments = self._deployments.extend([deployment])
+        return ledger
+
+    def clock(self, task: Task, *, episode: int, logdet: Floats) -> Clock:
+        """Return the clock before that episode, given log det Λ_h (H,) now."""
+        in_force = self._deployments[-1]
+        return Clock(
+            task=task,
+            episode=episode,
+            logdet=logdet,
+            deployed_at=in_force.episode,
+            deployments=len(self),
+            logdet_deployed=in_force.logdet,
+            trace_deployed=in_force.trace,
+        )
+
+    def __len__(self) -> int:
+        return len(self._deployments)
+
+    def __getitem__(self, position: Any) -> Any:
+        return self._deployments[position]
+
+    def __iter__(self) -> Iterator[Deployment]:
+        return iter(self._deployments)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ledger) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Ledger({len(self)} deployments, before episodes {[d.episode for d in self]})"

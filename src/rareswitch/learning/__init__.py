@@ -1,0 +1,1 @@
+"""The learner, its snapshots and its health."""

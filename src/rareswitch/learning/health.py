@@ -1,0 +1,117 @@
+"""Two figures about a learner: whether it explores enough, and whether it still learns.
+
+Both compare with the data alone. `reach` is how far exploration can lift an untried action above
+the average action, in units of how much values differ. It is the value of an untried direction of
+typical length under the recipe (shrunk towards 0 by a declared ridge, towards the average by an
+estimated one) plus the bonus, or the largest of all members' and draws' perturbations. `idle`
+counts the episodes in which almost nothing was learnt: those since the first deployment after which
+the information gathered, Σ_h log det Λ_h, grew by less than a hundredth.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rareswitch.core.clock import Ledger
+from rareswitch.core.estimation import EstimatedRegression
+from rareswitch.core.exploration import Exploration
+from rareswitch.core.lsvi import backward
+from rareswitch.core.recipe import Recipe
+from rareswitch.statistics import History
+from rareswitch.support.arguments import Floats
+from rareswitch.support.streams import Stream, generator
+
+LEAST_REACH = 0.1
+LEAST_GROWTH = 0.01
+LEAST_NORM = 1e-10  # of all squared features of a stage, compared with λ
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """Two figures about a learner, and warnings in words.
+
+    `reach` is the least over stages; None before the first episode.
+    """
+
+    reach: float | None
+    idle: int
+    warnings: tuple[str, ...]
+
+    @property
+    def good(self) -> bool:
+        return not self.warnings
+
+
+def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -> Health:
+    """Return the health of a learner with this folded history and number of own episodes."""
+    reach = _reach(history, recipe) if history.episodes else None
+    idle = _idle(history, ledger, episodes)
+    warnings = []
+    if reach is not None and reach < LEAST_REACH:
+        cure = "raise beta or scale"
+        if not recipe.exploration.estimate:
+            cure += ", lower ridge, or use a recipe that estimates them"
+        warnings.append(
+            f"exploration is too small for the range of values: it lifts an untried action to "
+            f"{reach:+.2g} spreads of value from the average one, so some actions may never be "
+            f"tried; {cure}"
+        )
+    if _lost_in_ridge(history):
+        warnings.append(
+            f"features are too short compared with ridge = {history.ridge:g}: nothing can be "
+            f"learnt from them; lower ridge, or make them longer"
+        )
+    if history.episodes and not history.reward_sums[:, -1].any():
+        warnings.append(f"no reward was seen in {history.episodes} episodes")
+    if idle > episodes // 2:
+        warnings.append(
+            f"nothing was learnt in the last {idle} episodes: information grew by less than "
+            f"{LEAST_GROWTH:.0%}"
+        )
+    return Health(reach=reach, idle=idle, warnings=tuple(warnings))
+
+
+def _reach(history: History, recipe: Recipe) -> float:
+    """Return the least reach over the stages that were played."""
+    explores = recipe.exploration
+    strength = explores.beta + _strength(explores)
+    if explores.estimate:
+        return strength  # an untried direction has the average value, and one spread of uncertainty
+    pools = history.pools
+    steps = history.step_sums[:, history.task.dim]
+    estimated = EstimatedRegression(history, perturbed=False)
+    stages = backward(history, estimated, beta=0.0, clip=recipe.clip)
+    average = np.array([stage.levels for stage in stages])
+    spread = np.array([estimated.spreads[h] for h in range(pools.horizon)])
+    lifted = strength * np.sqrt(_squared_norms(history) / np.maximum(steps, 1.0) / history.ridge)
+    pool = [pools.index(h) for h in range(pools.horizon)]
+    return float(((lifted[pool] - average) / spread)[steps[pool] > 0].min())
+
+
+def _strength(exploration: Exploration) -> float:
+    """Return how far the largest draw lifts a value (root mean square)."""
+    if not exploration.draws:
+        return 0.0
+    dim = max(100, 10_000 // (exploration.members * exploration.draws))
+    drawn = exploration.perturbations(generator(0, Stream.PERTURBATION), 1, dim)
+    return float(np.sqrt(np.mean(np.square(drawn.max(axis=(0, 2))))))
+
+
+def _squared_norms(history: History) -> Floats:
+    """Return Σ‖φ‖² of each pool of steps, from tr Λ = d·λ + Σ‖φ‖²."""
+    return np.maximum(history.gram.trace - history.task.dim * history.ridge, 0.0)
+
+
+def _lost_in_ridge(history: History) -> bool:
+    """Return whether, in some pool, all features together are below the rounding error of λ."""
+    seen = history.step_sums[:, : history.task.dim].any(axis=1)
+    return bool((seen & (_squared_norms(history) < LEAST_NORM * history.ridge)).any())
+
+
+def _idle(history: History, ledger: Ledger, episodes: int) -> int:
+    """Return the episodes since the first deployment after which information hardly grew."""
+    gained = history.gram.logdet.sum() - ledger[0].logdet.sum()
+    for deployment in ledger:
+        if history.gram.logdet.sum() - deployment.logdet.sum() <= LEAST_GROWTH * gained:
+            return episodes + 1 - deployment.episode
+    return 0

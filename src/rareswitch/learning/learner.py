@@ -1,0 +1,304 @@
+"""The learner: it keeps what it has seen, asks its schedule, and deploys new frozen policies.
+
+`absorb` takes in an episode, `due` asks the schedule, `fit` computes a candidate and `deploy` puts
+a policy in force. `observe` is all of them, the loop of a single actor (Alg. 2, lines 2–21): the
+actor plays an episode with `policy` (line 19) and hands it to `observe`, which adds it to Λ_h (line
+5), asks whether a switch is due (line 7), and if so fits Q_h (lines 8–13) and deploys the policy.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rareswitch.core.clock import Clock, Deployment, Ledger, Schedule, checked_schedule
+from rareswitch.core.episode import Episode
+from rareswitch.core.exploration import Bonus, Exploration
+from rareswitch.core.policy import Policy, fit
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import Task, checked_task
+from rareswitch.learning.health import Health, health_of
+from rareswitch.learning.snapshot import Snapshot
+from rareswitch.statistics import History, history_of
+from rareswitch.support.arguments import require_memory, short_repr
+
+
+class _State(NamedTuple):
+    """The parts of a learner that change; replacing all at once makes a change all or nothing."""
+
+    task: Task
+    schedule: Schedule
+    history: History
+    ledger: Ledger
+    policy: Policy
+
+
+class Learner:
+    """Least-squares value iteration that deploys when its schedule says so.
+
+    The learner needs only features: states may be infinite and the feasible actions may differ at
+    every step. Under `Recipe.paper(beta=b)` it is the paper's Alg. 1 with `UniformGrid` and Alg. 2
+    with `DeterminantGrowth`; the default recipe deploys a mixture that needs no tuning. If the task
+    has `episodes`, no switch is due after the last of them.
+
+    `warm_start` are episodes of another policy: version 1 is fitted on them, and they do not count
+    among the learner's own `episodes`. Copies and pickles are new learners in the same state. A
+    learner and its copies share memory and belong to one thread; a pickle shares nothing.
+
+    >>> import numpy as np
+    >>> from rareswitch import DeterminantGrowth
+    >>> learner = Learner(Task(dim=2, horizon=1), DeterminantGrowth(eta=2.0))
+    >>> arms = np.eye(2)
+    >>> for k in range(1, 21):
+    ...     arm = learner.policy.draw(k).act(0, arms)
+    ...     done = Episode(features=arms[[arm]], rewards=[float(arm)], next_features=[])
+    ...     switched = learner.observe(done)
+    >>> learner
+    Learner(Task(dim=2, horizon=1), DeterminantGrowth(eta=2.0), episodes=20, version=4)
+    >>> learner.recommend().act(0, arms)
+    1
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        schedule: Schedule,
+        recipe: Recipe | None = None,
+        *,
+        warm_start: Iterable[Episode] = (),
+    ) -> None:
+        checked_schedule(schedule, checked_task(task))
+        self._recipe = checked_recipe(recipe)
+        if not isinstance(warm_start, Iterable) or isinstance(warm_start, np.ndarray):
+            raise TypeError(f"warm_start must be episodes; got {short_repr(warm_start)}")
+        _require_room(task, self._recipe)
+        history = history_of(task, self._recipe.ridge, warm_start)
+        self._warm_episodes = history.episodes
+        history = history.fold()
+        # Alg. 2 cannot switch at k = 1 and leaves π¹ undefined; as in Alg. 1, where t_1 = 1, the
+        # first version is fitted before episode 1.
+        policy = fit(history, self._recipe, version=1)
+        self._state = _State(task, schedule, history, Ledger(), policy)
+        self.deploy(policy)
+
+    @property
+    def task(self) -> Task:
+        return self._state.task
+
+    @property
+    def schedule(self) -> Schedule:
+        return self._state.schedule
+
+    @property
+    def recipe(self) -> Recipe:
+        return self._recipe
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes were absorbed, without those of the warm start."""
+        return self._state.history.episodes - self._warm_episodes
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force for the next episode."""
+        return self._state.policy
+
+    @property
+    def ledger(self) -> Ledger:
+        """All deployments so far."""
+        return self._state.ledger
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the schedule sees before the next episode."""
+        return self._clock(self._state.history)
+
+    @property
+    def due(self) -> bool:
+        """Whether the schedule asks for a new policy before the next episode."""
+        return self._due(self._state.history)
+
+    @property
+    def stored_rows(self) -> int:
+        """How many rows of next states a fit values: its time and the memory grow with them."""
+        return self._state.history.fold().stored_rows
+
+    def absorb(self, *episodes: Episode) -> None:
+        """Take in finished episodes, whichever version acted in them and whenever they come.
+
+        All or nothing: where one is refused, none is absorbed.
+        """
+        self._state = self._state._replace(history=self._state.history.absorb(*episodes))
+
+    def fit(self) -> Policy:
+        """Return the candidate for the next version; asked twice, it returns the same bytes."""
+        state = self._state = self._folded()
+        return fit(state.history, self._recipe, version=len(state.ledger) + 1)
+
+    def deploy(self, policy: Policy) -> Deployment:
+        """Put a policy in force from the next episode on, and write it into the ledger."""
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy must be a Policy; got {type(policy).__name__}")
+        task = self.task
+        if policy.one_hot is not task.one_hot:
+            raise ValueError(
+                f"policy must have one_hot = {task.one_hot}, as the task has; got {policy.one_hot}"
+            )
+        if (policy.horizon, policy.dim) != (task.horizon, task.dim):
+            raise ValueError(
+                f"policy must have horizon {task.horizon} and dim {task.dim}; got "
+                f"{policy.horizon} and {policy.dim}"
+            )
+        self._state = self._deployed(self._state.history, policy)
+        deployment: Deployment = self._state.ledger[-1]
+        return deployment
+
+    def observe(self, episode: Episode) -> bool:
+        """Absorb one episode and, if a switch is due, deploy; return whether a new policy acts now.
+
+        All or nothing: if the schedule or the fit raises, the episode is not absorbed either.
+        """
+        history = self._state.history.absorb(episode)  # Alg. 2, line 5: Gram.add_episode
+        due = self._due(history)  # line 7; Alg. 1, line 4
+        if due:
+            history = history.fold()
+            candidate = fit(history, self._recipe, len(self.ledger) + 1)  # lines 8–13
+            self._state = self._deployed(history, candidate)
+        else:
+            self._state = self._state._replace(history=history)  # line 16
+        return due
+
+    def amend(self, *, schedule: Schedule | None = None, episodes: int | None = None) -> None:
+        """Continue under another schedule or with another number of episodes, on the same data."""
+        task = self.task if episodes is None else replace(self.task, episodes=episodes)
+        schedule = checked_schedule(self.schedule if schedule is None else schedule, task)
+        self._state = self._state._replace(task=task, schedule=schedule)
+
+    def recommend(self) -> Policy:
+        """Return the greedy policy of all data without exploration, for use after learning."""
+        no_bonus = Bonus(0.0, estimate=self._recipe.exploration.estimate)
+        greedy = replace(self._recipe, exploration=no_bonus, ties="lowest")
+        self._state = self._folded()
+        return fit(self._state.history, greedy, version=0)
+
+    def health(self) -> Health:
+        """Return whether exploration is large enough for this task, and learning goes on.
+
+        >>> from rareswitch import EveryEpisode
+        >>> learner = Learner(Task(dim=1, horizon=1), EveryEpisode(), Recipe.paper(beta=0.01))
+        >>> for _ in range(9):
+        ...     _ = learner.observe(Episode(features=[[1.0]], rewards=[0.9], next_features=[]))
+        >>> learner.health().warnings[0][:55]
+        'exploration is too small for the range of values: it li'
+        """
+        state = self._state = self._folded()
+        return health_of(state.history, self._recipe, state.ledger, self.episodes)
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; a learner restored from it goes on byte for byte."""
+        state = self._state = self._folded()
+        return Snapshot(
+            task=self.task,
+            schedule=self.schedule,
+            recipe=self._recipe,
+            warm_episodes=self._warm_episodes,
+            history=state.history,
+            ledger=state.ledger,
+            policy=state.policy,
+        ).to_bytes()
+
+    @classmethod
+    def restore(
+        cls,
+        data: bytes,
+        *,
+        schedule: Schedule | None = None,
+        exploration: Exploration | None = None,
+    ) -> "Learner":
+        """Return the learner of a snapshot.
+
+        Rules and explorations of this package are restored with it. Reading bytes runs no code of
+        yours: give a rule of your own as `schedule`. It must have the class and the attributes of
+        the stored rule.
+        """
+        saved = Snapshot.from_bytes(data, schedule=schedule, exploration=exploration)
+        learner = cls.__new__(cls)
+        learner._recipe, learner._warm_episodes = saved.recipe, saved.warm_episodes
+        learner._state = _State(
+            saved.task, saved.schedule, saved.history, saved.ledger, saved.policy
+        )
+        return learner
+
+    def _folded(self) -> _State:
+        """Return the state with every episode in its sums."""
+        return self._state._replace(history=self._state.history.fold())
+
+    def _deployed(self, history: History, policy: Policy) -> _State:
+        """Return the state with a policy in force.
+
+        The ledger keeps log det Λ_h and tr Λ_h, from which growth counts (Alg. 2, line 10).
+        """
+        ledger = self.ledger.deploy(
+            episode=history.episodes - self._warm_episodes + 1,
+            logdet=history.gram.logdet,
+            trace=history.gram.trace,
+            digest=policy.digest,
+        )
+        return self._state._replace(history=history, ledger=ledger, policy=policy)
+
+    def _clock(self, history: History) -> Clock:
+        episode = history.episodes - self._warm_episodes + 1
+        return self.ledger.clock(self.task, episode=episode, logdet=history.gram.logdet)
+
+    def _due(self, history: History) -> bool:
+        clock = self._clock(history)
+        if self.task.episodes is not None and clock.episode > self.task.episodes:
+            return False  # there is no next episode
+        return bool(self.schedule.due(clock))
+
+    def __copy__(self) -> "Learner":
+        """Return a learner in the same state, at once: a state never changes."""
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle through a snapshot: nothing is shared, nothing is lost."""
+        return _restored, (type(self), self.snapshot(), self.schedule, self._recipe.exploration)
+
+    def __repr__(self) -> str:
+        return (
+            f"Learner({self.task!r}, {self.schedule!r}, episodes={self.episodes}, "
+            f"version={len(self.ledger)})"
+        )
+
+
+def checked_recipe(recipe: Any) -> Recipe:
+    """Return a recipe, if it is one; None stands for the default."""
+    if recipe is None:
+        return Recipe()
+    if not isinstance(recipe, Recipe):
+        raise TypeError(
+            f"recipe must be a Recipe, such as Recipe.paper(beta=1.0); got {short_repr(recipe)}"
+        )
+    return recipe
+
+
+def _require_room(task: Task, recipe: Recipe) -> None:
+    """Refuse a task whose Λ and policies exceed the machine's memory."""
+    gram = task.pools.count * task.dim * (1 if task.one_hot else task.dim)
+    explores = recipe.exploration
+    vectors = explores.members * (4.0 + explores.draws) * task.horizon * task.dim
+    matrices = "" if task.one_hot else "dim × dim "
+    require_memory(
+        8.0 * (2.0 * gram + vectors),
+        f"{matrices}Λ of dim = {task.dim} and horizon = {task.horizon}, with policies of "
+        f"{explores.members} members,",
+    )
+
+
+def _restored(
+    cls: type[Learner], data: bytes, schedule: Schedule, exploration: Exploration
+) -> Learner:
+    return cls.restore(data, schedule=schedule, exploration=exploration)

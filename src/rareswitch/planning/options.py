@@ -1,0 +1,202 @@
+"""The options of a plan: rules that keep a budget, each with a recipe and its simulated results."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rareswitch.core.clock import Schedule, checked_schedule
+from rareswitch.core.exploration import Exploration, is_paper_bonus
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import Task, planned_episodes
+from rareswitch.planning.rounds import Estimate, Rounds, optimistic, regrets
+from rareswitch.rules.table import RULES, row_of
+from rareswitch.rules.theory import RegretBound
+from rareswitch.rules.words import to_python, to_words
+from rareswitch.sim.outcome import Outcome
+from rareswitch.support.arguments import short_repr, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A schedule and its guarantees.
+
+    `deployment_limit` is the most deployments after the first on any path: the rule's promise
+    (`guaranteed`), or K−1. `bound` is the theorem's on the total regret, with c = 1; None where
+    nothing is proved.
+    """
+
+    name: str
+    schedule: Schedule
+    deployment_limit: int
+    guaranteed: bool
+    bound: RegretBound | None
+
+    @property
+    def code(self) -> str:
+        """The schedule as Python, with rareswitch imported as rs."""
+        return to_python(self.schedule)
+
+    @property
+    def label(self) -> str:
+        """The name of the rule in figures."""
+        row = row_of(self.schedule)
+        return row.label if self.name == row.name and row in RULES else self.name
+
+
+def candidates_for(budget: int, task: Task, *, ridge: float = 1.0) -> list[Candidate]:
+    """Return the rules of the table that keep a budget of deployments after the first.
+
+    At 0 and at K−1 that is one rule: never again, and before every episode.
+
+    >>> task = Task(dim=2, horizon=3, episodes=100)
+    >>> [candidate.name for candidate in candidates_for(99, task)]
+    ['every-episode']
+    """
+    last = planned_episodes(task, "a plan") - 1
+    budget = whole("switches", budget, least=0, most=last)
+    found = []
+    for row in RULES:
+        if not hasattr(row.cls, "for_budget"):
+            continue
+        try:
+            schedule = row.cls.for_budget(task, switches=budget, ridge=ridge)
+        except ValueError:  # this kind has no rule for that budget
+            continue
+        candidate = _candidate(row.name, schedule, task, ridge)
+        if candidate.deployment_limit <= budget:
+            found.append(candidate)
+    return found[:1] if budget in (0, last) else found
+
+
+def own_candidates(
+    schedules: Iterable[Schedule], task: Task, *, ridge: float = 1.0
+) -> list[Candidate]:
+    """Return the candidates of rules that the user brings."""
+    if not isinstance(schedules, Iterable) or isinstance(schedules, np.ndarray):
+        raise TypeError(f"candidates must be a list of schedules; got {short_repr(schedules)}")
+    checked = [checked_schedule(schedule, task, "candidates") for schedule in schedules]
+    return [_candidate(_own_name(schedule), schedule, task, ridge) for schedule in checked]
+
+
+def _candidate(name: str, schedule: Schedule, task: Task, ridge: float) -> Candidate:
+    promise = getattr(schedule, "deployment_limit", None)
+    # The theorems are about stages of their own.
+    bound = None if task.pools.shared else getattr(schedule, "regret_bound", None)
+    limit = planned_episodes(task, "a plan") - 1
+    if promise is not None:
+        limit = math.floor(min(limit, promise(task, ridge)))
+    return Candidate(
+        name=name,
+        schedule=schedule,
+        deployment_limit=limit,
+        guaranteed=promise is not None,
+        bound=bound and bound(task, ridge),
+    )
+
+
+def _own_name(schedule: Schedule) -> str:
+    """Return the rule as it is written on the command line, or else the name of its class."""
+    try:
+        return to_words(schedule)
+    except ValueError:
+        return row_of(schedule).name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A candidate with a recipe, and their simulated or replayed results.
+
+    `regret` is the average per episode, or the shortfall where that is the simulator's `measure`,
+    and `mean_return` the average return, where it is known. `deployments` are those after the first
+    and `switches` those of them that changed an action. `replayed` are the deployments after the
+    first on a given log; `prices` is the range of prices of a deployment, in units of reward, at
+    which this is the cheapest option (None: never).
+    """
+
+    candidate: Candidate
+    recipe: Recipe
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    regret: Estimate | None = None
+    mean_return: Estimate | None = None
+    deployments: Estimate | None = None
+    switches: Estimate | None = None
+    optimistic: float | None = None
+    replayed: int | None = None
+    prices: tuple[float, float] | None = None
+
+    @property
+    def exploration(self) -> Exploration:
+        return self.recipe.exploration
+
+    @property
+    def measure(self) -> str:
+        """The measure of `regret`: "regret", or else "shortfall"."""
+        return self.outcomes[0].measure if self.outcomes else "regret"
+
+    @property
+    def mixture(self) -> bool:
+        return self.exploration.members > 1
+
+    @property
+    def title(self) -> str:
+        """The rule's name, and whether it deploys mixtures."""
+        return f"{self.candidate.name}{' (mixture)' if self.mixture else ''}"
+
+    @property
+    def name(self) -> str:
+        if not self.candidate.guaranteed:
+            return f"{self.title}, not guaranteed"
+        return f"{self.title}, at most {self.candidate.deployment_limit}"
+
+    @property
+    def bound(self) -> RegretBound | None:
+        """The bound on the regret: the paper's theorems are about its own bonus."""
+        return self.candidate.bound if is_paper_bonus(self.exploration) else None
+
+    def with_outcomes(
+        self, outcomes: tuple[Outcome, ...], rounds: Rounds, episodes: int
+    ) -> "Option":
+        """Return the option with the results of its rounds."""
+        earned = [one.mean_return for one in outcomes if one.mean_return is not None]
+        counts = np.array([(one.deployments - 1, one.switches) for one in outcomes], float)
+        return replace(
+            self,
+            outcomes=outcomes,
+            regret=rounds.estimate(regrets(outcomes) / episodes),
+            mean_return=(
+                rounds.estimate(np.array(earned)) if len(earned) == len(outcomes) else None
+            ),
+            deployments=rounds.estimate(counts[:, 0]),
+            switches=rounds.estimate(counts[:, 1]),
+            optimistic=optimistic(outcomes),
+        )
+
+    def expected_deployments(self) -> float:
+        """Return the deployments after the first: the mean simulated, or else the limit."""
+        return self.deployments.mean if self.deployments else float(self.candidate.deployment_limit)
+
+    def expected_regret(self, episodes: int) -> float:
+        """Return the total regret: the mean simulated, or else the bound."""
+        if self.regret is not None:
+            return self.regret.mean * episodes
+        return self.bound.total if self.bound else np.inf
+
+
+def price_options(options: Sequence[Option], episodes: int) -> list[Option]:
+    """Return the options with the prices at which no other is cheaper."""
+    points = [(o.expected_deployments(), o.expected_regret(episodes)) for o in options]
+    filled = []
+    for (n, regret), option in zip(points, options, strict=True):
+        low, high = 0.0, np.inf
+        for m, other in points:
+            if m > n:
+                low = max(low, (regret - other) / (m - n))
+            elif m < n:
+                high = min(high, (other - regret) / (n - m))
+            elif other < regret:
+                high = -1.0
+        prices = (float(low), float(high)) if low <= high and np.isfinite(regret) else None
+        filled.append(replace(option, prices=prices))
+    return filled

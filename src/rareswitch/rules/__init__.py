@@ -1,0 +1,23 @@
+"""When to switch: the switching rules, the paper's bounds, and rules as text."""
+
+from rareswitch.core.clock import Clock, Rule, Schedule, Trigger
+from rareswitch.rules.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
+from rareswitch.rules.grids import EpisodeGrid, GeometricGrid, MinimaxGrid
+from rareswitch.rules.paper import DeterminantGrowth, EveryEpisode, UniformGrid
+
+__all__ = [
+    "AdaptiveBudget",
+    "Capped",
+    "Clock",
+    "DeterminantGrowth",
+    "EpisodeGrid",
+    "EveryEpisode",
+    "GeometricGrid",
+    "MinimaxGrid",
+    "Rule",
+    "Schedule",
+    "SpreadBudget",
+    "TotalGrowth",
+    "Trigger",
+    "UniformGrid",
+]

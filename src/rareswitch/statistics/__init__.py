@@ -1,0 +1,17 @@
+"""The episodes that a learner has seen, as the sums that a fit needs."""
+
+from collections.abc import Iterable
+
+from rareswitch.core.episode import Episode
+from rareswitch.core.task import Task, checked_task
+from rareswitch.statistics.dense import DenseHistory
+from rareswitch.statistics.history import History
+from rareswitch.statistics.one_hot import OneHotHistory
+
+__all__ = ["DenseHistory", "History", "OneHotHistory", "history_of"]
+
+
+def history_of(task: Task, ridge: float = 1.0, log: Iterable[Episode] = ()) -> History:
+    """Return the history of a log, by default of no episode."""
+    cls: type[History] = OneHotHistory if checked_task(task).one_hot else DenseHistory
+    return cls(task, ridge).absorb_log(log)

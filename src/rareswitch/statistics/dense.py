@@ -1,0 +1,141 @@
+"""The history of features that are rows of d numbers."""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+from rareswitch.core.episode import Episode
+from rareswitch.core.gram import Gram
+from rareswitch.core.lsvi import QFunction
+from rareswitch.core.task import Pools, Task
+from rareswitch.statistics.history import History
+from rareswitch.statistics.next_states import NextStates, add_in_turn, row_sets
+from rareswitch.support.arguments import Floats
+from rareswitch.support.codec import Arrays, Parts
+
+# Numbers that wait: enough to add many episodes at once, few enough for the processor's cache.
+MOST_WAITING = 2**17
+
+
+class DenseHistory(History):
+    """Λ and compensated sums over the steps of each pool, and the states that followed them."""
+
+    gram: Gram
+
+    def __init__(self, task: Task, ridge: float) -> None:
+        super().__init__(task, ridge)
+        pools, dim = self.pools.count, task.dim
+        self.gram = Gram.of_ridge((pools,), dim, self.ridge)
+        # Σ(φ, 1, r) and Σ r·(φ, 1, r), and what rounding took away from them.
+        self._totals, self._lost = np.zeros((2, 2, pools, dim + 2))
+        self._next_states = [NextStates.none(dim)] * (pools - 1)
+
+    @property
+    def stored_rows(self) -> int:
+        return sum(len(next_states.rows) for next_states in self._next_states)
+
+    @property
+    def step_sums(self) -> Floats:
+        return self._totals[0] + self._lost[0]
+
+    @property
+    def reward_sums(self) -> Floats:
+        return self._totals[1] + self._lost[1]
+
+    def next_value_sums(self, h: int, following: QFunction) -> Floats:
+        return self._next_states[self.pools.index(h)].value_sums(following, self._end_value(h))
+
+    def _many_waiting(self) -> bool:
+        if self._waiting_numbers <= MOST_WAITING:
+            return False
+        # A fold may copy the sums that exist, so what waits grows with them.
+        return 4 * self._waiting_numbers > sum(states.numbers for states in self._next_states)
+
+    def _add(self, episodes: Sequence[Episode]) -> None:
+        size, start = 0, 0
+        for end, episode in enumerate(episodes, start=1):
+            size += episode.features.size + episode.next_rows.size
+            if size > MOST_WAITING or end == len(episodes):
+                self._add_at_once(_Steps(episodes[start:end], self.pools))
+                size, start = 0, end
+
+    def _add_at_once(self, steps: "_Steps") -> None:
+        self._totals, self._lost = add_in_turn(self._totals, self._lost, steps.by_pool())
+        self._next_states = [
+            next_states.add(*steps.leading_on(pool))
+            for pool, next_states in enumerate(self._next_states)
+        ]
+
+    def to_arrays(self) -> Arrays:
+        arrays: Arrays = self.gram._asdict()
+        arrays |= {"totals": self._totals, "totals_lost": self._lost}
+        for pool, next_states in enumerate(self._next_states):
+            kept = next_states.to_arrays().items()
+            arrays |= {f"next_states/{pool}/{name}": array for name, array in kept}
+        return arrays
+
+    def filled(self, parts: Parts) -> Self:
+        pools, dim = self.pools.count, self.task.dim
+        shapes = {"whitener": (pools, dim, dim), "logdet": (pools,), "trace": (pools,)}
+        filled = type(self)(self.task, self.ridge)
+        filled.gram = Gram(*(parts.array(name, "<f8", shape) for name, shape in shapes.items()))
+        filled._totals = parts.array("totals", "<f8", (2, pools, dim + 2))
+        filled._lost = parts.array("totals_lost", "<f8", (2, pools, dim + 2))
+        for pool in range(pools - 1):
+            where = f"next_states/{pool}"
+            lengths = parts.array(f"{where}/lengths", "<i8", ("J",))
+            filled._next_states[pool] = NextStates.from_arrays(
+                sums=parts.array(f"{where}/sums", "<f8", (len(lengths), dim + 2)),
+                lost=parts.array(f"{where}/lost", "<f8", (len(lengths), dim + 2)),
+                lengths=lengths,
+                rows=parts.array(f"{where}/rows", "<f8", ("N", dim)),
+                ended=parts.array(f"{where}/ended", "<f8", (2, dim + 2)),
+            )
+        return filled
+
+
+class _Steps:
+    """The steps (φ, 1, r) of episodes end to end, so that sums over them are made at once."""
+
+    def __init__(self, episodes: Sequence[Episode], pools: Pools) -> None:
+        self._episodes, self._pools = episodes, pools
+        features = np.concatenate([episode.features for episode in episodes])
+        self._steps = np.ones((len(features), features.shape[1] + 2))  # (S, d+2)
+        self._steps[:, :-2] = features
+        self._steps[:, -1] = np.concatenate([episode.rewards for episode in episodes])
+        if pools.count > 1:
+            self._places, self._states = self._find_places(), self._find_states()
+
+    def by_pool(self) -> Floats:
+        """Return each episode's Σ(φ, 1, r) and Σ r·(φ, 1, r) over each pool, (n, 2, P, d+2)."""
+        counts = np.array([len(episode) for episode in self._episodes])
+        reached = np.arange(self._pools.horizon) < counts[:, None]  # (n, H)
+        stages = np.zeros((len(counts), 2, self._pools.horizon, self._steps.shape[1]))
+        stages[:, 0][reached] = self._steps
+        stages[:, 1][reached] = self._steps[:, -1:] * self._steps
+        return self._pools.sum_stages(stages)
+
+    def leading_on(self, pool: int) -> tuple[Floats, list[bytes]]:
+        """Return the steps of a pool and the states after them, as `row_sets`; b"" is the end."""
+        places, states = self._places[pool], self._states
+        return self._steps.take(np.array(places, np.int64), 0), [states[step] for step in places]
+
+    def _find_places(self) -> list[list[int]]:
+        """Return the steps of each pool, without last-stage steps, which have no next state."""
+        places: list[list[int]] = [[] for _ in range(self._pools.count)]
+        pools = [places[self._pools.index(h)] for h in range(self._pools.horizon - 1)]
+        start = 0
+        for episode in self._episodes:
+            for step, pool in enumerate(pools[: len(episode)], start):
+                pool.append(step)
+            start += len(episode)
+        return places
+
+    def _find_states(self) -> list[bytes]:
+        """Return the state after each step."""
+        lengths: list[int] = []
+        for episode in self._episodes:
+            lengths += map(len, episode.next_features)
+            lengths += [0] * (len(episode) - len(episode.next_features))
+        return row_sets(np.concatenate([episode.next_rows for episode in self._episodes]), lengths)

@@ -1,0 +1,173 @@
+"""The episodes that one learner has seen, in the form that a fit needs: a cache of the log.
+
+The log of episodes is the truth; a history is made from it, by `absorb` as episodes come or by
+`absorb_log` all at once, and again from the start when the log is corrected. Neither the order of
+episodes nor the policy that acted matters beyond rounding.
+
+A history never changes: `absorb` and `fold` return another one. So whoever holds a history changes
+it all or nothing, by one assignment.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Self
+
+import numpy as np
+
+from rareswitch.core.episode import Episode
+from rareswitch.core.gram import Gram, OneHotGram
+from rareswitch.core.lsvi import QFunction
+from rareswitch.core.task import Pools, Task, checked_task
+from rareswitch.support.arguments import Floats, positive_ridge, whole
+from rareswitch.support.codec import Arrays, Parts
+from rareswitch.support.persistent import PersistentList
+
+AT_ONCE = 256  # episodes that are checked together
+
+
+class History(ABC):
+    """The sufficient statistics of all episodes so far, for one learner.
+
+    Λ grows with every episode, since schedules look at it. Only a fit needs the other sums: until
+    then, or until they are many, episodes wait, and `fold` adds them all at once.
+    """
+
+    gram: Gram | OneHotGram
+
+    def __init__(self, task: Task, ridge: float) -> None:
+        whole("dim", checked_task(task).dim, least=1, most=10**6)
+        self.task, self.ridge = task, positive_ridge(ridge)
+        self.episodes = 0
+        self._waiting = PersistentList[Episode]()
+        self._waiting_numbers = 0
+
+    @property
+    def pools(self) -> Pools:
+        return self.task.pools
+
+    @property
+    def one_hot(self) -> bool:
+        return self.task.one_hot
+
+    @property
+    def dim(self) -> int:
+        return self.task.dim
+
+    @property
+    def whitener(self) -> Floats:
+        return self.gram.whitener
+
+    @property
+    @abstractmethod
+    def stored_rows(self) -> int:
+        """How many rows of distinct next states are kept, over all pools."""
+
+    @property
+    @abstractmethod
+    def step_sums(self) -> Floats: ...
+
+    @property
+    @abstractmethod
+    def reward_sums(self) -> Floats: ...
+
+    @abstractmethod
+    def next_value_sums(self, h: int, following: QFunction) -> Floats: ...
+
+    @abstractmethod
+    def to_arrays(self) -> Arrays:
+        """Return a folded history as named arrays."""
+
+    @abstractmethod
+    def filled(self, parts: Parts) -> Self:
+        """Return the history of `to_arrays`, once its arrays are known to have these sizes."""
+
+    @abstractmethod
+    def _add(self, episodes: Sequence[Episode]) -> None:
+        """Add episodes to the sums of this history, which nobody else has yet."""
+
+    @abstractmethod
+    def _many_waiting(self) -> bool:
+        """Return whether so many numbers wait that they should be folded."""
+
+    def absorb(self, *episodes: Episode) -> Self:
+        """Return the history with these episodes, in their order."""
+        self.check(*episodes)
+        longer = self._copy()
+        for episode in episodes:
+            longer.gram = longer.gram.add_episode(episode.features, self.pools)
+            longer._waiting_numbers += episode.features.size + episode.next_rows.size
+        longer._waiting = self._waiting.extend(episodes)
+        longer.episodes += len(episodes)
+        return longer.fold() if longer._many_waiting() else longer
+
+    def fold(self) -> Self:
+        """Return the history with waiting episodes added to its sums; no number depends on when."""
+        if not len(self._waiting):
+            return self
+        folded = self._copy()
+        folded._add(list(self._waiting))
+        folded._waiting, folded._waiting_numbers = PersistentList(), 0
+        return folded
+
+    def absorb_log(self, log: Iterable[Episode]) -> Self:
+        """Return the history with all episodes of a log."""
+        history, episodes = self, iter(log)
+        while some := tuple(islice(episodes, AT_ONCE)):
+            history = history.absorb(*some)
+        return history
+
+    def restored(self, parts: Parts, *, episodes: int) -> Self:
+        """Return the history of so many episodes that `to_arrays` returned."""
+        filled = self.filled(parts)
+        filled.episodes = episodes
+        return filled
+
+    def check(self, *episodes: Episode) -> None:
+        """Refuse episodes that cannot be absorbed."""
+        for episode in episodes:
+            self._check_kind(episode)
+        if self.one_hot or not episodes:
+            return
+        dim, feature_norm = self.task.dim, self.task.feature_norm
+        parts = [part for e in episodes for part in (e.features, e.next_rows)]
+        numbers = np.concatenate(parts, axis=None)
+        longest = max(float(numbers.max()), -float(numbers.min()))
+        if longest * math.sqrt(dim) <= feature_norm:
+            return
+        scale = max(1.0, longest / 1e100)  # squares must not overflow
+        rows = numbers.reshape(-1, dim) / scale
+        longest = scale * float(np.linalg.norm(rows, axis=1).max())
+        if not longest <= feature_norm * (1.0 + 1e-9):  # NaN fails too
+            raise ValueError(
+                f"episode must have features no longer than feature_norm = {feature_norm:g}; got "
+                f"‖φ‖ = {longest:.9g}: scale them, or set a larger feature_norm in the Task"
+            )
+
+    def _copy(self) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def _check_kind(self, episode: Episode) -> None:
+        dim, horizon = self.task.dim, self.task.horizon
+        if not isinstance(episode, Episode):
+            raise TypeError(f"episode must be an Episode; got {type(episode).__name__}")
+        if len(episode) > horizon:
+            raise ValueError(f"episode must have at most {horizon} steps; got {len(episode)}")
+        if episode.one_hot is not self.one_hot:
+            wanted, got = "rows of features", "positions of one-hot features"
+            if self.one_hot:
+                wanted, got = got, wanted
+            raise ValueError(f"episode must have {wanted}; got {got}")
+        if self.one_hot and episode.dim > dim:
+            raise ValueError(
+                f"episode must have positions below dim = {dim}; got {episode.dim - 1}"
+            )
+        if not self.one_hot and episode.dim != dim:
+            raise ValueError(f"episode must have features of dimension {dim}; got {episode.dim}")
+
+    def _end_value(self, h: int) -> float:
+        """Return the value, after stage h, of an episode that ended there."""
+        return self.task.end_reward * (self.task.horizon - 1 - h)

@@ -1,0 +1,161 @@
+"""The moves of one pool of one-hot steps: from positions to the states after, and how often."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rareswitch.core.lsvi import QFunction
+from rareswitch.support.arguments import Floats, Ints
+from rareswitch.support.codec import Arrays
+
+Move = tuple[int, float, Ints]  # a position, a reward, and the positions of the state after
+END = np.zeros(0, np.int64)  # the state after the end of an episode: no action is feasible
+# The largest table of states by positions with which one product is faster than going move by move.
+LARGEST_TABLE = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """The moves of one pool from positions to states: how often, and Σr over them.
+
+    A state is the positions of its feasible actions, in any order; a state without any is the end
+    of an episode. Moves never change.
+    """
+
+    dim: int
+    _numbers: dict[bytes, int]  # of each state, by its positions, ascending
+    _states: list[Ints]  # the positions of each state
+    pairs: Ints  # (n, 2) positions and numbers of states, ascending
+    sums: Floats  # (n, 2) how often, and Σr
+
+    @classmethod
+    def none(cls, dim: int) -> "Moves":
+        """Return no moves."""
+        return cls(dim, {}, [], np.zeros((0, 2), np.int64), np.zeros((0, 2)))
+
+    @classmethod
+    def from_arrays(
+        cls, dim: int, *, lengths: Ints, positions: Ints, pairs: Ints, sums: Floats
+    ) -> "Moves":
+        """Return the moves that `to_arrays` returned, once they are known to fit together."""
+        if len(lengths) and (lengths.min() < 0 or lengths.max() > len(positions)):
+            raise ValueError("a next state must have as many rows as there are, or none")
+        if int(lengths.sum()) != len(positions):
+            raise ValueError("next states must have as many rows as their lengths say")
+        for name, array, end in (
+            ("positions", positions, dim),
+            ("pairs", pairs[:, 0], dim),
+            ("pairs", pairs[:, 1], len(lengths)),
+        ):
+            if len(array) and (array.min() < 0 or array.max() >= end):
+                raise ValueError(f"{name} must be from 0 to {end - 1}")
+        numbers, states = dict[bytes, int](), list[Ints]()
+        for number, end in enumerate(np.cumsum(lengths)):
+            state = positions[end - lengths[number] : end]
+            if _number(state, numbers, states) != number or len(states[number]) != len(state):
+                raise ValueError("next states must be distinct sets of distinct rows")
+        order = np.lexsort(pairs.T[::-1])
+        if (np.diff(pairs[order], axis=0) == 0).all(axis=1).any():
+            raise ValueError("moves must be distinct pairs")
+        return cls(dim, numbers, states, pairs[order], sums[order])
+
+    @property
+    def rows(self) -> int:
+        """The number of positions of all states together."""
+        return sum(map(len, self._states))
+
+    def add(self, moves: Sequence[Move]) -> "Moves":
+        """Return the moves with more of them; rewards are added one by one, in their order."""
+        if not moves:
+            return self
+        taken, rewards, after = zip(*moves, strict=True)
+        numbers, states = self._numbers.copy(), self._states.copy()
+        reached = [_number(state, numbers, states) for state in after]
+        pairs = np.concatenate([self.pairs, np.array([taken, reached], np.int64).T])
+        end = pairs[:, 1].max() + 1  # of states: a pair as one number
+        distinct, place = np.unique(pairs @ [end, 1], return_inverse=True)
+        sums = np.zeros((len(distinct), 2))
+        old, new = place[: len(self.pairs)], place[len(self.pairs) :]
+        sums[old] = self.sums
+        sums[:, 0] += np.bincount(new, minlength=len(distinct))
+        np.add.at(sums[:, 1], new, rewards)
+        return Moves(self.dim, numbers, states, np.stack(np.divmod(distinct, end), axis=1), sums)
+
+    def value_sums(self, following: QFunction, ended: float) -> Floats:
+        """Return Σ V·(φ, 1, r, V) over the moves, V the value of the state after, as (..., d+3).
+
+        The end of an episode is worth `ended`.
+        """
+        layout = self._layout
+        values = layout.state_values(following, ended)
+        total = layout.sum_moves(values) if layout.table is None else values @ layout.table
+        total[..., -1] = np.square(values) @ layout.counts
+        return total
+
+    def to_arrays(self) -> Arrays:
+        """Return the states, how many positions each has, and the moves by position and state."""
+        return {
+            "lengths": np.array([len(state) for state in self._states], np.int64),
+            "positions": np.concatenate([END, *self._states]),
+            "pairs": self.pairs,
+            "sums": self.sums,
+        }
+
+    @cached_property
+    def _layout(self) -> "_Layout":
+        return _Layout(self)
+
+
+class _Layout:
+    """Moves between d positions and J states, laid out once for all stages of a fit."""
+
+    def __init__(self, moves: Moves) -> None:
+        self._dim, states = moves.dim, len(moves._states)
+        lengths = np.array([len(state) for state in moves._states], np.int64)
+        self._positions = np.concatenate([END, *moves._states])
+        self._goes_on = lengths > 0
+        self._starts = (np.cumsum(lengths) - lengths)[self._goes_on]
+        (position, state), (count, reward) = moves.pairs.T, moves.sums.T
+        self.counts = np.bincount(state, count, states)
+        self._rewards = np.bincount(state, reward, states)
+        self.table: Floats | None = None
+        if states * moves.dim <= LARGEST_TABLE:
+            self.table = np.zeros((states, moves.dim + 3))
+            self.table[state, position] = count
+            self.table[:, -3], self.table[:, -2] = self.counts, self._rewards
+        else:
+            self._state, self._count = state, count
+            self._first = np.flatnonzero(np.diff(position, prepend=-1))
+            self._taken = position[self._first]
+
+    def sum_moves(self, values: Floats) -> Floats:
+        """Return Σ V·(φ, 1, r, 0), move by move."""
+        total = np.zeros((*values.shape[:-1], self._dim + 3))
+        if len(self._taken):
+            weighted = values[..., self._state] * self._count
+            total[..., self._taken] = np.add.reduceat(weighted, self._first, axis=-1)
+        total[..., -3] = values @ self.counts
+        total[..., -2] = values @ self._rewards
+        return total
+
+    def state_values(self, following: QFunction, ended: float) -> Floats:
+        """Return the value of every state (..., J)."""
+        values = np.full((*following.weights.shape[:-1], len(self._goes_on)), ended)
+        if len(self._starts):
+            best = following.q_values(self._positions)
+            values[..., self._goes_on] = np.maximum.reduceat(best, self._starts, axis=-1)
+        return values
+
+
+def _number(state: Ints, numbers: dict[bytes, int], states: list[Ints]) -> int:
+    """Return the number of a state; a state never seen gets a new one."""
+    known = numbers.get(state.tobytes())  # most states come with their positions in order
+    if known is not None:
+        return known
+    distinct = np.unique(state)
+    number = numbers.setdefault(distinct.tobytes(), len(states))
+    if number == len(states):
+        states.append(distinct)
+    return number

@@ -1,0 +1,120 @@
+"""The history of one-hot features: counts, since every Λ is diagonal.
+
+A one-hot row e_i is given by its position i, so S states with A actions each need no rows of length
+d = S·A, and no matrices of d² numbers. The target of Alg. 1, line 8 needs, for each pair of a
+position and the state it led to, how often that happened and the rewards on the way.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+from rareswitch.core.episode import Episode
+from rareswitch.core.gram import OneHotGram
+from rareswitch.core.lsvi import QFunction
+from rareswitch.core.task import Task
+from rareswitch.statistics.history import History
+from rareswitch.statistics.moves import END, Move, Moves
+from rareswitch.support.arguments import Floats
+from rareswitch.support.codec import Arrays, Parts
+from rareswitch.support.persistent import PersistentNumbers
+
+MOST_WAITING = 2**16  # positions of steps and next states
+
+
+class OneHotHistory(History):
+    """Counts, Σ r·φ and Σ (1, r, r²) of each pool, and its moves to the next states."""
+
+    gram: OneHotGram
+
+    def __init__(self, task: Task, ridge: float) -> None:
+        super().__init__(task, ridge)
+        pools = self.pools.count
+        self.gram = OneHotGram.of_ridge(pools, task.dim, self.ridge)
+        self._rewards = PersistentNumbers()  # Σ r·φ, at places as in the Gram
+        self._moments: Floats = np.zeros((pools, 3))  # Σ 1, Σ r, Σ r²
+        self._moves = [Moves.none(task.dim)] * (pools - 1)
+
+    @property
+    def stored_rows(self) -> int:
+        return sum(moves.rows for moves in self._moves)
+
+    @property
+    def step_sums(self) -> Floats:
+        return np.concatenate([self.gram.counts, self._moments[:, :2]], axis=1)
+
+    @property
+    def reward_sums(self) -> Floats:
+        return np.concatenate([self._reward_table(), self._moments[:, 1:]], axis=1)
+
+    def next_value_sums(self, h: int, following: QFunction) -> Floats:
+        return self._moves[self.pools.index(h)].value_sums(following, self._end_value(h))
+
+    def _many_waiting(self) -> bool:
+        return self._waiting_numbers > MOST_WAITING
+
+    def _reward_table(self) -> Floats:
+        return self._rewards.array(self.pools.count * self.task.dim).reshape(-1, self.task.dim)
+
+    def _add(self, episodes: Sequence[Episode]) -> None:
+        self._moments = self._moments.copy()
+        places, earned = [], []
+        moves: list[list[Move]] = [[] for _ in self._moves]
+        for episode in episodes:
+            pool, step = self.pools.places(len(episode))
+            places.append(pool * self.task.dim + episode.features[step])
+            earned.append(episode.rewards[step])
+            self._add_moments(episode.rewards)
+            following = [*episode.next_features, END][: min(len(episode), self.pools.horizon - 1)]
+            steps = zip(
+                episode.features.tolist(), episode.rewards.tolist(), following, strict=False
+            )
+            for h, move in enumerate(steps):
+                moves[self.pools.index(h)].append(move)
+        distinct, place = np.unique(np.concatenate(places), return_inverse=True)
+        sums = self._rewards.take(distinct.tolist())
+        np.add.at(sums, place, np.concatenate(earned))  # one by one, in their order
+        self._rewards = self._rewards.put(distinct.tolist(), sums.tolist())
+        self._moves = [old.add(new) for old, new in zip(self._moves, moves, strict=True)]
+
+    def _add_moments(self, rewards: Floats) -> None:
+        known = np.ones((len(rewards), 3))
+        known[:, 1], known[:, 2] = rewards, rewards * rewards
+        if self.pools.shared:
+            self._moments += self.pools.contains[:, : len(rewards)] @ known
+        else:
+            self._moments[: len(rewards)] += known
+
+    def to_arrays(self) -> Arrays:
+        gram = self.gram
+        arrays: Arrays = {"counts": gram.counts, "logdet": gram.logdet, "trace": gram.trace}
+        arrays |= {"rewards": self._reward_table(), "moments": self._moments}
+        for pool, moves in enumerate(self._moves):
+            arrays |= {f"moves/{pool}/{name}": array for name, array in moves.to_arrays().items()}
+        return arrays
+
+    def filled(self, parts: Parts) -> Self:
+        pools, dim = self.pools.count, self.task.dim
+        filled = type(self)(self.task, self.ridge)
+        filled.gram = OneHotGram(
+            PersistentNumbers.of_array(parts.array("counts", "<f8", (pools, dim)).reshape(-1)),
+            parts.array("logdet", "<f8", (pools,)),
+            parts.array("trace", "<f8", (pools,)),
+            dim,
+            self.ridge,
+        )
+        rewards = parts.array("rewards", "<f8", (pools, dim))
+        filled._rewards = PersistentNumbers.of_array(rewards.reshape(-1))
+        filled._moments = parts.array("moments", "<f8", (pools, 3))
+        for pool in range(pools - 1):
+            where = f"moves/{pool}"
+            pairs = parts.array(f"{where}/pairs", "<i8", ("n", 2))
+            filled._moves[pool] = Moves.from_arrays(
+                dim,
+                lengths=parts.array(f"{where}/lengths", "<i8", ("J",)),
+                positions=parts.array(f"{where}/positions", "<i8", ("N",)),
+                pairs=pairs,
+                sums=parts.array(f"{where}/sums", "<f8", (len(pairs), 2)),
+            )
+        return filled

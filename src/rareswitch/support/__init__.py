@@ -1,0 +1,1 @@
+"""Tools that every room needs: checks of arguments, bytes, randomness, files and figures."""

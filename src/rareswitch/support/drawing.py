@@ -1,0 +1,107 @@
+"""One style for every figure, one line for every rule, and files whose bytes depend on it alone.
+
+The colours of rules can be told apart by readers who are colour-blind.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rareswitch.support.archive import write_bytes
+
+FORMATS = ("png", "pdf", "svg")
+STYLE: Any = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "rareswitch",
+    "svg.fonttype": "path",
+    "figure.dpi": 100,
+}
+
+
+class LineStyle(NamedTuple):
+    """The colour and the marker of a rule in every figure."""
+
+    colour: str
+    marker: str
+
+
+# By the names of `rules.table`, of the algorithms that experiments compare with, and of mixtures.
+LINE_STYLES = {
+    "every-episode": LineStyle("#000000", "D"),
+    "uniform-grid": LineStyle("#d55e00", "s"),
+    "determinant-growth": LineStyle("#56a0d3", "o"),
+    "adaptive-budget": LineStyle("#0072b2", "P"),
+    "spread-budget": LineStyle("#e69f00", "d"),
+    "total-growth": LineStyle("#009e73", "^"),
+    "geometric-grid": LineStyle("#cc79a7", "v"),
+    "minimax-grid": LineStyle("#8c6bb1", "<"),
+    "episode-grid": LineStyle("#b8860b", ">"),
+    "capped": LineStyle("#7f7f7f", "X"),
+    "random-policy": LineStyle("#8c8c8c", "x"),
+    "ucb2-hoeffding": LineStyle("#a6761d", "p"),
+    "mvp": LineStyle("#666666", "h"),
+    "mixture": LineStyle("#c2185b", "*"),
+    "bonus-members": LineStyle("#1b7f5c", "^"),
+    "bonus-estimate": LineStyle("#8c6bb1", "v"),
+}
+# For rules of the user's own, in turn; none of them is close to black or grey.
+OWN_STYLES = (
+    LineStyle("#8a2be2", "*"),
+    LineStyle("#33a02c", "H"),
+    LineStyle("#e31a1c", "8"),
+    LineStyle("#00a3a3", "+"),
+    LineStyle("#f06eaa", "1"),
+)
+
+
+def line_style(name: str, position: int = 0) -> LineStyle:
+    """Return the style of a rule by its name.
+
+    `position` counts the rules of the user's own in one figure; each has another style.
+
+    >>> line_style("uniform-grid")
+    LineStyle(colour='#d55e00', marker='s')
+    >>> line_style("my_rules:Weekly", 1).colour
+    '#33a02c'
+    """
+    return LINE_STYLES.get(name, OWN_STYLES[position % len(OWN_STYLES)])
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw in the style of the package."""
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def draw_intervals(axis: Axes, x: Any, intervals: Any, **settings: Any) -> None:
+    """Draw points in the order of x (n,), with bars: intervals are (mean, low, high), each (n,)."""
+    order = np.argsort(x)
+    mean, low, high = (np.asarray(part)[order] for part in intervals)
+    bars = np.abs([mean - low, high - mean])
+    axis.errorbar(np.asarray(x)[order], mean, yerr=bars, capsize=2, **settings)
+
+
+def save_figure(figure: Figure, folder: Path) -> None:
+    """Write figure.png, figure.pdf and figure.svg."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the layout is settled; do not solve it again for each format
+    for kind in FORMATS:
+        data = io.BytesIO()
+        undated = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
+        with style():
+            figure.savefig(data, format=kind, dpi=160, metadata=undated)
+        write_bytes(folder / f"figure.{kind}", data.getvalue())

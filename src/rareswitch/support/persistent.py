@@ -1,0 +1,149 @@
+"""Persistent data structures: a change returns a new version, and the old version stays valid.
+
+An object that holds versions changes all or nothing: it computes the next version and replaces one
+attribute. Versions share memory, so the usual case, in which only the newest version changes, costs
+as much as the addition; a change to an older version copies. Versions that share memory belong to
+one thread.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rareswitch.support.arguments import Floats
+
+Item = TypeVar("Item")
+
+
+class PersistentList(Sequence[Item], Generic[Item]):
+    """A list to which `extend` adds.
+
+    >>> short = PersistentList([1, 2])
+    >>> long, other = short.extend([3]), short.extend([4])
+    >>> list(short), list(long), list(other)
+    ([1, 2], [1, 2, 3], [1, 2, 4])
+    """
+
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self._items = list(items)  # the first `_count` are this version's
+        self._count = len(self._items)
+
+    def extend(self, items: Sequence[Item]) -> "PersistentList[Item]":
+        """Return the list with these items at its end."""
+        longer: PersistentList[Item] = PersistentList.__new__(PersistentList)
+        mine = self._items
+        if len(mine) != self._count:  # a later version has added to it
+            mine = mine[: self._count]
+        longer._items, longer._count = mine, self._count + len(items)
+        mine.extend(items)
+        return longer
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, position: Any) -> Any:
+        picked = range(self._count)[position]
+        return self._items[picked] if isinstance(picked, int) else [self._items[i] for i in picked]
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items[: self._count])
+
+
+class PersistentRows:
+    """An array to which `extend` adds rows; its memory doubles when it is full.
+
+    >>> few = PersistentRows(np.zeros((0, 2)))
+    >>> more = few.extend(np.ones((3, 2)))
+    >>> few.array.shape, more.array.shape
+    ((0, 2), (3, 2))
+    """
+
+    def __init__(self, rows: npt.NDArray[Any]) -> None:
+        self._memory = _Memory(rows, len(rows))
+        self._count = len(rows)
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        return self._memory.rows[: self._count]
+
+    def extend(self, rows: npt.NDArray[Any]) -> "PersistentRows":
+        """Return the array with these rows at its end."""
+        end, memory = self._count + len(rows), self._memory
+        if end > len(memory.rows) or memory.used != self._count:
+            size = max(2 * self._count, end)
+            larger = np.empty((size, *memory.rows.shape[1:]), memory.rows.dtype)
+            larger[: self._count] = self.array
+            memory = _Memory(larger, self._count)
+        memory.rows[self._count : end] = rows
+        memory.used = end
+        longer = PersistentRows.__new__(PersistentRows)
+        longer._memory, longer._count = memory, end
+        return longer
+
+
+class _Memory:
+    """Memory that versions of an array share, of which `used` rows are in use."""
+
+    def __init__(self, rows: npt.NDArray[Any], used: int) -> None:
+        self.rows, self.used = rows, used
+
+
+class PersistentNumbers:
+    """Numbers at places, 0 where `put` has put none: the cost is that of the places in use.
+
+    The newest version holds all numbers; an older version holds its differences from the next, and
+    makes a copy when it is read.
+
+    >>> old = PersistentNumbers()
+    >>> new = old.put([1], [5.0])
+    >>> old.array(3), new.array(3), new.take([1, 2])
+    (array([0., 0., 0.]), array([0., 5., 0.]), array([5., 0.]))
+    """
+
+    def __init__(self, numbers: dict[int, float] | None = None) -> None:
+        self._held: dict[int, float] | tuple[PersistentNumbers, dict[int, float]]
+        self._held = {} if numbers is None else numbers
+
+    @classmethod
+    def of_array(cls, array: Floats) -> "PersistentNumbers":
+        """Return the numbers of an array (n,)."""
+        places = np.flatnonzero(array)
+        return cls(dict(zip(places.tolist(), array[places].tolist(), strict=True)))
+
+    def array(self, size: int) -> Floats:
+        """Return the numbers at the first places, (size,)."""
+        array = np.zeros(size)
+        numbers = self._own()
+        array[np.fromiter(numbers, np.int64, len(numbers))] = [*numbers.values()]
+        return array
+
+    def take(self, places: Iterable[int]) -> Floats:
+        """Return the numbers at these places."""
+        numbers = self._own()
+        return np.array([numbers.get(place, 0.0) for place in places])
+
+    def put(self, places: Sequence[int], numbers: Sequence[float]) -> "PersistentNumbers":
+        """Return the numbers with these at these places."""
+        mine = self._own()
+        newer = PersistentNumbers(mine)
+        # From here on this version is valid, whether or not the next line has run.
+        self._held = (newer, {place: mine.get(place, 0.0) for place in places})
+        mine.update(zip(places, numbers, strict=True))
+        return newer
+
+    def _own(self) -> dict[int, float]:
+        """Return this version's numbers; an older version makes its own."""
+        changes: list[dict[int, float]] = []
+        version = self
+        while isinstance(version._held, tuple):
+            version, before = version._held
+            changes.append(before)
+        if not changes:
+            return version._held
+        mine = dict(version._held)
+        for before in reversed(changes):
+            mine.update(before)
+        self._held = mine
+        return mine

@@ -1,0 +1,81 @@
+"""Streams of randomness: an independent one for each purpose and round.
+
+A seed is a whole number, or (root, round). Streams are never keyed by worker, arm or chunk, so all
+algorithms of a round share their world and its noise, and results do not depend on how the work
+was cut.
+"""
+
+import threading
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from rareswitch.support.arguments import whole
+
+Seed = int | tuple[int, int]
+
+
+LARGEST_SEED = 2**128 - 1  # the largest seed that NumPy draws by itself
+
+
+class Stream(IntEnum):
+    """The purpose of the numbers. The values are part of every recorded seed: never renumber."""
+
+    INSTANCE = 0
+    NOISE = 1
+    TIES = 2
+    BOOTSTRAP = 3
+    INITIAL = 4
+    CORRUPTION = 5
+    PERTURBATION = 6
+    ALLOCATION = 7
+    FEATURES = 8
+    ENVIRONMENT = 9
+    EVALUATION = 10
+    CAMPAIGN = 11
+
+
+def checked_seed(seed: Seed) -> Seed:
+    """Return a seed of plain ints."""
+    if not isinstance(seed, tuple | list):
+        return whole("seed", seed, least=0, most=LARGEST_SEED)
+    if len(seed) != 2:
+        raise ValueError(f"seed must be a whole number or (root, round); got {seed}")
+    return whole("seed", seed[0], least=0, most=LARGEST_SEED), whole("round", seed[1], least=0)
+
+
+def generator(seed: Seed, stream: Stream) -> np.random.Generator:
+    """Return the generator of one stream of one round."""
+    return np.random.Generator(np.random.PCG64(_sequence(seed, stream)))
+
+
+class KeyedStream(threading.local):
+    """A stream in which every version has its own place: its numbers depend on nothing else.
+
+    The counter of Philox says where: 2¹²⁸ numbers apart for neighbouring versions. Each thread has
+    a generator of its own, so that threads may share a stream.
+    """
+
+    def __init__(self, seed: Seed, stream: Stream) -> None:
+        self._made_of = seed, stream
+        key = _sequence(seed, stream).generate_state(2, np.uint64)
+        self._bits = np.random.Philox(key=key)
+        self._start = self._bits.state
+        self._counter = self._start["state"]["counter"]
+        self._generator = np.random.Generator(self._bits)
+
+    def at(self, version: int) -> np.random.Generator:
+        """Return the stream's generator, moved to the beginning of a version's numbers."""
+        self._counter[2] = version
+        self._bits.state = self._start
+        return self._generator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeyedStream, self._made_of
+
+
+def _sequence(seed: Seed, stream: Stream) -> np.random.SeedSequence:
+    seed = checked_seed(seed)
+    root, round_ = seed if isinstance(seed, tuple) else (seed, 0)
+    return np.random.SeedSequence(root, spawn_key=(int(stream), round_))
