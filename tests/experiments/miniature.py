@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from rareswitch.experiments.load import paper_specs, parse_spec
-from rareswitch.experiments.pieces import pieces_of, versions
 from rareswitch.experiments.results import Results, assemble
-from rareswitch.experiments.run import run_pieces
-from rareswitch.experiments.store import Store
+from rareswitch.experiments.run import find_versions, run_pieces
+from rareswitch.experiments.store import Store, cut_into_pieces
 
 WORLD = """
 [world]
@@ -106,9 +105,9 @@ def refused(text, *words):
 
 def computed(spec, folder):
     """Return the runs of an experiment, computed in this process."""
-    store = Store(folder)
-    run_pieces(pieces_of(spec), store, Inline())
-    return assemble(spec, store)
+    store, pieces = Store(folder), cut_into_pieces(spec)
+    run_pieces(pieces, store, Inline())
+    return assemble(spec, pieces, store)
 
 
 def small_paper(*names, rounds=2):
@@ -145,5 +144,5 @@ def handmade(spec, regret, *, switches=(), deployments=()):
         radius=np.zeros((arms, spec.rounds)),
         logdet_growth={arm.name: np.ones((spec.rounds, 3)) for arm in spec.arms},
         cpu_seconds=np.zeros(arms),
-        versions=(versions(),),
+        versions=(find_versions(),),
     )

@@ -4,7 +4,9 @@ import pytest
 import rareswitch as rs
 from experiments.miniature import RANDOM, WORLD, computed, experiment
 from rareswitch.experiments.algorithms import KINDS
-from rareswitch.sim.anchors import mvp, ucb2_hoeffding
+from rareswitch.experiments.worlds import build_world
+from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.support.drawing import LINE_STYLES
 
 TABULAR = '\n[world]\nkind = "tabular"\nstates = 3\nactions = 2\nhorizon = 2\n'
 RULES = ("adaptive-budget", "total-growth", "determinant-growth", "uniform-grid", "geometric-grid")
@@ -16,7 +18,7 @@ name = "{kind}-{switches}"
 kind = ["adaptive-budget", "total-growth", "determinant-growth", "uniform-grid", "geometric-grid"]
 switches = [1, 4, 11]
 """
-ANCHORS = """
+BASELINES = """
 [[arms]]
 name = "ucb2-{scale}"
 schedule = { kind = "ucb2-hoeffding", scale = [0.01, 0.5] }
@@ -34,12 +36,12 @@ beta = [0, 1]
 [[arms]]
 name = "perturbed-0"
 schedule = { kind = "uniform-grid", batches = 6 }
-exploration = { kind = "perturbation", sigma = 0 }
+exploration = { kind = "perturbation", scale = 0 }
 
 [[arms]]
 name = "perturbed-1"
 schedule = { kind = "uniform-grid", batches = 6 }
-exploration = { kind = "perturbation", sigma = 1, draws = 3 }
+exploration = { kind = "perturbation", scale = 1, draws = 3 }
 """
 
 
@@ -61,15 +63,15 @@ def test_budget_rules_keep_their_budget_in_every_round(world, ridge, tmp_path):
 @pytest.mark.parametrize("episodes", [24, 40])
 def test_a_rule_is_made_for_its_world_and_number_of_episodes(episodes):
     spec = experiment(arms=BUDGETS.replace("[[arms]]", "[[arms]]\nridge = 0.5"))
-    task = spec.arms[0].world.build(0).task(episodes=episodes)
+    task = build_world(spec.arms[0].world, 0).task(episodes=episodes)
     for arm in spec.arms:
-        rule, switches = arm.family.kind, arm.schedule["switches"]
+        rule, switches = arm.family.cls, arm.schedule["switches"]
         assert arm.algorithm(task).schedule == rule.for_budget(task, switches=switches, ridge=0.5)
 
 
 def test_an_algorithm_tells_what_it_can_guarantee():
-    spec = experiment(arms=ANCHORS + RANDOM + BUDGETS, world=TABULAR)
-    task = spec.arms[0].world.build(0).task(episodes=24)
+    spec = experiment(arms=BASELINES + RANDOM + BUDGETS, world=TABULAR)
+    task = build_world(spec.arms[0].world, 0).task(episodes=24)
     limits = {arm.name: arm.algorithm(task).deployment_limit(task) for arm in spec.arms}
     assert limits["mvp-0.5"] == limits["ucb2-0.5"] == 23
     assert limits["random"] == 0
@@ -83,26 +85,27 @@ def test_a_rule_that_promises_nothing_may_deploy_before_every_episode(tmp_path, 
     code = "class Never:\n    def due(self, clock):\n        return False\n"
     (tmp_path / "own_limits.py").write_text(code)
     (arm,) = experiment(arms=RANDOM.replace("random-policy", "own_limits:Never")).arms
-    task = arm.world.build(0).task(episodes=24)
+    task = build_world(arm.world, 0).task(episodes=24)
     assert arm.algorithm(task).deployment_limit(task) == 23
     assert arm.algorithm(task).regret_bound(task) is None
     assert (arm.family.name, arm.family.label) == ("own_limits:Never", "Never")
 
 
-def test_the_table_of_kinds_has_no_name_or_marker_twice():
+def test_every_kind_has_a_name_a_colour_and_a_marker_that_no_other_has():
     assert len({row.name for row in KINDS}) == len(KINDS)
-    assert len({row.marker for row in KINDS}) == len(KINDS)
-    assert len({row.colour for row in KINDS}) == len(KINDS)
+    styles = [LINE_STYLES[row.name] for row in KINDS]
+    assert len({style.marker for style in styles}) == len(KINDS)
+    assert len({style.colour for style in styles}) == len(KINDS)
 
 
-def test_anchors_play_their_rounds(tmp_path):
-    spec = experiment(arms=ANCHORS, world=TABULAR, rounds=2, episodes=30, seed=4)
+def test_baselines_play_their_rounds(tmp_path):
+    spec = experiment(arms=BASELINES, world=TABULAR, rounds=2, episodes=30, seed=4)
     runs = computed(spec, tmp_path)
     assert len(spec.arms) == 4
     for i, arm in enumerate(spec.arms):
         play = mvp if arm.schedule["kind"] == "mvp" else ucb2_hoeffding
         for round_ in range(2):
-            world = rs.instances.tabular(states=3, actions=2, horizon=2, seed=(4, round_))
+            world = rs.worlds.tabular(states=3, actions=2, horizon=2, seed=(4, round_))
             run = play(world, episodes=30, scale=arm.schedule["scale"], seed=(4, round_))
             np.testing.assert_allclose(runs.regret[i, round_], run.regret, atol=1e-6)
             assert runs.switched[i, round_].sum() == run.switches
@@ -116,12 +119,7 @@ def test_perturbed_arms_run_and_differ_from_a_bonus(tmp_path):
     regret = dict(zip(names, runs.regret, strict=True))
     np.testing.assert_array_equal(regret["bonus-0"], regret["perturbed-0"])
     assert (regret["perturbed-1"] != regret["bonus-1"]).any()
-    world = rs.instances.hard_to_learn(d=5, horizon=3, seed=(1, 1))
-    run = rs.simulate(
-        world,
-        rs.UniformGrid(episodes=24, batches=6),
-        episodes=24,
-        exploration=rs.Perturbation(1.0, draws=3),
-        seed=(1, 1),
-    )
+    world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=(1, 1))
+    recipe = rs.Recipe(exploration=rs.Perturbation(1.0, draws=3))
+    run = rs.simulate(world, rs.UniformGrid(batches=6), recipe, episodes=24, seed=(1, 1))
     np.testing.assert_allclose(regret["perturbed-1"][1], run.regret, atol=1e-6)

@@ -4,7 +4,8 @@ import pytest
 
 from experiments.miniature import EVERY, GRID, GROWTH, RANDOM, WORLD, experiment, refused, toml
 from rareswitch.experiments.check import piece_memory
-from rareswitch.experiments.pieces import compute, pieces_of
+from rareswitch.experiments.run import compute
+from rareswitch.experiments.store import cut_into_pieces
 
 ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
 TABULAR = '\n[world]\nkind = "tabular"\nstates = 3\nactions = 2\nhorizon = 2\n'
@@ -15,10 +16,12 @@ def test_eta_must_be_above_one(eta):
     refused(toml(arms=GROWTH.replace("[2, 8]", eta)), "eta must be", "above 1", "rareswitch-")
 
 
-@pytest.mark.parametrize("batches", [25, 0, -1])
-def test_batches_must_fit_into_the_episodes(batches):
+@pytest.mark.parametrize(
+    ("batches", "allowed"), [(25, "from 1 to 24"), (0, "at least 1"), (-1, "at least 1")]
+)
+def test_batches_must_fit_into_the_episodes(batches, allowed):
     arms = EVERY + GRID.replace("[4, 8]", str(batches))
-    refused(toml(arms=arms), f"batch-{batches}", "batches must be from 1 to 24", f"got {batches}")
+    refused(toml(arms=arms), f"arm 'batch-{batches}'", f"batches must be {allowed}; got {batches}")
 
 
 @pytest.mark.parametrize(
@@ -28,17 +31,24 @@ def test_batches_must_fit_into_the_episodes(batches):
         ("beta = nan", "beta must be a finite number"),
         ("ridge = 0", "ridge must be"),
         ("ridge = 1e-320", "ridge must be"),
-        ('exploration = { kind = "perturbation", sigma = 1e308 }', "sigma must be"),
-        ('exploration = { kind = "perturbation", sigma = 1, draws = 0 }', "draws must be"),
+        ('exploration = { kind = "perturbation", scale = 1e308 }', "scale must be"),
+        ('exploration = { kind = "perturbation", scale = 1, draws = 0 }', "draws must be"),
     ],
 )
-def test_beta_sigma_and_ridge_have_bounds(line, words):
+def test_beta_scale_and_ridge_have_bounds(line, words):
     refused(toml(arms=EVERY + line), "arm 'lsvi-ucb'", words)
 
 
 def test_an_exploration_is_named_and_needs_its_arguments():
-    refused(toml(arms=EVERY + 'exploration = { kind = "luck" }'), "arms.0.exploration", "'luck'")
-    refused(toml(arms=EVERY + 'exploration = { kind = "perturbation" }'), "needs sigma")
+    refused(
+        toml(arms=EVERY + 'exploration = { kind = "luck" }'),
+        "arm 'lsvi-ucb': exploration: kind must be",
+        "'luck'",
+    )
+    refused(
+        toml(arms=EVERY + 'exploration = { kind = "perturbation" }'),
+        "exploration: perturbation needs scale",
+    )
 
 
 @pytest.mark.parametrize("value", ["inf", "nan"])
@@ -64,13 +74,16 @@ def test_zeta_must_be_a_fraction(zeta):
         ('{ kind = "adaptive-budget", switches = -1 }', "switches must be at least 0"),
         ('{ kind = "uniform-grid", switches = 24 }', "switches must be from 0 to 23"),
         ('{ kind = "determinant-growth", switches = 0 }', "switches must be at least 1"),
-        ('{ kind = "total-growth", switches = 2, eta = 3 }', "settles eta itself"),
+        (
+            '{ kind = "total-growth", switches = 2, eta = 3 }',
+            "total-growth takes switches or eta, not both",
+        ),
         ('{ kind = "minimax-grid", switches = 3 }', "no argument 'switches'"),
         ('{ kind = "adaptive-budget" }', "needs switches"),
         ('{ kind = "mvp", scale = -0.1 }', "scale must be"),
         ('{ kind = "no_such_module:Rule" }', "cannot be imported"),
         ('{ kind = "json:JSONDecoder" }', "must have a method due"),
-        ("{ kind = [1] }", "arms.0.schedule: kind must be given, a name; got 1"),
+        ("{ kind = [1] }", "schedule must be a table with a kind, a name; got {'kind': 1}"),
     ],
 )
 def test_a_rule_that_cannot_be_made_is_refused(schedule, words):
@@ -86,6 +99,9 @@ def test_the_adversary_needs_a_batch_for_every_state_and_stage():
     assert experiment(world=ADVERSARY, arms=enough).arms[0].schedule["batches"] == 6
     few = toml(world=ADVERSARY, arms=GRID.replace("[4, 8]", "5"))
     refused(few, "batch-5", "batches must be at least states·horizon = 6")
+    late = '[[arms]]\nname = "dates"\nschedule = { kind = "episode-grid", dates = [[%s]] }\n'
+    assert experiment(world=ADVERSARY, arms=late % "1, 2, 3, 4, 5, 6, 99")
+    refused(toml(world=ADVERSARY, arms=late % "1, 2, 3, 4, 5, 98, 99"), "at least", "got 5")
 
 
 @pytest.mark.parametrize("arms", [EVERY, GROWTH, RANDOM], ids=["every", "growth", "random"])
@@ -97,7 +113,7 @@ def test_the_adversary_chooses_the_initial_states():
     arms = GRID.replace("[4, 8]", "8")
     for line in ("initial_state = 1", "measure_radius = true"):
         refused(toml(world=ADVERSARY, arms=arms + line), "the adversary chooses initial states")
-    perturbed = arms + 'exploration = { kind = "perturbation", sigma = 1 }'
+    perturbed = arms + 'exploration = { kind = "perturbation", scale = 1 }'
     assert experiment(world=ADVERSARY, arms=perturbed)
 
 
@@ -114,7 +130,7 @@ def test_the_adversary_plays_against_one_member(kind):
     "explores",
     [
         '{ kind = "ensemble", members = 1 }',
-        '{ kind = "perturbation", sigma = 1 }',
+        '{ kind = "perturbation", scale = 1 }',
         '{ kind = "bonus", members = 2 }',
         '{ kind = "bonus", estimate = true }',
     ],
@@ -176,7 +192,7 @@ def test_the_estimate_counts_members():
 )
 def test_the_estimate_of_a_piece_is_of_the_order_of_what_it_takes(arms, episodes):
     spec = experiment(arms=arms, rounds=10, episodes=episodes)
-    (piece,) = pieces_of(spec)
+    (piece,) = cut_into_pieces(spec)
     tracemalloc.start()
     compute(piece)
     taken = tracemalloc.get_traced_memory()[1]
@@ -196,17 +212,17 @@ def test_the_initial_state_must_be_one_of_the_world(state):
     ("text", "words"),
     [
         (toml(arms=GROWTH.replace("[2, 8]", '"2"')), ["eta must be a finite number", "'2'"]),
-        (toml(seed="7"), ["seed", "valid integer", "'7'"]),
+        (toml(seed="7"), ["seed must be a whole number", "'7'"]),
         (toml(arms=GRID.replace("[4, 8]", "2.0")), ["batches must be a whole number"]),
         (toml(arms=GRID.replace("[4, 8]", "[]")), ["batches must list at least one value"]),
-        (toml(world="\nworld = 3\n"), ["world: must be a table; got 3"]),
+        (toml(world="\nworld = 3\n"), ["world must be a table; got 3"]),
         (toml(arms=EVERY + "measure_radius = true\nworld = { zeta = 0.1 }"), ["measure_radius"]),
         (toml(figure="bounds", arms=RANDOM), ["figure 'bounds' has no place", "a bound"]),
         (toml(figure="lower-bound", arms=GRID), ["no place", "a world of kind adversary"]),
         (toml(figure="budget", arms=GRID), ["figure 'budget' has no place", "switches"]),
         (toml(figure="beta", arms=RANDOM), ["figure 'beta' has no place", "a bonus β"]),
         (toml(name="pieces"), ["name must not be 'pieces'"]),
-        (toml(name="report.html"), ["name: String should match pattern"]),
+        (toml(name="report.html"), ["name must consist of a-z, 0-9 and -", "'report.html'"]),
     ],
 )
 def test_what_would_fail_later_is_refused_with_its_key(text, words):

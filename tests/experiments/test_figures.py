@@ -1,9 +1,9 @@
 import re
-from typing import get_args
+import sys
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 
 from experiments.miniature import (
     ALL,
@@ -17,11 +17,10 @@ from experiments.miniature import (
     experiment,
     handmade,
 )
-from rareswitch.drawing import FORMATS, save_figure
-from rareswitch.experiments import figures, reproduce
+from rareswitch.experiments import figures
 from rareswitch.experiments import run as running
-from rareswitch.experiments.bounds import switch_limit
-from rareswitch.experiments.spec import Figure
+from rareswitch.experiments.results import load_results, save_results
+from rareswitch.support.drawing import FORMATS, LINE_STYLES, OWN_STYLES, save_figure
 
 ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
 BETAS = (EVERY + GRID.replace("[4, 8]", "4") + GROWTH.replace("[2, 8]", "2")).replace(
@@ -132,8 +131,8 @@ def drawn(tmp_path):
     return draw
 
 
-def test_there_is_a_function_for_every_kind_of_figure():
-    assert set(figures.KINDS) == set(get_args(Figure)) == set(SPECS)
+def test_every_kind_of_figure_is_drawn_here():
+    assert set(figures.FIGURES) == set(SPECS)
 
 
 @pytest.mark.parametrize("kind", SPECS)
@@ -187,7 +186,7 @@ def test_switches_show_every_arm_once_and_the_bound_of_rareswitch(drawn):
     dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
     assert len(dotted) == 2
     for line, (_, arm) in zip(dotted, runs.arms_of("determinant-growth"), strict=True):
-        limit = switch_limit(runs, arm)
+        limit = runs.switch_limit(arm)
         assert (
             np.nanmax(line.get_ydata()) == limit if limit < 29 else np.isnan(line.get_ydata()).all()
         )
@@ -326,7 +325,7 @@ def test_plot_draws_the_same_figure_from_the_folder_alone(tmp_path, monkeypatch)
         raise AssertionError("nothing may be computed")
 
     monkeypatch.setattr(running, "compute", refuse)
-    reproduce.plot(folder)
+    running.plot(folder)
     assert {kind: (folder / f"figure.{kind}").read_bytes() for kind in FORMATS} == before
 
 
@@ -356,11 +355,11 @@ schedule = { kind = "uniform-grid", batches = 4 }
 
 
 def test_the_arms_of_a_family_are_shades_of_its_colour_from_dark_to_light(drawn):
-    runs, figure = drawn("regret")
+    _, figure = drawn("regret")
     for axis, family in zip(figure.axes, ("uniform-grid", "determinant-growth"), strict=True):
         shades = [to_rgb(line.get_color()) for line in axis.get_lines()[1:3]]
         assert sum(shades[0]) < sum(shades[1])
-        base = to_rgb(runs.arms_of(family)[0][1].family.colour)
+        base = to_rgb(LINE_STYLES[family].colour)
         assert all(np.argmax(shade) == np.argmax(base) for shade in shades)
 
 
@@ -368,5 +367,182 @@ def test_families_have_the_colour_and_marker_of_the_table(drawn):
     runs, figure = drawn("beta")
     rows = [runs.arms_of(name)[0][1].family for name in ("every-episode", "uniform-grid")]
     for line, row in zip(figure.axes[0].get_lines(), rows, strict=False):
-        drawn_as = (line.get_label(), line.get_color(), line.get_marker())
-        assert drawn_as == (row.label, row.colour, row.marker)
+        drawn_as = (line.get_label(), to_hex(line.get_color()), line.get_marker())
+        assert drawn_as == (row.label, *LINE_STYLES[row.name])
+
+
+OWN_RULES = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Weekly:
+    every: int
+
+    def due(self, clock):
+        return clock.episode - clock.deployed_at >= self.every
+
+class Monthly(Weekly):
+    pass
+
+class Promising(Weekly):
+    def upcoming(self, task, episode):
+        return episode + self.every
+
+    def deployment_limit(self, task, ridge):
+        return 2
+"""
+
+
+def own_arm(cls, every):
+    return f"""
+[[arms]]
+name = "{cls.lower()}-{{every}}"
+label = "my {cls} {{every}}"
+schedule = {{ kind = "drawn_rules:{cls}", every = {every} }}
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "drawn_rules.py").write_text(OWN_RULES)
+    yield
+    sys.modules.pop("drawn_rules", None)
+
+
+def drawn_by_hand(**changes):
+    spec = experiment(rounds=2, **changes)
+    count = len(spec.arms)
+    regret = [np.full(24, 1.0 + i) for i in range(count)]
+    runs = handmade(spec, regret, switches=np.arange(1, count + 1), deployments=[5] * count)
+    return runs, figures.draw(runs)
+
+
+def close_to_black(line):
+    return max(to_rgb(line.get_color())) < 0.35
+
+
+@pytest.mark.parametrize("kind", ["regret", "regret-log", "switches"])
+def test_rules_of_your_own_are_in_one_panel_with_the_papers_and_look_like_none_of_them(own, kind):
+    arms = ALL + own_arm("Weekly", [3, 7]) + own_arm("Monthly", [9, 12, 15])
+    _, figure = drawn_by_hand(arms=arms, figure=kind)
+    (axis,) = figure.axes
+    lines = {line.get_label().partition(":")[0]: line for line in axis.get_lines()}
+    lines = {label: line for label, line in lines.items() if not label.startswith("_")}
+    mine = [line for label, line in lines.items() if label.startswith("my ")]
+    assert len(mine) == 5
+    assert {"LSVI-UCB", "Batch B=4", "Batch B=8", "RareSwitch η=2", "RareSwitch η=8"} < lines.keys()
+    assert (lines["LSVI-UCB"].get_color(), lines["LSVI-UCB"].get_linestyle()) == ("#000000", "-")
+    for line in mine:
+        assert line.get_linestyle() == "--"  # as matplotlib calls all dash patterns
+        assert not close_to_black(line)
+    looks = {(to_hex(x.get_color()), str(x._unscaled_dash_pattern)) for x in lines.values()}
+    assert len(looks) == len(lines)
+
+
+def test_the_papers_rules_alone_have_their_two_panels_and_several_references_differ():
+    again = EVERY.replace("lsvi-ucb", "again").replace("LSVI-UCB", "again") + "beta = 2\n"
+    _, figure = drawn_by_hand(arms=ALL + again)
+    assert [axis.get_title() for axis in figure.axes] == [
+        "(a) LSVI-UCB-Batch", "(b) LSVI-UCB-RareSwitch",
+    ]  # fmt: skip
+    for axis, names in zip(figure.axes, legends(figure), strict=True):
+        one, other = (line.get_linestyle() for line in axis.get_lines()[:2])
+        assert names[:2] == ["LSVI-UCB", "again"]
+        assert one != other
+
+
+SWEEP = """
+[[arms]]
+name = "rare-{eta}-b{beta}-l{ridge}"
+label = "Rare η={eta}, β={beta} λ={ridge}"
+schedule = { kind = "determinant-growth", eta = [2, 8] }
+beta = [0.3, 1]
+ridge = [0.1, 1]
+"""
+
+
+def joined(axis):
+    """Return the x of each line with error bars, by label."""
+    return {
+        container.get_label(): container.lines[0].get_xdata().tolist()
+        for container in axis.containers
+    }
+
+
+def test_pareto_joins_arms_of_equal_settings_only_and_uses_the_labels(own):
+    runs, figure = drawn_by_hand(arms=EVERY + SWEEP + own_arm("Weekly", [3, 7]), figure="pareto")
+    made = dict(zip([arm.name for arm in runs.arms], runs.switches.mean(axis=1), strict=True))
+    assert joined(figure.axes[0]) == {
+        "LSVI-UCB": [made["lsvi-ucb"]],
+        **{
+            f"Rare β={beta} λ={ridge}": [made[f"rare-{eta}-b{beta}-l{ridge}"] for eta in (2, 8)]
+            for beta in ("0.3", "1")
+            for ridge in ("0.1", "1")
+        },
+        "my Weekly": [made["weekly-3"], made["weekly-7"]],
+    }
+    lines = [container.lines[0] for container in figure.axes[0].containers]
+    assert len({(to_hex(line.get_color()), line.get_marker()) for line in lines}) == 6
+
+
+def test_lines_whose_labels_say_nothing_are_told_apart_by_their_settings():
+    arms = SWEEP.replace("Rare η={eta}, β={beta} λ={ridge}", "x{eta}{beta}{ridge}")
+    arms = arms.replace("ridge = [0.1, 1]", "ridge = 1")
+    _, figure = drawn_by_hand(arms=arms, figure="pareto")
+    assert list(joined(figure.axes[0])) == [
+        "LSVI-UCB-RareSwitch, beta=0.3", "LSVI-UCB-RareSwitch, beta=1.0",
+    ]  # fmt: skip
+
+
+def test_arguments_of_a_rule_that_are_no_numbers_make_lines_too():
+    arms = GRID.replace("] }", '], spread = ["last", "balanced"] }')
+    arms = arms.replace("batch-{batches}", "batch-{batches}-{spread}")
+    arms = arms.replace("B={batches}", "B={batches} {spread}")
+    _, figure = drawn_by_hand(arms=arms, figure="pareto")
+    assert list(joined(figure.axes[0])) == ["Batch last", "Batch balanced"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arms", "lines"),
+    [
+        ("budget", BUDGETS.replace("{switches}", "{switches}-{beta}") + "beta = [0.3, 1]\n", 4),
+        ("beta", SWEEP, 4),
+        (
+            "lower-bound",
+            GRID.replace("[4, 8]", "[6, 12]").replace("{batches}", "{batches}-{beta}")
+            + "beta = [0.3, 1]\n",
+            2,
+        ),
+    ],
+)
+def test_other_figures_that_join_points_keep_settings_apart(kind, arms, lines):
+    world = ADVERSARY if kind == "lower-bound" else WORLD
+    _, figure = drawn_by_hand(arms=arms, figure=kind, world=world)
+    found = legends(figure)[0]
+    assert len(set(found)) == len(found) >= lines
+    for line in figure.axes[0].get_lines()[:lines]:
+        x = list(line.get_xdata())
+        assert x == sorted(set(x))
+        assert len(x) == 2
+
+
+def test_rules_of_your_own_differ_from_each_other(own):
+    _, figure = drawn_by_hand(arms=own_arm("Weekly", 3) + own_arm("Monthly", 9), figure="final")
+    points = figure.axes[0].get_lines()[2::3]
+    found = [(to_hex(point.get_color()), point.get_marker()) for point in points]
+    assert found == [OWN_STYLES[0], OWN_STYLES[1]]
+
+
+@pytest.mark.parametrize("kind", ["regret", "pareto", "switches", "mixtures"])
+def test_a_figure_drawn_again_without_your_rules_is_the_same(own, tmp_path, kind):
+    arms = EVERY + GRID + own_arm("Promising", [12, 6])
+    runs = computed(experiment(arms=arms, figure=kind), tmp_path / "pieces")
+    save_results(runs, tmp_path / "out")
+    del sys.modules["drawn_rules"]
+    (tmp_path / "drawn_rules.py").unlink()
+    for name, results in (("first", runs), ("again", load_results(tmp_path / "out"))):
+        (tmp_path / name).mkdir()
+        save_figure(figures.draw(results), tmp_path / name)
+    first, again = (tmp_path / name / "figure.svg" for name in ("first", "again"))
+    assert first.read_bytes() == again.read_bytes()

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from experiments.miniature import ALL, EVERY, GRID, RANDOM, WORLD, experiment, refused, toml
@@ -26,7 +28,12 @@ def test_several_lists_stand_for_every_combination():
 def test_arms_inherit_the_world_and_the_defaults_and_may_replace_parts_of_them():
     defaults = "[defaults]\nbeta = 3\nridge = 2\n"
     (arm,) = experiment(arms=EVERY + "beta = 5\nworld = { d = 6 }\n", defaults=defaults).arms
-    assert (arm.exploration["beta"], arm.ridge, arm.world.d, arm.world.horizon) == (5, 2, 6, 3)
+    assert (arm.exploration["beta"], arm.recipe.ridge, arm.world.d, arm.world.horizon) == (
+        5,
+        2,
+        6,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,8 +41,8 @@ def test_arms_inherit_the_world_and_the_defaults_and_may_replace_parts_of_them()
     [
         ("beta = 3", "", "bonus"),
         ("beta = 3", 'exploration = { kind = "ensemble" }', "ensemble"),
-        ('exploration = { kind = "perturbation", sigma = 1 }', "beta = 2", "bonus"),
-        ('exploration = { kind = "perturbation", sigma = 1 }', "", "perturbation"),
+        ('exploration = { kind = "perturbation", scale = 1 }', "beta = 2", "bonus"),
+        ('exploration = { kind = "perturbation", scale = 1 }', "", "perturbation"),
         ("ridge = 3", "", "ensemble"),
     ],
 )
@@ -48,7 +55,7 @@ def test_a_world_of_another_kind_stands_alone():
     tabular = 'world = { kind = "tabular", states = 2, actions = 2, horizon = 2 }\n'
     same = 'world = { kind = "hard-to-learn", d = 6 }\n'
     other, changed = experiment(arms=EVERY + tabular + GRID.replace("[4, 8]", "4") + same).arms
-    assert other.world.model_dump() == {
+    assert other.world.words() == {
         "kind": "tabular", "states": 2, "actions": 2, "horizon": 2,
     }  # fmt: skip
     assert (changed.world.d, changed.world.horizon) == (6, 3)
@@ -58,13 +65,13 @@ def test_lists_are_spelled_out_in_every_table_and_kinds_like_any():
     arms = experiment(
         arms="""
             [[arms]]
-            name = "{kind}-{switches}-s{sigma}"
+            name = "{kind}-{switches}-s{scale}"
             schedule = { kind = ["total-growth", "uniform-grid"], switches = [3, 5] }
-            exploration = { kind = "perturbation", sigma = [0, 1] }
+            exploration = { kind = "perturbation", scale = [0, 1] }
         """
     ).arms
     found = [
-        (arm.schedule["kind"], arm.schedule["switches"], arm.exploration["sigma"]) for arm in arms
+        (arm.schedule["kind"], arm.schedule["switches"], arm.exploration["scale"]) for arm in arms
     ]
     assert sorted(found) == [
         (k, b, s) for k in ("total-growth", "uniform-grid") for b in (3, 5) for s in (0, 1)
@@ -74,9 +81,9 @@ def test_lists_are_spelled_out_in_every_table_and_kinds_like_any():
 
 def test_a_list_within_a_list_is_one_value():
     arms = experiment(
-        arms='[[arms]]\nname = "dates"\nschedule = { kind = "episode-grid", starts = [[1, 5, 9]] }'
+        arms='[[arms]]\nname = "dates"\nschedule = { kind = "episode-grid", dates = [[1, 5, 9]] }'
     ).arms
-    assert [arm.schedule["starts"] for arm in arms] == [[1, 5, 9]]
+    assert [arm.schedule["dates"] for arm in arms] == [[1, 5, 9]]
 
 
 @pytest.mark.parametrize("key", ["name", "label"])
@@ -104,13 +111,22 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (toml(name="n" * 101), ["name:", "at most 100 characters"]),
-        (toml(arms=EVERY.replace("lsvi-ucb", "n" * 101)), ["arms.0.name:", "at most 100"]),
-        (toml(title="$\\\\fraq{1}$"), ["title:", "no formula that can be drawn"]),
-        (toml(arms=EVERY.replace('"LSVI-UCB"', "'$x^{{$'")), ["arms.0.label:", "no formula"]),
-        (toml(arms=EVERY.replace('"LSVI-UCB"', "'_hidden'")), ["arms.0.label:"]),
-        (toml(arms=EVERY.replace('"LSVI-UCB"', "''")), ["arms.0.label:"]),
-        (toml(arms=EVERY + "when = 2026-01-01"), ["JSON"]),
+        (toml(name="n" * 101), ["name must have at most 100 characters; got 101"]),
+        (
+            toml(arms=EVERY.replace("lsvi-ucb", "n" * 101)),
+            ["arm 'nnn", "name must have at most 100"],
+        ),
+        (toml(title="$\\\\fraq{1}$"), ["title holds a formula that cannot be drawn"]),
+        (
+            toml(arms=EVERY.replace('"LSVI-UCB"', "'$x^{{$'")),
+            ["arm 'lsvi-ucb': label holds a formula"],
+        ),
+        (
+            toml(arms=EVERY.replace('"LSVI-UCB"', "'_hidden'")),
+            ["arm 'lsvi-ucb': label must not", "'_hidden'"],
+        ),
+        (toml(arms=EVERY.replace('"LSVI-UCB"', "''")), ["arm 'lsvi-ucb': label must not be empty"]),
+        (toml(arms=EVERY + "world = { kind = 'a:b', when = 2026-01-01 }"), ["lsvi-ucb", "JSON"]),
     ],
 )
 def test_names_and_texts_that_could_not_be_drawn_or_stored_are_refused(text, words):
@@ -130,12 +146,15 @@ def test_overrides_replace_top_level_keys():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (toml(nonsense=1), ["nonsense"]),
-        (toml(arms=EVERY + "nonsense = 1"), ["arms.0", "nonsense"]),
-        (toml(world=WORLD + "nonsense = 1"), ["arms.0.world", "nonsense"]),
+        (toml(nonsense=1), ["nonsense is not a key of an experiment; its keys are name, title"]),
+        (toml(arms=EVERY + "nonsense = 1"), ["arm 'lsvi-ucb': nonsense is not a key of an arm"]),
+        (
+            toml(world=WORLD + "nonsense = 1"),
+            ["arm 'lsvi-ucb': hard-to-learn has no argument 'nonsense'; it takes d, horizon"],
+        ),
         (
             toml(arms=EVERY.replace(" }", ", eta = 2 }")),
-            ["arms.0.schedule", "every-episode has no argument 'eta'"],
+            ["arm 'lsvi-ucb': schedule: every-episode has no argument 'eta'"],
         ),
     ],
 )
@@ -146,53 +165,75 @@ def test_an_unknown_key_is_refused_wherever_it_stands(text, words):
 @pytest.mark.parametrize("key", ["rounds", "episodes"])
 @pytest.mark.parametrize("value", [0, -3])
 def test_rounds_and_episodes_must_be_positive(key, value):
-    refused(toml(**{key: value}), f"{key}:", "greater than or equal to 1", str(value))
+    refused(toml(**{key: value}), f"{key} must be", "1", f"got {value}")
 
 
 def test_a_negative_seed_is_refused():
-    refused(toml(seed=-1), "seed:", "-1")
+    refused(toml(seed=-1), "seed must be at least 0; got -1")
 
 
 @pytest.mark.parametrize("key", ["name", "title", "rounds", "episodes"])
 def test_a_missing_key_is_named(key):
     lines = toml().splitlines()
     without = "\n".join(line for line in lines[:4] if not line.startswith(key))
-    refused(without + "\n".join(["", *lines[4:]]), f"{key}: Field required")
+    refused(
+        without + "\n".join(["", *lines[4:]]),
+        f"{key} must be given: it is a required key of an experiment",
+    )
 
 
 def test_an_experiment_needs_arms():
-    refused(toml(arms=""), "arms:")
+    refused(toml(arms=""), "arms must hold at least one arm")
 
 
 def test_an_arm_needs_a_schedule_and_a_world():
-    refused(toml(arms='[[arms]]\nname = "a"'), "arms.0.schedule: Field required")
-    refused(toml(arms='[[arms]]\nname = "a"\nschedule = {}'), "arms.0.schedule: kind must be given")
-    refused(toml(world="\n"), "arms.0.world", "kind")
+    refused(toml(arms='[[arms]]\nname = "a"'), "arm 'a': schedule must be given")
+    refused(toml(arms='[[arms]]\nname = "a"\nschedule = {}'), "arm 'a': schedule must be a table")
+    refused(toml(world="\n"), "arm 'lsvi-ucb': world kind must be one of")
+    refused(toml(arms=EVERY.replace("name =", "ridge =")), "name must be given")
 
 
 def test_a_required_key_of_a_world_is_named():
     world = '\n[world]\nkind = "tabular"\nstates = 3\nhorizon = 2\n'
-    refused(toml(world=world), "arms.0.world", "actions: Field required")
+    refused(toml(world=world), "arm 'lsvi-ucb': tabular needs actions")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (toml(rounds="many"), ["rounds:", "integer", "'many'"]),
-        (toml(episodes=2.5), ["episodes:", "2.5"]),
-        (toml(arms=EVERY + 'beta = "large"'), ["arm 'lsvi-ucb': beta", "number", "'large'"]),
-        (toml(arms=EVERY + 'ties = "highest"'), ["arms.0.ties:", "lowest", "'highest'"]),
-        (toml(arms=GRID.replace("[4, 8]", '"few"')), ["arm 'batch-few': batches", "'few'"]),
-        (toml(world=WORLD + 'reading = "mine"'), ["arms.0.world", "reading", "'mine'"]),
-        (toml(figure="pie"), ["figure:", "'pie'"]),
+        (toml(rounds="many"), ["rounds must be a whole number", "'many'"]),
+        (toml(episodes=2.5), ["episodes must be a whole number", "2.5"]),
+        (
+            toml(arms=EVERY + 'beta = "large"'),
+            ["arm 'lsvi-ucb': exploration: beta", "number", "'large'"],
+        ),
+        (
+            toml(arms=EVERY + 'ties = "highest"'),
+            ["arm 'lsvi-ucb': ties must be one of", "lowest", "'highest'"],
+        ),
+        (
+            toml(arms=GRID.replace("[4, 8]", '"few"')),
+            ["arm 'batch-few': schedule: batches must be", "'few'"],
+        ),
+        (
+            toml(world=WORLD + 'reading = "mine"'),
+            ["arm 'lsvi-ucb': reading must be one of", "'mine'"],
+        ),
+        (toml(figure="pie"), ["figure must be one of regret, regret-log", "'pie'"]),
         (
             toml(arms=EVERY.replace("every-episode", "never")),
-            ["arms.0.schedule", "random-policy", "mvp", "'never'"],
+            ["arm 'lsvi-ucb': schedule: kind", "random-policy", "mvp", "'never'"],
         ),
-        (toml(world=WORLD.replace("hard-to-learn", "easy")), ["arms.0.world", "'easy'"]),
-        (toml(name="Big Name"), ["name:", "'Big Name'"]),
-        (toml(arms=EVERY.replace("lsvi-ucb", "../up")), ["arms.0.name:", "'../up'"]),
-        ("arms = 3\n" + toml(arms=""), ["arms:"]),
+        (
+            toml(world=WORLD.replace("hard-to-learn", "easy")),
+            ["arm 'lsvi-ucb': world kind must be one of", "'easy'"],
+        ),
+        (toml(name="Big Name"), ["name must consist of", "'Big Name'"]),
+        (
+            toml(arms=EVERY.replace("lsvi-ucb", "../up")),
+            ["arm '../up': name must consist of", "'../up'"],
+        ),
+        ("arms = 3\n" + toml(arms=""), ["arms must be a list of tables; got 3"]),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named_with_what_came(text, words):
@@ -211,7 +252,8 @@ def test_what_is_not_toml_is_said_to_be_none(text):
 
 def test_an_error_tells_about_the_first_of_many_faults_only():
     message = refused(toml(rounds=0, episodes=0, arms=ALL + "beta = -1"))
-    assert message.startswith("bad.toml: rounds:")
+    assert message.startswith("bad.toml: arm 'random': exploration: beta must be")
+    assert message.count("must be") == 1
 
 
 def test_a_spec_is_loaded_from_its_file(tmp_path):
@@ -243,3 +285,34 @@ def test_lists_that_make_too_many_arms_are_refused_before_they_are_made():
     text = f'name = "x"\ntitle = "x"\nrounds = 1\nepisodes = 1\n[[arms]]\nname = "y"\n{arm}'
     with pytest.raises(ValueError, match="lists must make at most 10000 arms; got 729000000"):
         parse_spec(text, source="x.toml")
+
+
+@pytest.mark.parametrize(
+    ("arms", "words"),
+    [
+        (EVERY + "betta = 2", "betta is not a key of an arm; did you mean beta?"),
+        (EVERY + "lambda = 0.1", "lambda is not a key of an arm; did you mean ridge?"),
+        (EVERY + "tie = 'lowest'", "tie is not a key of an arm; did you mean ties?"),
+        (EVERY.replace("schedule", "rule"), "rule is not a key of an arm; did you mean schedule?"),
+    ],
+)
+def test_a_misspelt_key_is_told_the_right_one(arms, words):
+    refused(toml(episode=3), "episode is not a key of an experiment; did you mean episodes?")
+    message = refused(toml(arms=arms), f"arm 'lsvi-ucb': {words}")
+    assert "permitted" not in message
+    assert "Field" not in message
+
+
+def test_code_is_looked_for_beside_the_file_and_the_search_path_stays_as_it_was(tmp_path):
+    code = "class Never:\n    def due(self, clock):\n        return False\n"
+    (tmp_path / "rule_beside_the_file.py").write_text(code)
+    path = tmp_path / "my.toml"
+    path.write_text(toml(arms=EVERY.replace("every-episode", "rule_beside_the_file:Never")))
+    before = list(sys.path)
+    try:
+        (arm,) = load_spec(path).arms
+    finally:
+        sys.modules.pop("rule_beside_the_file", None)
+    assert type(arm.rule).__name__ == "Never"
+    assert sys.path == before
+    refused(path.read_text(), "arm 'lsvi-ucb': schedule: kind 'rule_beside_the_file' cannot be")

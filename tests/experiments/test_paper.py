@@ -6,9 +6,9 @@ import pytest
 
 from experiments.miniature import experiment
 from rareswitch.core.exploration import Ensemble
-from rareswitch.experiments import load
+from rareswitch.experiments import PAPER, load
 from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
-from rareswitch.experiments.load import PAPER, paper_specs, parse_spec
+from rareswitch.experiments.load import paper_specs, parse_spec
 from rareswitch.experiments.worlds import Adversary, HardToLearn
 
 
@@ -26,8 +26,10 @@ def test_every_experiment_of_the_paper_is_valid_and_named_after_its_file(name):
 
 def test_the_listed_experiments_are_the_files_of_the_package():
     assert list(paper_specs()) == list(PAPER)
+    assert len(PAPER) == 13
     folder = Path(load.__file__).parent / "paper"
-    assert {path.stem for path in folder.iterdir()} == set(PAPER)
+    files = sorted(path.name for path in folder.iterdir())
+    assert files == [f"{n:02}-{name}.toml" for n, name in enumerate(PAPER, 1)]
 
 
 @pytest.mark.parametrize("name", ["figure1", "figure2"])
@@ -41,10 +43,10 @@ def test_figures_1_and_2_have_the_arms_and_sizes_of_the_paper(name):
         {"kind": "random-policy"},
     ]
     worlds = {arm.world for arm in spec.arms}
-    assert worlds == {HardToLearn(kind="hard-to-learn", d=13, horizon=10, delta=0.35)}
-    assert {(arm.exploration["beta"], arm.ridge, arm.initial_state) for arm in spec.arms} == {
-        (1.0, 1.0, 0)
-    }
+    assert worlds == {HardToLearn(d=13, horizon=10, delta=0.35)}
+    assert {
+        (arm.exploration["beta"], arm.recipe.ridge, arm.initial_state) for arm in spec.arms
+    } == {(1.0, 1.0, 0)}
 
 
 def test_figure_2_shows_the_runs_of_figure_1():
@@ -78,10 +80,10 @@ def test_the_lower_bound_is_played_by_the_adversary_on_grids_that_divide_the_epi
 
 
 def test_pareto_switches_and_bounds_reuse_the_arms_of_figure_1():
-    figure1 = {arm.setting() for arm in paper("figure1").arms}
-    assert figure1 < {arm.setting() for arm in paper("pareto").arms}
-    assert {arm.setting() for arm in paper("switches").arms} < figure1
-    assert {arm.setting() for arm in paper("bounds").arms} < figure1
+    figure1 = {arm.setting for arm in paper("figure1").arms}
+    assert figure1 < {arm.setting for arm in paper("pareto").arms}
+    assert {arm.setting for arm in paper("switches").arms} < figure1
+    assert {arm.setting for arm in paper("bounds").arms} < figure1
 
 
 def test_beta_sweeps_and_measures_the_radius_of_every_arm():
@@ -94,7 +96,7 @@ def test_readings_vary_every_choice_that_the_paper_leaves_open():
     arms = paper("readings").arms
     assert {arm.world.reading for arm in arms} == {"completed", "padded", "compact"}
     assert {arm.world.normalized for arm in arms} == {False, True}
-    assert {arm.ties for arm in arms} == {"direction", "lowest"}
+    assert {arm.recipe.ties for arm in arms} == {"direction", "lowest"}
     assert {arm.initial_state for arm in arms} == {0, 1, "uniform"}
     spreads = {a.schedule["spread"] for a in arms if a.family.name == "uniform-grid"}
     assert spreads == {"last", "balanced"}
@@ -115,39 +117,43 @@ def test_optimism_compares_a_bonus_and_perturbations_on_the_same_dates():
     assert {(arm.exploration["kind"], arm.schedule["batches"]) for arm in arms} == {
         (kind, batches) for kind in ("bonus", "perturbation") for batches in (50, 200)
     }
-    sigmas = {a.exploration["sigma"]: a.name for a in arms if "sigma" in a.exploration}
-    assert sigmas.keys() == {0.1, 0.3, 1}
-    assert sigmas[0.3] == "perturbation-0.3-batch-200"
+    scales = {a.exploration["scale"]: a.name for a in arms if "scale" in a.exploration}
+    assert scales.keys() == {0.1, 0.3, 1}
+    assert scales[0.3] == "perturbation-0.3-batch-200"
 
 
 @pytest.mark.parametrize(
     "name", [name for name in PAPER if name not in ("mixtures", "exploration")]
 )
 def test_all_but_two_experiments_are_of_the_papers_bonus_alone(name):
-    assert all(arm.plain for arm in paper(name).arms if arm.scheduled)
+    assert all(arm.has_paper_bonus for arm in paper(name).arms if arm.scheduled)
 
 
 def test_mixtures_come_directly_after_the_figures_of_the_paper():
-    assert PAPER[:4] == ("figure1", "figure2", "figure3", "mixtures")
+    assert tuple(PAPER)[:4] == ("figure1", "figure2", "figure3", "mixtures")
 
 
 def test_mixtures_have_nothing_tuned_and_stand_beside_the_papers_algorithms():
     spec = paper("mixtures")
     assert (spec.rounds, spec.episodes, spec.seed) == (20, 2500, 0)
-    here = [a for a in spec.arms if a.world == HardToLearn(kind="hard-to-learn")]
-    assert {a.schedule.get("batches") for a in here if a.explores() == Ensemble()} == {
+    here = [a for a in spec.arms if a.world == HardToLearn()]
+    assert {a.schedule.get("batches") for a in here if a.recipe.exploration == Ensemble()} == {
         2, 3, 5, 10, 20, 50, None,
     }  # fmt: skip
-    plain = [a for a in here if a.plain]
-    assert {a.family.name for a in plain} == {EVERY, BATCH, RARE}
-    assert {a.exploration["beta"] for a in plain} == {1}
+    bonus = [a for a in here if a.has_paper_bonus]
+    assert {a.family.name for a in bonus} == {EVERY, BATCH, RARE}
+    assert {a.exploration["beta"] for a in bonus} == {1}
     at_ten = [a for a in here if a.schedule.get("batches") == 10]
-    kinds = [a.explores() for a in at_ten]
+    kinds = [a.recipe.exploration for a in at_ten]
     for scale in (0.125, 0.25, 1, 2):
         assert Ensemble(scale=scale) in kinds
     for members in (1, 2, 4, 8, 16, 64):
         assert Ensemble(members=members) in kinds
-    declared = [a.ridge for a in at_ten if a.explores() == Ensemble(scale=0.2, estimate=False)]
+    declared = [
+        a.recipe.ridge
+        for a in at_ten
+        if a.recipe.exploration == Ensemble(scale=0.2, estimate=False)
+    ]
     assert declared == [0.01, 0.1, 1, 10]
 
 
@@ -155,7 +161,11 @@ def test_mixtures_are_compared_on_three_other_worlds():
     spec = paper("mixtures")
     others = {}
     for arm in spec.arms:
-        way = arm.family.name if arm.plain or not arm.scheduled else f"mixture {arm.family.name}"
+        way = (
+            arm.family.name
+            if arm.has_paper_bonus or not arm.scheduled
+            else f"mixture {arm.family.name}"
+        )
         others.setdefault(arm.world, []).append(way)
     del others[spec.arms[0].world]
     assert [world.kind for world in others] == ["hard-to-learn", "random-linear", "tabular"]

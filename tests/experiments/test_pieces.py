@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import rareswitch as rs
 from experiments.miniature import EVERY, GRID, GROWTH, RANDOM, WORLD, experiment
-from rareswitch.experiments.pieces import Piece, compute, pieces_of, versions
+from rareswitch.experiments.run import compute, find_versions
+from rareswitch.experiments.store import Piece, cut_into_pieces
 from rareswitch.sim import play_adversary, simulate_random
-from rareswitch.sim.anchors import mvp, ucb2_hoeffding
+from rareswitch.sim.baselines import mvp, ucb2_hoeffding
 
 ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
 LINEAR = '\n[world]\nkind = "random-linear"\nstates = 4\nactions = 3\nd = 3\nhorizon = 3\n'
@@ -13,7 +16,7 @@ TABULAR = '\n[world]\nkind = "tabular"\nstates = 3\nactions = 2\nhorizon = 2\n'
 
 
 def cuts(spec):
-    return [(piece.arm.name, piece.first, piece.last) for piece in pieces_of(spec)]
+    return [(piece.arm.name, piece.first, piece.last) for piece in cut_into_pieces(spec)]
 
 
 def test_rounds_are_cut_into_tens_arm_by_arm():
@@ -36,12 +39,12 @@ def test_the_key_of_a_piece_depends_on_all_that_determines_its_numbers():
         experiment(arms=EVERY + "ridge = 2", seed=1),
         experiment(arms=EVERY + 'ties = "lowest"', seed=1),
         experiment(arms=EVERY + "initial_state = 1", seed=1),
-        experiment(arms=EVERY + 'exploration = { kind = "perturbation", sigma = 1 }', seed=1),
+        experiment(arms=EVERY + 'exploration = { kind = "perturbation", scale = 1 }', seed=1),
         experiment(arms=EVERY, world=WORLD + "delta = 0.2", seed=1),
         experiment(arms=RANDOM, seed=1),
     ]
-    keys = [pieces_of(each)[0].key for each in (spec, *others)]
-    keys.append(pieces_of(experiment(arms=EVERY, seed=1, rounds=13))[1].key)
+    keys = [cut_into_pieces(each)[0].key for each in (spec, *others)]
+    keys.append(cut_into_pieces(experiment(arms=EVERY, seed=1, rounds=13))[1].key)
     assert len(set(keys)) == len(keys)
 
 
@@ -50,7 +53,7 @@ def test_the_key_of_a_piece_does_not_depend_on_names():
     other = experiment(
         name="other", title="Other", arms=EVERY.replace("lsvi-ucb", "x").replace("LSVI", "Y")
     )
-    assert [p.key for p in pieces_of(one)] == [p.key for p in pieces_of(other)]
+    assert [p.key for p in cut_into_pieces(one)] == [p.key for p in cut_into_pieces(other)]
 
 
 def test_the_key_of_a_rule_of_your_own_depends_on_its_code(tmp_path, monkeypatch):
@@ -61,11 +64,11 @@ def test_the_key_of_a_rule_of_your_own_depends_on_its_code(tmp_path, monkeypatch
     within = EVERY.replace(
         '"every-episode" }', '"capped", switches = 2, schedule = { kind = "keyed_rule:Rule" } }'
     )
-    pieces = [pieces_of(experiment(arms=text))[0] for text in (arms, within)]
-    before = [piece.key for piece in pieces]
-    assert [piece.key for piece in pieces] == before
+    specs = [experiment(arms=text) for text in (arms, within)]
+    before = [cut_into_pieces(spec)[0].key for spec in specs]
+    assert [cut_into_pieces(spec)[0].key for spec in specs] == before
     path.write_text(path.read_text().replace("True", "False"))
-    assert not {piece.key for piece in pieces} & set(before)
+    assert not {cut_into_pieces(spec)[0].key for spec in specs} & set(before)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_the_key_of_a_rule_of_your_own_depends_on_its_code(tmp_path, monkeypatch
         (LINEAR, EVERY),
         (TABULAR, GROWTH.replace("[2, 8]", "2")),
         (ADVERSARY, GRID.replace("[4, 8]", "8")),
-        (WORLD, EVERY + 'exploration = { kind = "perturbation", sigma = 0.3, draws = 2 }'),
+        (WORLD, EVERY + 'exploration = { kind = "perturbation", scale = 0.3, draws = 2 }'),
         (WORLD, EVERY.replace('every-episode"', 'adaptive-budget", switches = 6')),
         (WORLD, GRID.replace("[4, 8]", "5") + 'exploration = { kind = "ensemble", members = 3 }'),
         (
@@ -106,7 +109,7 @@ def test_the_key_of_a_rule_of_your_own_depends_on_its_code(tmp_path, monkeypatch
     ],
 )
 def test_a_round_does_not_depend_on_its_companions(world, arms):
-    (piece,) = pieces_of(experiment(world=world, arms=arms, rounds=10, seed=5))
+    (piece,) = cut_into_pieces(experiment(world=world, arms=arms, rounds=10, seed=5))
     together = compute(piece).arrays
     for first in range(10):
         alone = compute(Piece(piece.arm, piece.episodes, piece.seed, first, first + 1)).arrays
@@ -117,7 +120,7 @@ def test_a_round_does_not_depend_on_its_companions(world, arms):
 
 def test_rows_have_the_shapes_and_types_of_their_names():
     spec = experiment(arms=EVERY, rounds=2)
-    arrays, seconds, made_with = compute(pieces_of(spec)[0])
+    arrays, seconds, made_with = compute(cut_into_pieces(spec)[0])
     assert {name: array.shape for name, array in arrays.items()} == {
         "regret": (2, 24),
         "deployed": (2, 24),
@@ -130,7 +133,7 @@ def test_rows_have_the_shapes_and_types_of_their_names():
     assert arrays["deployed"].all()
     assert not arrays["switched"][:, 0].any()
     assert seconds >= 0.0
-    assert made_with == versions()
+    assert made_with == find_versions()
 
 
 @pytest.mark.parametrize(
@@ -138,20 +141,20 @@ def test_rows_have_the_shapes_and_types_of_their_names():
 )
 def test_a_piece_holds_what_simulate_gives_round_by_round(arms):
     spec = experiment(arms=arms, rounds=4, seed=3, episodes=40)
-    for piece in pieces_of(spec):
+    for piece in cut_into_pieces(spec):
         arrays = compute(piece).arrays
         for round_ in range(4):
             seed = (3, round_)
-            world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+            world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=seed)
             chosen = piece.arm.schedule
             schedule = {
                 "every-episode": lambda **_: rs.EveryEpisode(),
-                "uniform-grid": lambda batches, **_: rs.UniformGrid(episodes=40, batches=batches),
+                "uniform-grid": lambda batches, **_: rs.UniformGrid(batches=batches),
                 "determinant-growth": lambda eta, **_: rs.DeterminantGrowth(eta=eta),
                 "random-policy": lambda **_: None,
             }[chosen["kind"]](**chosen)
             run = (
-                rs.simulate(world, schedule, episodes=40, beta=1.0, seed=seed)
+                rs.simulate(world, schedule, rs.Recipe.paper(1.0), episodes=40, seed=seed)
                 if schedule
                 else simulate_random(world, episodes=40, seed=seed)
             )
@@ -165,69 +168,76 @@ def test_a_piece_holds_what_simulate_gives_round_by_round(arms):
 
 
 @pytest.mark.parametrize(
-    ("line", "settings"),
+    ("line", "recipe", "start"),
     [
-        ("beta = 0.2", {"beta": 0.2}),
-        ("ridge = 3", {"beta": 1.0, "ridge": 3.0}),
-        ('ties = "lowest"', {"beta": 1.0, "ties": "lowest"}),
-        ("initial_state = 1", {"beta": 1.0, "initial_state": 1}),
-        ('initial_state = "uniform"', {"beta": 1.0, "initial_state": "uniform"}),
+        ("beta = 0.2", rs.Recipe.paper(0.2), 0),
+        ("ridge = 3", rs.Recipe.paper(ridge=3.0), 0),
+        ('ties = "lowest"', rs.Recipe.paper(ties="lowest"), 0),
+        ("initial_state = 1", rs.Recipe.paper(), 1),
+        ('initial_state = "uniform"', rs.Recipe.paper(), "uniform"),
         (
-            'exploration = { kind = "perturbation", sigma = 0.5, draws = 3 }',
-            {"exploration": rs.Perturbation(0.5, 3)},
+            'exploration = { kind = "perturbation", scale = 0.5, draws = 3 }',
+            rs.Recipe(exploration=rs.Perturbation(0.5, 3)),
+            0,
         ),
-        ('exploration = { kind = "ensemble" }', {}),
+        ('exploration = { kind = "ensemble" }', rs.Recipe(), 0),
         (
             'exploration = { kind = "ensemble", members = 3, scale = 1, estimate = false }',
-            {"exploration": rs.Ensemble(3, 1.0, estimate=False)},
+            rs.Recipe(exploration=rs.Ensemble(3, 1.0, estimate=False)),
+            0,
         ),
         (
             'exploration = { kind = "bonus", beta = 0.3, members = 4, estimate = true }',
-            {"exploration": rs.Bonus(0.3, 4, estimate=True)},
+            rs.Recipe(exploration=rs.Bonus(0.3, 4, estimate=True)),
+            0,
         ),
     ],
 )
-def test_every_setting_of_an_arm_reaches_the_simulation(line, settings):
-    rows = compute(pieces_of(experiment(arms=EVERY + line, rounds=2, episodes=60))[0]).arrays
-    plain = compute(pieces_of(experiment(arms=EVERY, rounds=2, episodes=60))[0]).arrays
+def test_every_setting_of_an_arm_reaches_the_simulation(line, recipe, start):
+    rows = compute(cut_into_pieces(experiment(arms=EVERY + line, rounds=2, episodes=60))[0]).arrays
+    plain = compute(cut_into_pieces(experiment(arms=EVERY, rounds=2, episodes=60))[0]).arrays
     assert (rows["regret"] != plain["regret"]).any()
     for round_ in range(2):
         seed = (0, round_)
-        world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
-        run = rs.simulate(world, rs.EveryEpisode(), episodes=60, seed=seed, **settings)
+        world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=seed)
+        run = rs.simulate(
+            world, rs.EveryEpisode(), recipe, episodes=60, seed=seed, initial_state=start
+        )
         np.testing.assert_array_equal(rows["regret"][round_], run.regret)
 
 
 @pytest.mark.parametrize(
     ("kind", "rule"),
     [
-        ("adaptive-budget", rs.AdaptiveBudget),
+        ("adaptive-budget", rs.rules.AdaptiveBudget),
         ("spread-budget", rs.SpreadBudget),
-        ("total-growth", rs.TotalGrowth),
+        ("total-growth", rs.rules.TotalGrowth),
         ("determinant-growth", rs.DeterminantGrowth),
         ("uniform-grid", rs.UniformGrid),
-        ("geometric-grid", rs.GeometricGrid),
+        ("geometric-grid", rs.rules.GeometricGrid),
     ],
 )
 def test_a_budget_is_spent_by_the_rule_of_its_name_and_kept(kind, rule):
     text = EVERY.replace('every-episode"', f'{kind}", switches = 6') + "ridge = 2"
-    rows = compute(pieces_of(experiment(arms=text, rounds=2, episodes=60))[0]).arrays
+    rows = compute(cut_into_pieces(experiment(arms=text, rounds=2, episodes=60))[0]).arrays
     assert rows["switched"].sum(axis=1).max() <= 6
     for round_ in range(2):
         seed = (0, round_)
-        world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
+        world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=seed)
         schedule = rule.for_budget(world.task(episodes=60), switches=6, ridge=2.0)
-        run = rs.simulate(world, schedule, episodes=60, beta=1.0, ridge=2.0, seed=seed)
+        run = rs.simulate(world, schedule, rs.Recipe.paper(ridge=2.0), episodes=60, seed=seed)
         np.testing.assert_array_equal(rows["regret"][round_], run.regret)
 
 
 @pytest.mark.parametrize(("kind", "play"), [("mvp", mvp), ("ucb2-hoeffding", ucb2_hoeffding)])
 def test_a_tabular_algorithm_plays_with_its_constant(kind, play):
     text = EVERY.replace('every-episode"', f'{kind}", scale = 0.3') + "initial_state = 1"
-    rows = compute(pieces_of(experiment(world=TABULAR, arms=text, rounds=2, episodes=60))[0]).arrays
+    rows = compute(
+        cut_into_pieces(experiment(world=TABULAR, arms=text, rounds=2, episodes=60))[0]
+    ).arrays
     for round_ in range(2):
         seed = (0, round_)
-        world = rs.instances.tabular(states=3, actions=2, horizon=2, seed=seed)
+        world = rs.worlds.tabular(states=3, actions=2, horizon=2, seed=seed)
         run = play(world, episodes=60, scale=0.3, seed=seed, initial_state=1)
         np.testing.assert_array_equal(rows["regret"][round_], run.regret)
         assert rows["local_switches"][round_] == run.local_switches
@@ -236,22 +246,23 @@ def test_a_tabular_algorithm_plays_with_its_constant(kind, play):
 @pytest.mark.parametrize("reading", ["completed", "compact"])
 def test_every_round_corrupts_its_own_world_by_zeta(reading):
     world = WORLD + f'zeta = 0.4\ndelta = 0.2\nreading = "{reading}"\n'
-    rows = compute(pieces_of(experiment(world=world, arms=EVERY, rounds=3))[0]).arrays
+    rows = compute(cut_into_pieces(experiment(world=world, arms=EVERY, rounds=3))[0]).arrays
     for round_ in range(3):
         seed = (0, round_)
-        exact = rs.instances.hard_to_learn(d=5, horizon=3, delta=0.2, reading=reading, seed=seed)
-        corrupted = rs.instances.misspecified(exact, zeta=0.4, seed=seed)
-        run = rs.simulate(corrupted, rs.EveryEpisode(), episodes=24, beta=1.0, seed=seed)
+        exact = rs.worlds.hard_to_learn(d=5, horizon=3, delta=0.2, reading=reading, seed=seed)
+        corrupted = rs.worlds.misspecified(exact, zeta=0.4, seed=seed)
+        run = rs.simulate(corrupted, rs.EveryEpisode(), rs.Recipe.paper(), episodes=24, seed=seed)
         np.testing.assert_array_equal(rows["regret"][round_], run.regret)
 
 
 def test_the_measurements_of_a_plan_agree_with_the_world():
     text = EVERY + "measure_radius = true\nbeta = 0.3\nridge = 2"
-    arrays = compute(pieces_of(experiment(arms=text, rounds=2))[0]).arrays
+    arrays = compute(cut_into_pieces(experiment(arms=text, rounds=2))[0]).arrays
     for round_ in range(2):
         seed = (0, round_)
-        world = rs.instances.hard_to_learn(d=5, horizon=3, seed=seed)
-        run = rs.simulate(world, rs.EveryEpisode(), episodes=24, beta=0.3, ridge=2.0, seed=seed)
+        world = rs.worlds.hard_to_learn(d=5, horizon=3, seed=seed)
+        recipe = rs.Recipe.paper(0.3, ridge=2.0)
+        run = rs.simulate(world, rs.EveryEpisode(), recipe, episodes=24, seed=seed)
         best = world.optimal_values()[0, 0]
         optimistic = np.mean(run.fitted_values >= best - 1e-9)
         assert arrays["optimistic"][round_] == pytest.approx(optimistic)
@@ -264,48 +275,46 @@ def test_the_measurements_of_a_plan_agree_with_the_world():
 
 
 def test_the_radius_is_zero_where_it_is_not_measured_and_nan_where_no_one_plans():
-    arrays = compute(pieces_of(experiment(arms=EVERY))[0]).arrays
+    arrays = compute(cut_into_pieces(experiment(arms=EVERY))[0]).arrays
     assert (arrays["radius"] == 0.0).all()
-    arrays = compute(pieces_of(experiment(arms=RANDOM))[0]).arrays
+    arrays = compute(cut_into_pieces(experiment(arms=RANDOM))[0]).arrays
     for name in ("optimistic", "radius", "logdet_growth"):
         assert np.isnan(arrays[name]).all()
     assert not arrays["deployed"].any()
 
 
 @pytest.mark.parametrize(
-    ("line", "learning", "normalized"),
+    ("line", "recipe", "normalized"),
     [
-        ("", {"beta": 1.0}, False),
-        ('ties = "lowest"\nbeta = 3', {"ties": "lowest", "beta": 3.0}, False),
-        ("beta = 0", {"beta": 0.0}, False),
-        ("ridge = 5", {"beta": 1.0, "ridge": 5.0}, False),
-        ("world = { normalized = true }", {"beta": 1.0}, True),
+        ("", rs.Recipe.paper(), False),
+        ('ties = "lowest"\nbeta = 3', rs.Recipe.paper(3.0, ties="lowest"), False),
+        ("beta = 0", rs.Recipe.paper(0.0), False),
+        ("ridge = 5", rs.Recipe.paper(ridge=5.0), False),
+        ("world = { normalized = true }", rs.Recipe.paper(), True),
         (
             'exploration = { kind = "ensemble", members = 1 }',
-            {"exploration": rs.Ensemble(1)},
+            rs.Recipe(exploration=rs.Ensemble(1)),
             False,
         ),
     ],
 )
-def test_an_adversary_piece_is_the_duel_itself(line, learning, normalized):
+def test_an_adversary_piece_is_the_duel_itself(line, recipe, normalized):
     arms = GRID.replace("[4, 8]", "8") + line
     spec = experiment(world=ADVERSARY, arms=arms, rounds=1, seed=2)
-    arrays = compute(pieces_of(spec)[0]).arrays
-    grid = rs.UniformGrid(episodes=24, batches=8)
-    learner = rs.Learner(
-        dim=5, horizon=3, schedule=grid, seed=(2, 0), planned_episodes=24, **learning
-    )
+    arrays = compute(cut_into_pieces(spec)[0]).arrays
+    grid, task = rs.UniformGrid(batches=8), rs.Task(dim=5, horizon=3, episodes=24, feature_norm=2.0)
+    learner = rs.Learner(task, grid, replace(recipe, seed=(2, 0)))
     duel = play_adversary(
         learner,
         states=2,
         horizon=3,
         episodes=24,
-        starts=grid.starts,
+        starts=grid.starts(task),
         normalized=normalized,
     )
     np.testing.assert_array_equal(arrays["regret"][0], duel.regret)
-    assert tuple(np.flatnonzero(arrays["deployed"][0]) + 1) == tuple(grid.starts)
+    assert tuple(np.flatnonzero(arrays["deployed"][0]) + 1) == tuple(grid.starts(task))
     changes = (duel.policies[1:] != duel.policies[:-1]).sum(axis=(1, 2))
     switched = tuple(np.flatnonzero(arrays["switched"][0]) + 1)
-    assert switched == tuple(np.array(grid.starts[1:])[changes > 0])
+    assert switched == tuple(np.array(grid.starts(task)[1:])[changes > 0])
     assert arrays["local_switches"][0] == changes.sum()

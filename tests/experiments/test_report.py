@@ -7,10 +7,11 @@ from html.parser import HTMLParser
 import pytest
 
 from experiments.miniature import EVERY, GRID, GROWTH, Inline, computed, experiment, small_paper
-from rareswitch import drawing
-from rareswitch.experiments import report, reproduce
-from rareswitch.experiments.claims import CLAIMS, Claim
-from rareswitch.experiments.load import PAPER
+from rareswitch.experiments import PAPER, report
+from rareswitch.experiments.claims import Claim
+from rareswitch.experiments.report import CLAIMS
+from rareswitch.experiments.run import reproduce
+from rareswitch.support import drawing
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
@@ -54,7 +55,7 @@ def paper(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawing, "save_figure", save_title)
-        results, claims = reproduce.reproduce(
+        results, claims = reproduce(
             small_paper(), out, Inline(), command="rareswitch reproduce --rounds 2"
         )
     return (out / "report.html").read_text(encoding="utf-8"), results, claims, out
@@ -63,6 +64,11 @@ def paper(tmp_path_factory):
 @cache
 def read(text):
     return Page(text)
+
+
+def rendered(results, claims, out, command):
+    report.write_report(results, claims, out, command)
+    return Page((out / "report.html").read_text(encoding="utf-8"))
 
 
 def test_the_report_is_well_formed_with_a_section_for_each_experiment(paper):
@@ -90,7 +96,7 @@ def test_the_pictures_are_those_of_the_folders(paper):
 
 def test_the_report_gives_every_verdict_with_its_evidence(paper):
     text, _, claims, _ = paper
-    assert len(claims) == len(CLAIMS)
+    assert len(claims) == sum(map(len, CLAIMS.values())) == 13
     words = read(text).words
     for claim in claims:
         assert claim.statement in words
@@ -114,7 +120,7 @@ def test_the_report_tells_what_was_run_and_how_to_run_it_again(paper):
 def test_the_report_has_the_tables_of_bounds_readings_and_beta(paper):
     words = read(paper[0]).words
     for heading in (
-        "Every bound beside its measured quantity",
+        "Every bound and its measured quantity",
         "The reading choices and their effect",
         "How large β had to be",
     ):
@@ -130,18 +136,25 @@ def test_mixtures_come_after_the_figures_and_are_said_to_be_ours(paper):
 
 def test_final_rows_are_paired_with_the_one_baseline(paper):
     runs = paper[1]["figure1"]
-    rows = report.final_rows(runs)
+    rows = runs.compare()
     assert [row["name"] for row in rows] == [arm.name for arm in runs.experiment.arms]
     assert rows[0]["difference"] is None
     assert rows[3]["difference"][0] == pytest.approx(runs.final[3].mean() - runs.final[0].mean())
     assert rows[3]["switches"] == runs.switches[3].mean()
     assert rows[3]["deployments"] == runs.deployments[3].mean() > rows[3]["switches"]
-    assert all(row["difference"] is None for row in report.final_rows(paper[1]["figure3"]))
+
+
+def test_arms_on_other_worlds_are_not_subtracted(paper):
+    runs = paper[1]["figure3"]
+    compared = {row["name"] for row in runs.compare() if row["difference"] is not None}
+    assert compared == {"rareswitch-8-zeta-0.0", "random-zeta-0.0"}
+    assert "minus Batch B=50, ζ=0.0, paired" in read(paper[0]).words
+    assert "minus LSVI-UCB, paired" in read(paper[0]).words
 
 
 def test_reading_rows_are_paired_with_the_default_of_their_family(paper):
     runs = paper[1]["readings"]
-    rows = {row["label"]: row for row in report.reading_rows(runs)}
+    rows = {row["label"]: row for row in report.list_readings(runs)}
     assert len(rows) == len(runs.experiment.arms)
     names = [arm.name for arm in runs.experiment.arms]
     default, padded = names.index("batch-50-completed"), names.index("batch-50-padded")
@@ -155,13 +168,13 @@ def test_reading_rows_are_paired_with_the_default_of_their_family(paper):
 
 def test_bound_and_radius_rows_hold_what_was_measured(paper):
     bounds, beta = paper[1]["bounds"], paper[1]["beta"]
-    row = report.bound_rows(bounds)[2]
+    row = report.list_bounds(bounds)[2]
     assert row["label"] == "Batch B=30"
     assert row["regret"] == pytest.approx(bounds.regret[2].sum(axis=-1).mean())
     assert (row["switches"], row["limit"]) == (bounds.switches[2].max(), 29)
     assert row["growth"] <= row["growth_bound"]
     assert not row["limit_vacuous"]
-    rows = report.radius_rows(beta)
+    rows = report.list_radii(beta)
     assert len(rows) == len(beta.experiment.arms)
     assert rows[0]["radius_max"] == beta.radius[0].max() > 0.0
     assert rows[0]["optimistic"] == pytest.approx(beta.optimistic[0].mean())
@@ -171,7 +184,7 @@ def test_a_report_on_one_experiment_has_no_empty_parts(tmp_path):
     (tmp_path / "mini").mkdir()
     (tmp_path / "mini" / "figure.svg").write_text("<svg/>")
     runs = computed(experiment(arms=EVERY + GRID), tmp_path / "pieces")
-    page = Page(report.render({"mini": runs}, [], tmp_path, "rareswitch run"))
+    page = rendered({"mini": runs}, [], tmp_path, "rareswitch run")
     assert page.ids == ["mini", "run"]
     assert "Claim" not in page.words
 
@@ -182,7 +195,7 @@ def test_the_report_tells_every_version_that_computed_a_piece(tmp_path):
     runs = computed(experiment(arms=EVERY), tmp_path / "pieces")
     other = runs.versions[0] | {"numpy": "1.0"}
     runs = replace(runs, versions=(*runs.versions, other))
-    words = Page(report.render({"mini": runs}, [], tmp_path, "rareswitch run")).words
+    words = rendered({"mini": runs}, [], tmp_path, "rareswitch run").words
     for each in runs.versions:
         assert f"NumPy {each['numpy']} ({each['blas']})" in words
 
@@ -197,6 +210,6 @@ def test_labels_titles_and_evidence_are_escaped(tmp_path):
     claim = Claim(
         name="c", statement=spec.title, source="<b>", verdict="holds", evidence=spec.title
     )
-    page = Page(report.render({"mini": runs}, [claim], tmp_path, "<i>"))
+    page = rendered({"mini": runs}, [claim], tmp_path, "<i>")
     assert not page.tags & {"script", "b"}
-    assert page.words.count(spec.title) == 5
+    assert page.words.count(spec.title) == 6  # the label twice: it is the baseline too

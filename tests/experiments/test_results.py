@@ -1,13 +1,12 @@
 import csv
 import json
+import pickle
+import sys
 
 import numpy as np
 import pytest
 
 from experiments.miniature import EVERY, GRID, RANDOM, computed, experiment, handmade
-from rareswitch.archive import load_archive, save_archive
-from rareswitch.core.streams import Stream, generator
-from rareswitch.experiments.pieces import pieces_of, versions
 from rareswitch.experiments.results import (
     COLUMNS,
     MEASURED,
@@ -15,7 +14,11 @@ from rareswitch.experiments.results import (
     load_results,
     save_results,
 )
-from rareswitch.experiments.store import Store
+from rareswitch.experiments.run import find_versions
+from rareswitch.experiments.spec import canonical_json
+from rareswitch.experiments.store import Store, cut_into_pieces
+from rareswitch.support.archive import load_archive, save_archive
+from rareswitch.support.streams import Stream, generator
 
 
 @pytest.fixture
@@ -138,9 +141,9 @@ def test_the_manifest_tells_what_was_run_with_what(saved):
     spec = runs.experiment
     assert manifest["experiment"] == "mini"
     assert manifest["digest"] == spec.digest
-    assert manifest["spec"] == json.loads(spec.canonical())
+    assert manifest["spec"] == json.loads(canonical_json(spec.words))
     assert manifest["format"] == 2
-    assert manifest["versions"] == [versions()]
+    assert manifest["versions"] == [find_versions()]
     assert manifest["seeds"] == {
         "root": 4,
         "rounds": 3,
@@ -154,11 +157,12 @@ def test_the_manifest_tells_what_was_run_with_what(saved):
 def test_the_cpu_time_of_an_arm_is_that_of_its_pieces(tmp_path):
     spec = experiment(arms=EVERY + RANDOM, rounds=12)
     computed(spec, tmp_path)
-    for i, piece in enumerate(pieces_of(spec)):
+    pieces = cut_into_pieces(spec)
+    for i, piece in enumerate(pieces):
         (tmp_path / f"{piece.key}.json").write_text(
             json.dumps({"cpu_seconds": 10.0**i, "versions": {}})
         )
-    runs = assemble(spec, Store(tmp_path))
+    runs = assemble(spec, pieces, Store(tmp_path))
     assert runs.cpu_seconds.tolist() == [11.0, 1100.0]
     save_results(runs, tmp_path)
     assert load_results(tmp_path).cpu_seconds.tolist() == [11.0, 1100.0]
@@ -221,7 +225,7 @@ def test_a_manifest_without_the_time_of_an_arm_is_refused(saved):
 
 def test_an_altered_spec_or_digest_is_refused(saved):
     runs, folder = saved
-    spec = json.loads(runs.experiment.canonical())
+    spec = runs.experiment.words
     altered(folder, spec=spec | {"seed": 5})
     with pytest.raises(ValueError, match="digest does not match the spec"):
         load_results(folder)
@@ -251,7 +255,7 @@ def test_numbers_of_another_shape_are_refused(saved):
         load_results(folder)
     for name in arrays.keys() - {"digest"}:
         save_archive(path, {key: array for key, array in arrays.items() if key != name})
-        with pytest.raises(ValueError, match=r"runs\.npz: must hold arrays of the shapes"):
+        with pytest.raises(ValueError, match=r"runs\.npz must hold arrays of the shapes"):
             load_results(folder)
 
 
@@ -259,5 +263,79 @@ def test_numbers_of_another_spec_are_refused(saved):
     _, folder = saved
     path = folder / "runs.npz"
     save_archive(path, load_archive(path) | {"digest": np.array("0" * 64)})
-    with pytest.raises(ValueError, match=r"runs\.npz: is of another spec than .*manifest\.json"):
+    with pytest.raises(
+        ValueError, match=r"runs\.npz belongs to another spec than .*manifest\.json"
+    ):
         load_results(folder)
+
+
+def test_an_arm_is_compared_with_the_only_lsvi_ucb_or_the_first_arm():
+    runs = spread(experiment(arms=GRID + EVERY + RANDOM, rounds=6))
+    assert runs.arms[runs.baseline].name == "lsvi-ucb"
+    rows = runs.compare()
+    assert [row["name"] for row in rows] == ["batch-4", "batch-8", "lsvi-ucb", "random"]
+    assert rows[2]["difference"] is None
+    drawn = generator(0, Stream.BOOTSTRAP).integers(0, 6, (2000, 6))
+    for i, base, row in [(0, 2, rows[0]), (3, 0, runs.compare(baseline="batch-4")[3])]:
+        difference = runs.regret[i].mean(axis=-1) - runs.regret[base].mean(axis=-1)
+        low, high = np.percentile(difference[drawn].mean(axis=1), [2.5, 97.5])
+        assert row["difference"] == pytest.approx((difference.mean(), low, high))
+    mixture = EVERY.replace("lsvi-ucb", "mixture") + 'exploration = { kind = "ensemble" }\n'
+    for arms, name in [
+        (GRID, "batch-4"),
+        (GRID + EVERY + EVERY.replace("lsvi-ucb", "another"), "batch-4"),
+        (GRID + mixture + EVERY, "lsvi-ucb"),
+        (GRID + mixture, "batch-4"),
+    ]:
+        runs = spread(experiment(arms=arms))
+        assert runs.arms[runs.baseline].name == name
+    with pytest.raises(ValueError, match=r"baseline must be one of 'batch-4', 'batch-8'.*got 'x'"):
+        runs.compare(baseline="x")
+
+
+def test_arms_on_another_world_have_no_difference():
+    runs = spread(experiment(arms=EVERY + GRID + "world = { zeta = 0.1 }"))
+    assert [row["difference"] is None for row in runs.compare()] == [True, True, True]
+
+
+def test_results_are_shown_in_less_than_a_screen(saved):
+    runs, _ = saved
+    means = runs.final.mean(axis=1)
+    least, most = (runs.arms[i].name for i in (means.argmin(), means.argmax()))
+    assert repr(runs) == (
+        f"Results(mini: 6 arms, 3 rounds of 24 episodes; average regret {means.min():.4g} "
+        f"({least}) to {means.max():.4g} ({most}))"
+    )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_missing_library_is_named_with_the_command_that_installs_it(saved, monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=f"{library} must be installed: pip install {library}"):
+        getattr(saved[0], f"to_{library}")()
+
+
+def test_reading_results_imports_no_code_that_they_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    code = "class Never:\n    def due(self, clock):\n        return False\n"
+    (tmp_path / "rule_of_results.py").write_text(code)
+    within = 'capped", switches = 2, schedule = { kind = "rule_of_results:Never" }, x = "'
+    arms = EVERY + "".join(
+        EVERY.replace("lsvi-ucb", name).replace('"LSVI-UCB"', f'"{name}"').replace(kind, other)
+        for name, kind, other in (
+            ("own", "every-episode", "rule_of_results:Never"),
+            ("within", '"every-episode"', f'"{within}"'.replace(', x = ""', "")),
+        )
+    )
+    runs = computed(experiment(arms=arms), tmp_path / "pieces")
+    save_results(runs, tmp_path / "out")
+    del sys.modules["rule_of_results"]
+    (tmp_path / "rule_of_results.py").write_text("raise AssertionError('imported')")
+    loaded = load_results(tmp_path / "out")
+    assert "rule_of_results" not in sys.modules
+    assert loaded.experiment == runs.experiment
+    assert [arm.family.label for arm in loaded.arms] == ["LSVI-UCB", "Never", "capped"]
+    assert [loaded.switch_limit(arm) for arm in loaded.arms] == [23, 23, 23]
+    assert loaded.summary() == runs.summary()
+    assert pickle.loads(pickle.dumps(loaded.experiment)) == runs.experiment
+    assert "rule_of_results" not in sys.modules

@@ -1,5 +1,11 @@
 import json
-from concurrent.futures import Future
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,14 +21,15 @@ from experiments.miniature import (
     experiment,
     small_paper,
 )
-from rareswitch import drawing
-from rareswitch.experiments import load
+from rareswitch.compute.local import local_pool
+from rareswitch.experiments import load, worlds
+from rareswitch.experiments import run as running
+from rareswitch.experiments import store as pieces
 from rareswitch.experiments.load import paper_specs, parse_spec
-from rareswitch.experiments.pieces import pieces_of, versions
 from rareswitch.experiments.results import assemble, load_results, save_results
-from rareswitch.experiments.run import run, run_pieces
-from rareswitch.experiments.store import Store
-from rareswitch.processes import local_pool
+from rareswitch.experiments.run import find_versions, run, run_pieces
+from rareswitch.experiments.store import Store, cut_into_pieces
+from rareswitch.support import drawing
 
 
 @pytest.fixture
@@ -35,27 +42,29 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def schedule_of(arm, episodes):
+def schedule_of(arm):
     rule = arm.schedule
     if arm.name == "lsvi-ucb":
         return rs.EveryEpisode()
     if arm.name.startswith("batch"):
-        return rs.UniformGrid(episodes=episodes, batches=rule["batches"])
+        return rs.UniformGrid(batches=rule["batches"])
     return rs.DeterminantGrowth(eta=rule["eta"])
 
 
 def test_figure_1_is_what_simulate_gives_on_the_same_worlds_one_by_one(tmp_path, undrawn):
     (spec,) = small_paper("figure1", rounds=3)
-    spec = spec.model_copy(update={"seed": 17})
+    spec = replace(spec, seed=17)
     runs = run([spec], tmp_path, Inline())["figure1"]
     means = {}
     for arm in spec.arms[:-1]:
         alone = []
         for round_ in range(3):
             seed = (17, round_)
-            world = rs.instances.hard_to_learn(d=6, horizon=4, delta=0.35, seed=seed)
-            rule = schedule_of(arm, spec.episodes)
-            alone.append(rs.simulate(world, rule, episodes=spec.episodes, beta=1.0, seed=seed))
+            world = rs.worlds.hard_to_learn(d=6, horizon=4, delta=0.35, seed=seed)
+            recipe = rs.Recipe.paper(1.0)
+            alone.append(
+                rs.simulate(world, schedule_of(arm), recipe, episodes=spec.episodes, seed=seed)
+            )
         means[arm.name] = np.mean([one.average_regret for one in alone], axis=0)
         switches = np.mean([one.switches for one in alone])
         assert runs.switches[spec.arms.index(arm)].mean() == switches
@@ -112,7 +121,7 @@ class Weekly:
     every: int = 7
 
     def due(self, clock):
-        return clock.episode - clock.deployed >= self.every
+        return clock.episode - clock.deployed_at >= self.every
 """
 
 
@@ -149,15 +158,15 @@ def test_results_of_the_paper_are_not_replaced_by_those_of_a_namesake(tmp_path, 
             run([mine], tmp_path, executor := Inline())
         assert executor.submitted == []
         assert files(tmp_path / "lower-bound") == before
-        run([paper.model_copy(update={"rounds": 2})], tmp_path, Inline())
+        run([replace(paper, rounds=2)], tmp_path, Inline())
         run([mine], tmp_path / "elsewhere", Inline())
-        run([mine.model_copy(update={"seed": 1})], tmp_path / "elsewhere", Inline())
+        run([replace(mine, seed=1)], tmp_path / "elsewhere", Inline())
 
 
 def test_a_manifest_lists_all_versions_found_in_the_pieces(tmp_path, undrawn):
     spec = experiment(arms=EVERY + RANDOM)
     run([spec], tmp_path, Inline())
-    assert load_results(tmp_path / "mini").versions == (versions(),)
+    assert load_results(tmp_path / "mini").versions == (find_versions(),)
     record = next((tmp_path / "pieces").glob("*.json"))
     found = json.loads(record.read_text())
     found["versions"]["numpy"] = "1.0"
@@ -173,10 +182,10 @@ def test_one_worker_two_workers_and_this_process_give_the_same_bytes(tmp_path):
         store = Store(tmp_path / name)
         if workers:
             with local_pool(workers) as pool:
-                run_pieces(pieces_of(spec), store, pool)
+                run_pieces(cut_into_pieces(spec), store, pool)
         else:
-            run_pieces(pieces_of(spec), store, Inline())
-        save_results(assemble(spec, store), tmp_path / f"{name}-results")
+            run_pieces(cut_into_pieces(spec), store, Inline())
+        save_results(assemble(spec, cut_into_pieces(spec), store), tmp_path / f"{name}-results")
     for name in ("runs.npz", "summary.csv"):
         inline, one, two = (
             (tmp_path / f"{each}-results" / name).read_bytes() for each in ("inline", "one", "two")
@@ -193,22 +202,24 @@ def test_one_worker_two_workers_and_this_process_give_the_same_bytes(tmp_path):
 def test_a_second_run_computes_nothing(tmp_path):
     spec, store = experiment(rounds=12), Store(tmp_path)
     first, second = Inline(), Inline()
-    run_pieces(pieces_of(spec), store, first)
+    run_pieces(cut_into_pieces(spec), store, first)
     before = files(tmp_path)
-    run_pieces(pieces_of(spec), store, second)
-    assert {p.key for p in first.submitted} == {p.key for p in pieces_of(spec)}
+    run_pieces(cut_into_pieces(spec), store, second)
+    assert {p.key for p in first.submitted} == {p.key for p in cut_into_pieces(spec)}
     assert second.submitted == []
     assert files(tmp_path) == before
 
 
 def test_more_rounds_reuse_the_full_pieces(tmp_path):
     store, again = Store(tmp_path), Inline()
-    run_pieces(pieces_of(experiment(arms=EVERY, rounds=12)), store, Inline())
+    run_pieces(cut_into_pieces(experiment(arms=EVERY, rounds=12)), store, Inline())
     longer = experiment(arms=EVERY, rounds=15)
-    run_pieces(pieces_of(longer), store, again)
+    run_pieces(cut_into_pieces(longer), store, again)
     assert [(piece.first, piece.last) for piece in again.submitted] == [(10, 15)]
     apart = computed(longer, tmp_path / "apart")
-    np.testing.assert_array_equal(assemble(longer, store).regret, apart.regret)
+    np.testing.assert_array_equal(
+        assemble(longer, cut_into_pieces(longer), store).regret, apart.regret
+    )
     np.testing.assert_array_equal(
         apart.regret[:, :12], computed(experiment(arms=EVERY, rounds=12), tmp_path).regret
     )
@@ -228,8 +239,8 @@ def test_more_rounds_reuse_the_full_pieces(tmp_path):
 )
 def test_a_changed_spec_reuses_nothing(tmp_path, changes):
     store, again = Store(tmp_path), Inline()
-    run_pieces(pieces_of(experiment(arms=EVERY)), store, Inline())
-    run_pieces(pieces_of(experiment(**{"arms": EVERY} | changes)), store, again)
+    run_pieces(cut_into_pieces(experiment(arms=EVERY)), store, Inline())
+    run_pieces(cut_into_pieces(experiment(**{"arms": EVERY} | changes)), store, again)
     assert len(again.submitted) == 1
 
 
@@ -237,17 +248,17 @@ def test_experiments_compute_what_they_share_once(tmp_path):
     executor, store = Inline(), Store(tmp_path)
     one = experiment(name="one", arms=EVERY + GRID)
     two = experiment(name="two", arms=GRID + RANDOM)
-    run_pieces([*pieces_of(one), *pieces_of(two)], store, executor)
+    run_pieces([*cut_into_pieces(one), *cut_into_pieces(two)], store, executor)
     assert sorted(piece.arm.name for piece in executor.submitted) == [
         "batch-4", "batch-8", "lsvi-ucb", "random",
     ]  # fmt: skip
-    shared = assemble(one, store).regret[1:], assemble(two, store).regret[:2]
-    np.testing.assert_array_equal(*shared)
+    first, second = (assemble(spec, cut_into_pieces(spec), store) for spec in (one, two))
+    np.testing.assert_array_equal(first.regret[1:], second.regret[:2])
 
 
 def test_the_longest_pieces_start_first(tmp_path):
     executor = Inline()
-    run_pieces(pieces_of(experiment(arms=RANDOM + GRID + EVERY)), Store(tmp_path), executor)
+    run_pieces(cut_into_pieces(experiment(arms=RANDOM + GRID + EVERY)), Store(tmp_path), executor)
     names = [piece.arm.name for piece in executor.submitted]
     assert names == ["lsvi-ucb", "batch-8", "batch-4", "random"]
 
@@ -255,9 +266,12 @@ def test_the_longest_pieces_start_first(tmp_path):
 def test_progress_counts_what_was_there_and_what_is_new(tmp_path):
     spec, seen = experiment(arms=EVERY, rounds=12), []
     store = Store(tmp_path)
-    run_pieces(pieces_of(experiment(arms=EVERY, rounds=10)), store, Inline())
+    run_pieces(cut_into_pieces(experiment(arms=EVERY, rounds=10)), store, Inline())
     run_pieces(
-        pieces_of(spec), store, Inline(), lambda done, total, piece: seen.append((done, piece))
+        cut_into_pieces(spec),
+        store,
+        Inline(),
+        lambda done, total, piece: seen.append((done, piece)),
     )
     assert [(done, piece and piece.first) for done, piece in seen] == [(1, None), (2, 10)]
 
@@ -275,9 +289,114 @@ def test_what_was_finished_before_a_failure_is_kept(tmp_path):
 
     seen = []
     with pytest.raises(RuntimeError, match="lost"):
-        run_pieces(pieces_of(spec), Store(tmp_path), Failing(), lambda *told: seen.append(told[-1]))
+        run_pieces(
+            cut_into_pieces(spec), Store(tmp_path), Failing(), lambda *told: seen.append(told[-1])
+        )
     kept = {path.stem for path in tmp_path.glob("*.npz")}
     assert kept == {piece.key for piece in seen if piece}
     again = Inline()
-    run_pieces(pieces_of(spec), Store(tmp_path), again)
-    assert {piece.key for piece in again.submitted} == {p.key for p in pieces_of(spec)} - kept
+    run_pieces(cut_into_pieces(spec), Store(tmp_path), again)
+    assert {piece.key for piece in again.submitted} == {p.key for p in cut_into_pieces(spec)} - kept
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Count the calls of a function of a module."""
+    counts = {}
+
+    def count(module, name):
+        function = getattr(module, name)
+
+        def call(*args, **kwargs):
+            counts[name] = counts.get(name, 0) + 1
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, call)
+
+    return count, counts
+
+
+def test_worlds_are_built_once_and_pieces_are_cut_and_hashed_once(tmp_path, undrawn, counted):
+    count, counts = counted
+    worlds.build_world.cache_clear()
+    count(worlds.worlds, "hard_to_learn")
+    count(running, "cut_into_pieces")
+    count(pieces, "own_code")  # once for each key
+    count(load, "read_experiment")
+    spec = experiment(rounds=2)
+    run([spec], tmp_path, Inline())
+    load_results(tmp_path / "mini").switch_limit(spec.arms[3])
+    assert len(spec.arms) == 6
+    assert counts == {
+        "hard_to_learn": 2, "cut_into_pieces": 1, "own_code": 6, "read_experiment": 1,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    """Return the folder of a copy of the package, in which digests of its code are computed."""
+    package = Path(rs.__file__).parent
+    copy = shutil.copytree(package, tmp_path / "copy", ignore=lambda *_: {"__pycache__"})
+    monkeypatch.setattr(rs, "__file__", str(copy / "__init__.py"))
+    pieces.code_digest.cache_clear()
+    yield copy
+    pieces.code_digest.cache_clear()
+
+
+def edit(path):
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    pieces.code_digest.cache_clear()
+
+
+def test_results_of_other_code_are_not_used(tmp_path, undrawn, code):
+    spec = experiment(arms=EVERY)
+    first, same, other = Inline(), Inline(), Inline()
+    run([spec], tmp_path / "out", first)
+    pieces.code_digest.cache_clear()
+    run([spec], tmp_path / "out", same)
+    edit(code / "core" / "gram.py")
+    run([spec], tmp_path / "out", other)
+    assert [len(executor.submitted) for executor in (first, same, other)] == [1, 0, 1]
+    store = Store(tmp_path / "out" / "pieces")
+    both = [store.load(executor.submitted[0]) for executor in (first, other)]
+    assert len({found.versions["code"] for found in both}) == 2
+
+
+def test_a_worker_with_other_code_is_refused(code):
+    (piece,) = cut_into_pieces(experiment(arms=EVERY))
+    edit(code / "sim" / "tally.py")
+    with pytest.raises(BrokenExecutor, match=r"worker .* runs other code of rareswitch 0\.1\.0"):
+        running.compute(piece)
+
+
+def test_the_digest_of_the_code_covers_every_file_of_the_package(code):
+    digests, some = [pieces.code_digest()], sorted(code.rglob("*.py"))[::10]
+    for path in some:
+        edit(path)
+        digests.append(pieces.code_digest())
+    (code / "core" / "gram.py").rename(code / "core" / "gran.py")  # in the same place of the order
+    pieces.code_digest.cache_clear()
+    digests.append(pieces.code_digest())
+    assert len(set(digests)) == len(digests) > 10
+
+
+def test_experiments_run_from_a_source_tree_that_is_not_installed(tmp_path):
+    code = """
+import importlib.metadata
+
+def refuse(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+
+importlib.metadata.version = importlib.metadata.distribution = refuse
+from experiments.test_run import *
+results = run([experiment(arms=EVERY)], Path("out"), Inline())["mini"]
+assert results.versions[0]["rareswitch"] == rs.__version__
+"""
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(rs.__file__).parents[1])])
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths},
+        check=True,
+    )
+    assert (tmp_path / "out" / "mini" / "figure.svg").exists()

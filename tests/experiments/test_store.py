@@ -6,8 +6,8 @@ import pytest
 
 import rareswitch
 from experiments.miniature import EVERY, RANDOM, computed, experiment
-from rareswitch.experiments.pieces import Computed, pieces_of, versions
-from rareswitch.experiments.store import Store, open_folder
+from rareswitch.experiments.run import find_versions
+from rareswitch.experiments.store import Computed, Store, cut_into_pieces, open_folder
 
 
 def test_a_damaged_piece_is_an_error_that_names_its_file(tmp_path):
@@ -23,17 +23,17 @@ def test_a_damaged_piece_is_an_error_that_names_its_file(tmp_path):
 
 
 def test_a_piece_keeps_its_cpu_time_and_versions_beside_its_numbers(tmp_path):
-    (piece,) = pieces_of(experiment(arms=RANDOM))
+    (piece,) = cut_into_pieces(experiment(arms=RANDOM))
     store = Store(tmp_path)
     assert not store.has(piece)
     each = np.zeros((3, 24))
     arrays = {"regret": each, "deployed": each > 0, "switched": each > 0, "radius": np.zeros(3)}
-    store.save(piece, Computed(arrays, 1.23456, versions()))
+    store.save(piece, Computed(arrays, 1.23456, find_versions()))
     assert store.has(piece)
-    assert store.record(piece) == (1.235, versions())
+    assert store.load(piece)[1:] == (1.235, find_versions())
     record = tmp_path / f"{piece.key}.json"
-    assert json.loads(record.read_text()) == {"cpu_seconds": 1.235, "versions": versions()}
-    np.testing.assert_array_equal(store.load(piece)["regret"], each)
+    assert json.loads(record.read_text()) == {"cpu_seconds": 1.235, "versions": find_versions()}
+    np.testing.assert_array_equal(store.load(piece).arrays["regret"], each)
     for wrong in (
         {name: array for name, array in arrays.items() if name != "switched"},
         arrays | {"regret": each[:2]},
@@ -41,16 +41,17 @@ def test_a_piece_keeps_its_cpu_time_and_versions_beside_its_numbers(tmp_path):
         arrays | {"regret": np.full((3, 24), np.nan)},
         arrays | {"radius": np.zeros(2)},
     ):
-        store.save(piece, Computed(wrong, 1.0, versions()))
+        store.save(piece, Computed(wrong, 1.0, find_versions()))
         with pytest.raises(ValueError, match=r"npz is not the piece of 3 rounds.*move it away"):
             store.load(piece)
+    store.save(piece, Computed(arrays, 1.0, find_versions()))
     record.write_text('{"cpu_seconds": NaN, "versions": {}}')
-    with pytest.raises(ValueError, match="is not the record of a piece"):
-        store.record(piece)
+    with pytest.raises(ValueError, match="does not hold the time and versions of a piece"):
+        store.load(piece)
 
 
 def test_the_versions_are_those_of_this_process():
-    found = versions()
+    found = find_versions()
     assert found["rareswitch"] == rareswitch.__version__
     assert found["numpy"] == np.__version__
     assert found["python"] == platform.python_version()
@@ -65,7 +66,7 @@ def test_a_damaged_record_is_an_error_that_names_its_file_and_the_remedy(tmp_pat
     computed(spec, tmp_path)
     (record,) = tmp_path.glob("*.json")
     record.write_text(text)
-    with pytest.raises(ValueError, match="move it away to compute the piece anew") as caught:
+    with pytest.raises(ValueError, match="move it away to compute the piece again") as caught:
         computed(spec, tmp_path)
     assert str(record) in str(caught.value)
     record.unlink()
@@ -102,5 +103,5 @@ def test_an_empty_folder_and_one_of_results_are_entered(tmp_path):
     open_folder(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     store = open_folder(tmp_path)
-    assert not store.has(pieces_of(experiment(arms=EVERY))[0])
+    assert not store.has(cut_into_pieces(experiment(arms=EVERY))[0])
     assert {p.name for p in tmp_path.iterdir()} == {"rareswitch.json", "notes.txt"}

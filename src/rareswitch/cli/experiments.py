@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.experiments import PAPER
+
 if TYPE_CHECKING:
-    from rareswitch.experiments.pieces import Piece
+    from rareswitch.experiments.claims import Claim
     from rareswitch.experiments.results import Results
-    from rareswitch.experiments.spec import Experiment
-    from rareswitch.experiments.verdict import Claim
+    from rareswitch.experiments.store import Piece
 
 QUICK_ROUNDS = 3
 
@@ -41,7 +42,20 @@ def scale_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+REPRODUCE = f"""Run the paper's experiments, draw the figures, check the claims, write report.html.
+
+NAMES are some of: {" ".join(PAPER)}; by default all. Finished pieces are kept: after Ctrl-C, or a
+crash, the same command continues from there. Results do not depend on the number of workers.
+
+\b
+Examples:
+  rareswitch reproduce --quick
+  rareswitch reproduce figure1 figure2
+  rareswitch reproduce --rounds 200 --out many-rounds
+"""
+
+
+@click.command(help=REPRODUCE)
 @click.argument("names", nargs=-1)
 @click.option("--quick", is_flag=True, help=f"A small version: {QUICK_ROUNDS} rounds of each.")
 @click.option(
@@ -61,25 +75,14 @@ def reproduce(
     cluster: str | None,
     as_json: bool,
 ) -> None:
-    """Run the paper's experiments, draw the figures, check the claims, write report.html.
-
-    NAMES are some of: figure1 figure2 figure3 mixtures lower-bound pareto switches beta readings
-    bounds budget exploration tabular; by default all. Finished pieces are kept: after Ctrl-C, or
-    worse, the same command goes on where it was. Results do not depend on the number of workers.
-
-    \b
-    Examples:
-      rareswitch reproduce --quick
-      rareswitch reproduce figure1 figure2
-      rareswitch reproduce --rounds 200 --out many-rounds
-    """
+    """Run the paper's experiments."""
     need("experiments")
     from rareswitch.experiments.load import paper_specs, parse_spec
-    from rareswitch.experiments.reproduce import reproduce as run_all
+    from rareswitch.experiments.run import reproduce as run_all
 
     texts = paper_specs()
-    if unknown := [name for name in names if name not in texts]:
-        raise click.UsageError(f"NAMES must be among {', '.join(texts)}; got {unknown[0]}")
+    if unknown := [name for name in names if name not in PAPER]:
+        raise click.UsageError(f"NAMES must be among {', '.join(PAPER)}; got {unknown[0]}")
     out = out or Path("results-quick" if quick else "results")
     overrides = {
         "rounds": rounds or (QUICK_ROUNDS if quick else None),
@@ -89,7 +92,7 @@ def reproduce(
     try:
         specs = [
             parse_spec(texts[name], source=f"{name}.toml", overrides=overrides)
-            for name in names or texts
+            for name in names or PAPER
         ]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -100,7 +103,7 @@ def reproduce(
     def work(pool: Any, report: Any) -> tuple[dict[str, Results], list[Claim]]:
         return run_all(specs, out, pool, report, command=command)
 
-    results, claims = execute(work, specs, out, pool_of(workers, cluster), as_json)
+    results, claims = execute(work, out, pool_of(workers, cluster), as_json)
     if as_json:
         verdicts = [{"name": c.name, "verdict": c.verdict, "evidence": c.evidence} for c in claims]
         click.echo(json.dumps(summary(results, out) | {"claims": verdicts}, indent=2))
@@ -126,6 +129,9 @@ def run(
 ) -> None:
     """Run an experiment of your own from a TOML file, and draw its figure.
 
+    Prints the mean of each arm with its 95% interval, and its difference from LSVI-UCB, or from the
+    first arm, paired by rounds.
+
     \b
     Examples:
       rareswitch run my.toml
@@ -144,14 +150,19 @@ def run(
     def work(pool: Any, report: Any) -> dict[str, Results]:
         return run_all(specs, out, pool, report)
 
-    results = execute(work, specs, out, pool_of(workers, cluster), as_json)
+    results = execute(work, out, pool_of(workers, cluster), as_json)
     if as_json:
         click.echo(json.dumps(summary(results, out), indent=2))
         return
-    runs = results[specs[0].name]
-    for arm, final, switches in zip(specs[0].arms, runs.final, runs.switches, strict=True):
-        mean = f"{runs.measure} {final.mean():.4f}"
-        click.echo(f"{arm.label:30} {mean}, {switches.mean():.1f} switches")
+    found = results[specs[0].name]
+    against = specs[0].arms[found.baseline].label
+    for row in found.compare():
+        line = f"{row['label']:30} {found.measure} {row['mean']:.4f}"
+        line += " [{:.4f}, {:.4f}]".format(*row["interval"])
+        if row["difference"]:
+            line += ", {:+.4f} [{:+.4f}, {:+.4f}]".format(*row["difference"])
+            line += f" against {against}"
+        click.echo(f"{line}, {row['switches']:.1f} switches")
     click.echo(f"results        {out / specs[0].name}")
 
 
@@ -165,7 +176,7 @@ def plot(folder: Path) -> None:
       rareswitch plot results/figure1
     """
     need("experiments")
-    from rareswitch.experiments.reproduce import plot as draw_again
+    from rareswitch.experiments.run import plot as draw_again
 
     try:
         draw_again(folder)
@@ -177,8 +188,8 @@ def plot(folder: Path) -> None:
 
 
 def need(extra: str) -> None:
-    """Say what to install where the libraries of an extra are missing."""
-    from rareswitch.extras import require
+    """Refuse to go on without the libraries of an extra; the error says what to install."""
+    from rareswitch.support.extras import require
 
     try:
         require(extra)
@@ -188,51 +199,47 @@ def need(extra: str) -> None:
 
 def pool_of(workers: int | None, cluster: str | None) -> AbstractContextManager[Executor]:
     """Return the processes to run on: local ones, or those of a cluster."""
-    from rareswitch.processes import local_pool
+    from rareswitch.compute.local import local_pool
 
     if cluster is None:
         return local_pool(workers or os.cpu_count() or 1)
     if workers is not None:
         raise click.UsageError("--workers is for this machine; a --cluster has its own")
     need("cluster")
-    from rareswitch.cluster import cluster_pool
+    from rareswitch.compute.dask import cluster_pool
 
     return cluster_pool(cluster, lambda line: click.echo(line, err=True))
 
 
 def execute(
     work: Callable[[Any, Any], Any],
-    specs: Sequence[Experiment],
     out: Path,
     pool: AbstractContextManager[Executor],
     quiet: bool,
 ) -> Any:
-    """Do the work with a pool of processes and progress; on Ctrl-C say what is kept."""
+    """Do the work with a pool of processes; errors and Ctrl-C report the kept pieces."""
     from rareswitch.cli.progress import progress
-    from rareswitch.experiments.pieces import pieces_of
+    from rareswitch.experiments.spec import ArmError
 
-    pieces = {piece.key for spec in specs for piece in pieces_of(spec)}
-    done_so_far = 0
+    finished = pieces = 0
 
     def kept() -> str:
         return (
-            f"{done_so_far} of {len(pieces)} pieces are kept in {out}; the same command goes on "
-            "from there"
+            f"{finished} of {pieces} pieces are kept in {out}; the same command goes on from there"
         )
 
     try:
-        with (
-            pool as executor,
-            progress("pieces", len(pieces), quiet=quiet) as report,
-        ):
+        with pool as executor, progress("pieces", 0, quiet=quiet) as report:
 
             def show(done: int, total: int, piece: Piece | None) -> None:
-                nonlocal done_so_far
-                done_so_far = done
+                nonlocal finished, pieces
+                finished, pieces = done, total
                 last = f"{piece.arm.name}, rounds {piece.first}–{piece.last - 1}" if piece else ""
-                report(done, last)
+                report(done, last, total)
 
             return work(executor, show)
+    except ArmError as error:
+        raise click.ClickException(f"{error}\n{kept()}") from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except (BrokenExecutor, OSError, MemoryError) as error:  # a cluster's errors are the first
@@ -244,22 +251,23 @@ def execute(
 
 
 def summary(results: dict[str, Results], out: Path) -> dict[str, Any]:
-    """Return the final figures of each experiment for `--json`."""
+    """Return the final numbers of each experiment for `--json`."""
     return {
         "out": str(out),
         "experiments": {
             name: {
-                "digest": runs.experiment.digest,
+                "digest": found.experiment.digest,
+                "baseline": found.experiment.arms[found.baseline].name,
                 "arms": {
-                    arm.name: {
-                        f"final_average_{runs.measure}": float(final.mean()),
-                        "switches": float(switches.mean()),
+                    row["name"]: {
+                        f"final_average_{found.measure}": row["mean"],
+                        "interval": row["interval"],
+                        "difference": row["difference"],
+                        "switches": row["switches"],
                     }
-                    for arm, final, switches in zip(
-                        runs.experiment.arms, runs.final, runs.switches, strict=True
-                    )
+                    for row in found.compare()
                 },
             }
-            for name, runs in results.items()
+            for name, found in results.items()
         },
     }

@@ -1,108 +1,89 @@
-"""What an arm plays: LSVI-UCB under a switching rule, or an algorithm of its own.
+"""The algorithms of arms: LSVI under a switching rule, and the algorithms it is compared with.
 
-The `schedule` of an arm names one: a rule of the package's table, `module:Class` for your own rule,
-or one of `ALGORITHMS`. Each answers for itself: its family (how it is called and drawn), how it is
-played, how often it may deploy, and what is proved of its regret.
+The `schedule` of an arm names a rule of the package's table, `module:Class` for a rule of the
+user's own, or one of `ALGORITHMS`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch import named
-from rareswitch.core.arguments import real, settle, shown
-from rareswitch.core.exploration import Exploration, is_plain
-from rareswitch.core.learner import Learner
-from rareswitch.core.rules import RULES, Row, row_of
-from rareswitch.core.schedule import Schedule
-from rareswitch.core.streams import Seed
-from rareswitch.core.task import Task
-from rareswitch.core.theory import RegretBound
-from rareswitch.outcome import Outcome, Simulator
+from rareswitch.core.clock import Schedule
+from rareswitch.core.exploration import is_paper_bonus
+from rareswitch.core.recipe import Recipe
+from rareswitch.core.task import Task, planned_episodes
+from rareswitch.learning.learner import Learner
+from rareswitch.rules.table import RULES, Row
+from rareswitch.rules.theory import RegretBound
 from rareswitch.sim.adversary import play_adversary
-from rareswitch.sim.anchors import mvp, ucb2_hoeffding
-from rareswitch.sim.concentration import empirical_radius
-from rareswitch.sim.linear_mdp import FiniteLinearMDP
-from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.sim.mdp import FiniteLinearMDP, FiniteMDP
+from rareswitch.sim.outcome import Outcome, Simulator
 from rareswitch.sim.run import Run
 from rareswitch.sim.simulate import simulate_random
 from rareswitch.sim.simulation import Simulation
+from rareswitch.support.arguments import Floats, real, set_fields, short_repr
+from rareswitch.support.streams import Seed
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-class Algorithm(Protocol):
-    """What is asked of an algorithm."""
+class Rounds(NamedTuple):
+    """Rounds that are played together, on worlds of the same features."""
 
-    learns: ClassVar[bool]
-    tabular: ClassVar[bool]  # it needs a tabular world
+    worlds: Sequence[FiniteMDP]
+    seeds: Sequence[Seed]
+    task: Task
+    initial_state: int | str
 
-    def play(
-        self,
-        worlds: Sequence[FiniteMDP],
-        *,
-        episodes: int,
-        seeds: Sequence[Seed],
-        initial_state: int | str,
-    ) -> list[Arrays]:
-        """Return what was measured in one run on each of these worlds of the same features."""
-        ...
+
+class Algorithm:
+    """An algorithm, which is played on known worlds."""
+
+    learns: ClassVar[bool] = True
+    tabular: ClassVar[bool] = False  # it needs a tabular world
+
+    def play(self, rounds: Rounds) -> list[Arrays]:
+        """Return the measurements of a run in each round."""
+        raise NotImplementedError
 
     def deployment_limit(self, task: Task) -> float:
         """Return the most deployments after the first, on any path."""
-        ...
+        return planned_episodes(task, "a limit of deployments") - 1
 
     def regret_bound(self, task: Task) -> RegretBound | None:
-        """Return what is proved of the regret, if anything is."""
-        ...
+        """Return the proved bound on the regret, or None."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scheduled:
-    """LSVI-UCB whose schedule says when to deploy.
+class Scheduled(Algorithm):
+    """LSVI that deploys when its schedule says so.
 
-    `measure_radius` also measures, at every fit, the smallest β for which the concentration lemma
+    `measure_radius` also measures, at every fit, the smallest β with which the concentration lemma
     would have held.
     """
 
-    learns: ClassVar[bool] = True
-    tabular: ClassVar[bool] = False
-
     schedule: Schedule
-    exploration: Exploration
-    ridge: float
-    ties: str
+    recipe: Recipe
     measure_radius: bool = False
 
     def deployment_limit(self, task: Task) -> float:
         limit = getattr(self.schedule, "deployment_limit", None)
-        return limit(task, self.ridge) if limit else task.episodes - 1
+        return limit(task, self.recipe.ridge) if limit else super().deployment_limit(task)
 
     def regret_bound(self, task: Task) -> RegretBound | None:
         bound = getattr(self.schedule, "regret_bound", None)
-        proved = is_plain(self.exploration) and not task.pools.shared
-        return bound(task, self.ridge) if bound and proved else None
+        proved = is_paper_bonus(self.recipe.exploration) and not task.pools.shared
+        return bound(task, self.recipe.ridge) if bound and proved else None
 
-    def play(
-        self,
-        worlds: Sequence[FiniteMDP],
-        *,
-        episodes: int,
-        seeds: Sequence[Seed],
-        initial_state: int | str,
-    ) -> list[Arrays]:
+    def play(self, rounds: Rounds) -> list[Arrays]:
+        worlds, seeds, task, start = rounds
         simulation = Simulation(
-            worlds,
-            self.schedule,
-            episodes=episodes,
-            seeds=seeds,
-            exploration=self.exploration,
-            ridge=self.ridge,
-            ties=self.ties,
-            initial_state=initial_state,
+            worlds, self.schedule, self.recipe, task=task, seeds=seeds, initial_state=start
         )
         before = simulation.tally.gram.logdet
         radius = np.zeros(len(worlds))
@@ -114,56 +95,41 @@ class Scheduled:
                 radius = np.where(live, np.maximum(radius, needed), radius)
             simulation.play()
         growth = simulation.tally.gram.logdet - before
-        return [
-            _measured(run)
-            | {
-                "optimistic": np.array(run.optimistic_share(world.optimal_values()[0])),
-                "radius": radius[r],
-                "logdet_growth": growth[r],
-            }
-            for r, (run, world) in enumerate(zip(simulation.runs(), worlds, strict=True))
-        ]
+        rows = []
+        for r, (run, world) in enumerate(zip(simulation.runs(), worlds, strict=True)):
+            share = np.array(run.optimistic_share(world.optimal_values()[0]))
+            fits = {"optimistic": share, "radius": radius[r], "logdet_growth": growth[r]}
+            rows.append(_measure_run(run) | fits)
+        return rows
 
-    def simulate(
-        self, simulator: Simulator, *, episodes: int, seeds: Sequence[Seed]
-    ) -> list[Arrays]:
-        """Return what was recorded in a run for each seed, in a world that is only simulated."""
-        outcomes = simulator(self.schedule, self.exploration, seeds)
+    def simulate(self, simulator: Simulator, task: Task, seeds: Sequence[Seed]) -> list[Arrays]:
+        """Return the measurements of a run for each seed, in a world that is only simulated."""
+        outcomes = simulator(task, self.schedule, self.recipe, seeds)
         if not isinstance(outcomes, Sequence) or len(outcomes) != len(seeds):
             raise ValueError(
                 f"simulator must return one Outcome for each of {len(seeds)} seeds; got "
-                f"{shown(outcomes)}"
+                f"{short_repr(outcomes)}"
             )
-        return [_recorded(outcome, episodes) for outcome in outcomes]
+        return [_measure_outcome(outcome, task) for outcome in outcomes]
 
-    def starts(self, episodes: int) -> list[int]:
+    def starts(self, task: Task) -> list[int]:
         """Return the first episode of every batch, if the rule has batches."""
-        dates: Sequence[int] | None = getattr(self.schedule, "starts", None)
+        dates = getattr(self.schedule, "starts", None)
         if dates is None:
             raise ValueError(
                 "the adversary plays against rules with fixed batches, such as uniform-grid"
             )
-        return [int(date) for date in dates if date <= episodes]
+        last = planned_episodes(task, "the adversary")
+        return [int(date) for date in dates(task) if date <= last]
 
-    def duel(
-        self, *, states: int, horizon: int, episodes: int, seed: Seed, normalized: bool
-    ) -> Arrays:
-        """Return what was measured against the adversary of Theorem 3."""
-        learner = Learner(
-            dim=2 * states + 1,
-            horizon=horizon,
-            schedule=self.schedule,
-            exploration=self.exploration,
-            ridge=self.ridge,
-            ties=self.ties,
-            seed=seed,
-            planned_episodes=episodes,
-        )
-        starts = self.starts(episodes)
+    def duel(self, task: Task, seed: Seed, *, normalized: bool) -> Arrays:
+        """Return the measurements of a run against the adversary of Theorem 3."""
+        starts = self.starts(task)
+        episodes = planned_episodes(task, "the adversary")
         duel = play_adversary(
-            learner,
-            states=states,
-            horizon=horizon,
+            Learner(task, self.schedule, replace(self.recipe, seed=seed)),
+            states=(task.dim - 1) // 2,
+            horizon=task.horizon,
             episodes=episodes,
             starts=starts,
             normalized=normalized,
@@ -175,43 +141,28 @@ class Scheduled:
             "deployed": np.isin(k, starts),
             "switched": np.isin(k, np.array(starts[1:])[changes > 0]),
             "local_switches": np.array(int(changes.sum())),
-        } | unmeasured(horizon)
+        } | _no_fits(task.horizon)
 
 
-class _RoundByRound:
-    """An algorithm that is played one round at a time, and of which no fits are measured."""
+class _RoundByRound(Algorithm):
+    """An algorithm that is played one round at a time, and whose fits are not measured."""
 
-    learns: ClassVar[bool] = True
-    tabular: ClassVar[bool] = True
     simulate: ClassVar[Callable[..., Run]]
 
-    def play(
-        self,
-        worlds: Sequence[FiniteMDP],
-        *,
-        episodes: int,
-        seeds: Sequence[Seed],
-        initial_state: int | str,
-    ) -> list[Arrays]:
-        settings = vars(self) | {"episodes": episodes, "initial_state": initial_state}
+    def play(self, rounds: Rounds) -> list[Arrays]:
+        worlds, seeds, task, start = rounds
+        settings = vars(self) | {"episodes": task.episodes, "initial_state": start}
         return [
-            _measured(self.simulate(world, seed=seed, **settings)) | unmeasured(world.horizon)
+            _measure_run(self.simulate(world, seed=seed, **settings)) | _no_fits(world.horizon)
             for world, seed in zip(worlds, seeds, strict=True)
         ]
-
-    def deployment_limit(self, task: Task) -> float:
-        return task.episodes - 1
-
-    def regret_bound(self, task: Task) -> RegretBound | None:
-        return None
 
 
 @dataclass(frozen=True)
 class RandomPolicy(_RoundByRound):
-    """No learning: the uniformly random policy."""
+    """The uniformly random policy, which does not learn."""
 
     learns: ClassVar[bool] = False
-    tabular: ClassVar[bool] = False
     simulate = staticmethod(simulate_random)
 
     def deployment_limit(self, task: Task) -> float:
@@ -219,61 +170,61 @@ class RandomPolicy(_RoundByRound):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Anchor(_RoundByRound):
+class _Baseline(_RoundByRound):
     """A tabular algorithm; `scale` is the constant of its bonus."""
+
+    tabular: ClassVar[bool] = True
 
     scale: float = 0.1
 
     def __post_init__(self) -> None:
-        settle(self, scale=real("scale", self.scale, least=0.0, most=1e100))
+        set_fields(self, scale=real("scale", self.scale, least=0.0, most=1e100))
 
 
-class UCB2Hoeffding(_Anchor):
+class UCB2Hoeffding(_Baseline):
     """Q-learning with few local switches."""
 
     simulate = staticmethod(ucb2_hoeffding)
 
 
-class MVP(_Anchor):
+class MVP(_Baseline):
     """Optimistic value iteration with few global switches."""
 
     simulate = staticmethod(mvp)
 
 
 ALGORITHMS = (
-    Row(RandomPolicy, "random-policy", "uniformly random", "#8c8c8c", "x"),
-    Row(UCB2Hoeffding, "ucb2-hoeffding", "UCB2-Hoeffding", "#a6761d", "p"),
-    Row(MVP, "mvp", "MVP", "#666666", "h"),
+    Row(RandomPolicy, "random-policy", "uniformly random"),
+    Row(UCB2Hoeffding, "ucb2-hoeffding", "UCB2-Hoeffding"),
+    Row(MVP, "mvp", "MVP"),
 )
 KINDS = (*RULES, *ALGORITHMS)
 EVERY, BATCH, RARE = "every-episode", "uniform-grid", "determinant-growth"  # the paper's three
+RANDOM = "random-policy"
 
 
-def family_of(kind: str) -> Row:
-    """Return the row of the table for a kind; a rule of your own is labelled by its class.
+def empirical_radius(simulation: Simulation, worlds: Sequence[FiniteLinearMDP]) -> Floats:
+    """Return, for each run (R,), the smallest β with which Lemma B.4 holds for the last fit.
 
-    >>> family_of("uniform-grid").label, family_of("mvp").label
-    ('LSVI-UCB-Batch', 'MVP')
+    The lemma is about the paper's regression with its bonus: it bounds |φᵀw_h − r_h − P_h V_{h+1}|
+    by β·‖φ‖_{Λ⁻¹} for every pair and stage. Call the function between `deploy()` and `play()`.
     """
-    for row in KINDS:
-        if row.name == kind:
-            return row
-    own = row_of(named.find(kind))
-    return own if own in RULES else own._replace(name=kind, label=own.kind.__name__)
+    explores = simulation.tally.recipe.exploration
+    if explores.draws or explores.estimate:
+        raise ValueError(
+            "simulation must have the paper's bonus, Recipe.paper(beta=…), which the lemma is "
+            f"about; got {explores}"
+        )
+    values = simulation.tally.values[:, :, 0].swapaxes(0, 1)
+    following = np.concatenate([values[:, 1:], np.zeros_like(values[:, :1])], axis=1)
+    exact = np.stack([w.theta + np.vecmat(v, w.mu) for w, v in zip(worlds, following, strict=True)])
+    weights = np.stack([q_function.weights for q_function in simulation.q_functions], axis=1)
+    errors = np.abs((weights - exact) @ worlds[0].space.columns)  # (R, H, N)
+    norms = np.sqrt(simulation.tally.squared_norms()).swapaxes(0, 1)
+    return (errors / norms).max(axis=(1, 2))
 
 
-def make_algorithm(choice: Mapping[str, Any], task: Task, **settings: Any) -> Algorithm:
-    """Return the algorithm that a `schedule` table names; `settings` are those of `Scheduled`."""
-    kind, arguments = choice["kind"], {k: v for k, v in choice.items() if k != "kind"}
-    for row in ALGORITHMS:
-        if row.name == kind:
-            own: Algorithm = row.kind(**arguments)
-            return own
-    schedule = named.make_schedule(kind, arguments, task, ridge=settings["ridge"])
-    return Scheduled(schedule=schedule, **settings)
-
-
-def _measured(run: Run) -> Arrays:
+def _measure_run(run: Run) -> Arrays:
     k = np.arange(1, len(run.regret) + 1)
     return {
         "regret": run.regret,
@@ -283,13 +234,14 @@ def _measured(run: Run) -> Arrays:
     }
 
 
-def _recorded(outcome: Any, episodes: int) -> Arrays:
-    """Return the arrays of an outcome that tells of every episode."""
+def _measure_outcome(outcome: Any, task: Task) -> Arrays:
+    """Return the measurements of an outcome, which must hold every episode."""
     needed = ("returns", "deployment_episodes", "switch_episodes")
     if not isinstance(outcome, Outcome):
-        raise TypeError(f"simulator must return Outcomes; got {shown(outcome)}")
+        raise TypeError(f"simulator must return Outcomes; got {short_repr(outcome)}")
     if missing := [name for name in needed if getattr(outcome, name) is None]:
-        raise ValueError(f"simulator must tell the {missing[0]} of an Outcome in an experiment")
+        raise ValueError(f"simulator must give the {missing[0]} of an Outcome in an experiment")
+    episodes = planned_episodes(task, "an experiment")
     returns, k = np.array(outcome.returns), np.arange(1, episodes + 1)
     if len(returns) != episodes:
         raise ValueError(f"returns must be those of {episodes} episodes; got {len(returns)}")
@@ -297,11 +249,11 @@ def _recorded(outcome: Any, episodes: int) -> Arrays:
         "returns": returns,
         "deployed": np.isin(k, np.array(outcome.deployment_episodes)),
         "switched": np.isin(k, np.array(outcome.switch_episodes)),
-        "local_switches": np.array(np.nan),  # nobody counts the states of such a world
-    }
+        "local_switches": np.array(np.nan),  # the states of such a world are not counted
+    } | _no_fits(task.horizon)
 
 
-def unmeasured(horizon: int) -> Arrays:
-    """Return what is known of the fits where nobody measured them."""
-    nothing = np.array(np.nan)
-    return {"optimistic": nothing, "radius": nothing, "logdet_growth": np.full(horizon, np.nan)}
+def _no_fits(horizon: int) -> Arrays:
+    """Return NaN for the measurements of fits, where fits are not measured."""
+    missing = np.array(np.nan)
+    return {"optimistic": missing, "radius": missing, "logdet_growth": np.full(horizon, np.nan)}

@@ -1,75 +1,106 @@
-"""The paper's claims, each a function of the results: does it hold in our measurement?"""
+"""The paper's claims, each a function of results: does our measurement support it?
 
-from collections.abc import Callable, Mapping
+A verdict rests on a 95% bootstrap interval over rounds. A claim "holds" if the whole interval is on
+the right side of the stated threshold, "does not hold" if it is wholly on the wrong side, and is
+"undecided" otherwise. Words like "similar" have no number in the paper; the threshold that stands
+for them is part of the statement.
+"""
+
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 
-from rareswitch import samples
-from rareswitch.core.arguments import Floats
 from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
-from rareswitch.experiments.bounds import adversary_bound, batches_of, switch_limit
-from rareswitch.experiments.mixture_claims import (
-    four_switches_nearly,
-    mixtures_elsewhere,
-    nine_switches_suffice,
-    scale_within_two,
-)
-from rareswitch.experiments.results import Results
-from rareswitch.experiments.verdict import Claim, Verdict, below, stated, worst
+from rareswitch.experiments.results import Interval, Results
+from rareswitch.support import bootstrap
+
+Verdict = Literal["holds", "does not hold", "undecided"]
+Parts = list[tuple[Verdict, str]]  # the verdict and the evidence for each arm
 
 
-def batch_ends_close(runs: Results) -> Claim:
-    near = _nearest_batches(runs, np.sqrt(runs.experiment.episodes))
-    ratio, low, high = _final_ratio(runs, near)
-    last = runs.experiment.episodes // 5
-    arm, base = (runs.regret[i][:, -last:].mean(axis=-1) for i in (near, _baseline(runs)))
-    tail, tail_low, tail_high = samples.ratio_interval(arm, base, runs.weights)
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One claim, its place in the paper, and the verdict of the measurement."""
+
+    name: str
+    statement: str
+    source: str
+    verdict: Verdict
+    evidence: str
+
+
+def judge_at_most(interval: Interval, threshold: float) -> Verdict:
+    """Judge "the quantity is at most threshold" from its interval."""
+    _, low, high = interval
+    if high <= threshold:
+        return "holds"
+    return "does not hold" if low > threshold else "undecided"
+
+
+def judge_parts(parts: Parts, before: str = "", between: str = ", ") -> dict[str, Any]:
+    """Return the verdict and the evidence of a claim about several arms.
+
+    It holds if it does for all of them, and does not hold if it fails for one.
+    """
+    found = {verdict for verdict, _ in parts}
+    order: tuple[Verdict, ...] = ("does not hold", "undecided", "holds")
+    said = between.join(evidence for _, evidence in parts if evidence)
+    return {"verdict": min(found, key=order.index), "evidence": f"{before}{said}."}
+
+
+def with_interval(interval: Interval) -> str:
+    """Return a number with its interval."""
+    value, low, high = interval
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def batch_ends_close(results: Results) -> Claim:
+    near = _nearest_batches(results, np.sqrt(results.experiment.episodes))
+    ratio = results.ratio(near, _lsvi_ucb(results))
+    last = results.experiment.episodes // 5
+    arm, base = (results.regret[i][:, -last:].mean(axis=-1) for i in (near, _lsvi_ucb(results)))
+    tail = bootstrap.ratio_interval(arm, base, results.weights)
     return Claim(
         name="batch-ends-close",
         statement="With B ≈ √K batches, Batch ends close to LSVI-UCB (its average regret is at "
         "most 1.5 times as large).",
         source="Section 6",
-        verdict=below(high, low, 1.5),
-        evidence=f"{_label(runs, near)}: {stated(ratio, low, high)} times LSVI-UCB's average "
-        f"regret at the end; {stated(tail, tail_low, tail_high)} times in the last {last} "
-        "episodes.",
+        verdict=judge_at_most(ratio, 1.5),
+        evidence=f"{_label(results, near)}: {with_interval(ratio)} times LSVI-UCB's average "
+        f"regret at the end; {with_interval(tail)} times in the last {last} episodes.",
     )
 
 
-def rareswitch_same_order(runs: Results) -> Claim:
-    verdicts, parts = [], []
-    for i, arm in runs.arms_of(RARE):
-        ratio, low, high = _final_ratio(runs, i)
-        verdicts.append(below(high, low, 2.0))
-        parts.append(f"{arm.label} {stated(ratio, low, high)}")
+def rareswitch_same_order(results: Results) -> Claim:
+    ratios = [(arm, results.ratio(i, _lsvi_ucb(results))) for i, arm in results.arms_of(RARE)]
+    parts = [(judge_at_most(r, 2.0), f"{arm.label} {with_interval(r)}") for arm, r in ratios]
     return Claim(
         name="rareswitch-same-order",
         statement="RareSwitch with constant η has regret of the same order as LSVI-UCB (final "
         "average regret at most twice as large for every η).",
         source="Section 6",
-        verdict=worst(verdicts),
-        evidence="Times LSVI-UCB's: " + ", ".join(parts) + ".",
+        **judge_parts(parts, "Times LSVI-UCB's: "),
     )
 
 
-def rareswitch_close_throughout(runs: Results) -> Claim:
-    batch = _nearest_batches(runs, np.sqrt(runs.experiment.episodes))
-    made = runs.switches.mean(axis=1)
-    rare = min((i for i, _ in runs.arms_of(RARE)), key=lambda i: abs(made[i] - made[batch]))
-    K = runs.experiment.episodes
-    checks = sorted({max(1, K // 25), K // 5, K // 2, K})
-    verdicts, parts = [], []
-    for k in checks:
-        mine, theirs = (_ratio_at(runs, i, k) for i in (rare, batch))
-        verdicts.append(below(mine[2], mine[1], 1.5))
-        parts.append(f"k={k}: {mine[0]:.2f} against {theirs[0]:.2f}")
-    early, late = _ratio_at(runs, batch, K // 5), _ratio_at(runs, batch, K)
+def rareswitch_close_throughout(results: Results) -> Claim:
+    batch = _nearest_batches(results, np.sqrt(results.experiment.episodes))
+    made = results.switches.mean(axis=1)
+    rare = min((i for i, _ in results.arms_of(RARE)), key=lambda i: abs(made[i] - made[batch]))
+    K = results.experiment.episodes
+    parts: Parts = []
+    for k in sorted({max(1, K // 25), K // 5, K // 2, K}):
+        mine, theirs = (_ratio_at(results, i, k) for i in (rare, batch))
+        parts.append((judge_at_most(mine, 1.5), f"k={k}: {mine[0]:.2f} against {theirs[0]:.2f}"))
+    early, late = _ratio_at(results, batch, K // 5), _ratio_at(results, batch, K)
     only_late: Verdict = "undecided"
     if early[1] > late[2]:
         only_late = "holds"
     elif early[2] < late[1]:
         only_late = "does not hold"
+    pair = f"{_label(results, rare)} against {_label(results, batch)}"
     return Claim(
         name="close-throughout",
         statement="With as many switches as Batch with B ≈ √K, RareSwitch is close to LSVI-UCB "
@@ -77,190 +108,145 @@ def rareswitch_close_throughout(runs: Results) -> Claim:
         "regret at 4%, 20%, 50% and 100% of the episodes), Batch only late (its ratio at 20% is "
         "above its ratio at the end).",
         source="Section 6",
-        verdict=worst([*verdicts, only_late]),
-        evidence=f"{_label(runs, rare)} against {_label(runs, batch)}, times LSVI-UCB's: "
-        + "; ".join(parts)
-        + ".",
+        **judge_parts([*parts, (only_late, "")], f"{pair}, times LSVI-UCB's: ", "; "),
     )
 
 
-def less_adaptivity_costs_more(runs: Results) -> Claim:
-    verdicts: list[Verdict] = []
-    parts = []
+def less_adaptivity_costs_more(results: Results) -> Claim:
+    parts: Parts = []
     for family in (BATCH, RARE):
-        order = [i for i, _ in runs.arms_of(family)]
-        order.sort(key=lambda i: runs.deployments[i].mean(), reverse=True)
-        chain = [_baseline(runs), *order]
-        for more, less in pairwise(chain):
-            mean, low, high = samples.difference_interval(
-                runs.final[less], runs.final[more], runs.weights
-            )
-            verdicts.append("holds" if low > 0 else "does not hold" if high < 0 else "undecided")
-            if verdicts[-1] != "holds":
-                parts.append(
-                    f"{_label(runs, less)} minus {_label(runs, more)}: {stated(mean, low, high)}"
-                )
+        order = [i for i, _ in results.arms_of(family)]
+        order.sort(key=lambda i: results.deployments[i].mean(), reverse=True)
+        for more, less in pairwise([_lsvi_ucb(results), *order]):
+            _, low, high = difference = results.difference(less, more)
+            verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+            pair = f"{_label(results, less)} minus {_label(results, more)}"
+            parts.append((verdict, f"{pair}: {with_interval(difference)}"))
     return Claim(
         name="less-adaptivity-costs-more",
         statement="Less adaptivity (smaller B, larger η) costs more regret, monotonically: every "
         "step down in the number of deployments raises the final average regret.",
         source="Section 6",
-        verdict=worst(verdicts),
-        evidence="; ".join(parts) + "."
-        if parts
-        else f"All {len(verdicts)} paired differences between neighbours are positive.",
+        **judge_parts(
+            [part for part in parts if part[0] != "holds"]
+            or [("holds", f"All {len(parts)} paired differences between neighbours are positive")],
+            between="; ",
+        ),
     )
 
 
-def slopes_near_half(runs: Results) -> Claim:
-    verdicts, parts = [], []
-    for i, arm in enumerate(runs.experiment.arms):
+def slopes_near_half(results: Results) -> Claim:
+    parts: Parts = []
+    for i, arm in enumerate(results.arms):
         if not arm.learns:
             continue
-        value, low, high = runs.slope(i)
+        _, low, high = slope = results.slope(i)
         inside: Verdict = "undecided"
         if low >= -0.6 and high <= -0.4:
             inside = "holds"
         elif low > -0.4 or high < -0.6:
             inside = "does not hold"
-        verdicts.append(inside)
-        parts.append(f"{arm.label} {stated(value, low, high)}")
+        parts.append((inside, f"{arm.label} {with_interval(slope)}"))
     return Claim(
         name="slopes-near-half",
         statement="On logarithmic axes every average regret curve falls with slope −1/2 (within "
         "0.1, over the last four fifths of the episodes).",
         source="Appendix A.1",
-        verdict=worst(verdicts),
-        evidence=", ".join(parts) + ".",
+        **judge_parts(parts),
     )
 
 
-def graceful_under_misspecification(runs: Results) -> Claim:
-    verdicts, parts = [], []
+def graceful_under_misspecification(results: Results) -> Claim:
+    parts: Parts = []
     for family in (BATCH, RARE):
-        arms = runs.arms_of(family)
+        arms = results.arms_of(family)
         exact = next(i for i, arm in arms if not getattr(arm.world, "zeta", 0.0))
         for i, arm in arms:
-            if i == exact:
-                continue
-            ratio, low, high = samples.ratio_interval(
-                runs.final[i], runs.final[exact], runs.weights
-            )
-            verdicts.append(below(high, low, 2.0))
-            parts.append(f"{arm.label} {stated(ratio, low, high)}")
+            if i != exact:
+                ratio = results.ratio(i, exact)
+                parts.append((judge_at_most(ratio, 2.0), f"{arm.label} {with_interval(ratio)}"))
     return Claim(
         name="graceful-under-misspecification",
         statement="Performance stays reasonable under misspecification (average regret at most "
         "twice that of the exact world, up to ζ = 0.4).",
         source="Appendix A.2",
-        verdict=worst(verdicts),
-        evidence="Times the regret at ζ=0: " + ", ".join(parts) + ".",
+        **judge_parts(parts, "Times the regret at ζ=0: "),
     )
 
 
-def switches_within_bound(runs: Results) -> Claim:
-    parts, within = [], True
-    for i, arm in enumerate(runs.experiment.arms):
-        most, limit = int(runs.switches[i].max()), switch_limit(runs, arm)
-        within &= most <= limit
-        if arm.family.name == RARE:
-            parts.append(f"{arm.label}: at most {most} of {limit:.0f}")
+def switches_within_bound(results: Results) -> Claim:
+    parts: Parts = []
+    for i, arm in enumerate(results.arms):
+        most, limit = int(results.switches[i].max()), results.switch_limit(arm)
+        said = f"{arm.label}: at most {most} of {limit:.0f}" if arm.family.name == RARE else ""
+        parts.append(("holds" if most <= limit else "does not hold", said))
     return Claim(
         name="switches-within-bound",
         statement="N_switch never exceeds dH·log(1 + K·L²/(λd))/log η for RareSwitch, nor B−1 for "
         "Batch, in any run.",
         source="Lemma on the switching cost, Theorem 2",
-        verdict="holds" if within else "does not hold",
-        evidence=", ".join(parts) + ".",
+        **judge_parts(parts),
     )
 
 
-def matched_budget(runs: Results) -> Claim:
-    verdicts, parts = [], []
-    for rare, batch in _budget_matched(runs):
-        mean, low, high = samples.difference_interval(
-            runs.final[rare], runs.final[batch], runs.weights
-        )
-        verdicts.append(below(high, low, 0.0))
-        made = [f"{runs.switches[i].mean():.0f}" for i in (rare, batch)]
-        parts.append(
-            f"{_label(runs, rare)} ({made[0]}) minus {_label(runs, batch)} ({made[1]}): "
-            f"{stated(mean, low, high)}"
-        )
+def matched_budget(results: Results) -> Claim:
+    parts: Parts = []
+    for pair in _budget_matched(results):
+        difference = results.difference(*pair)
+        rare, batch = (f"{_label(results, i)} ({results.switches[i].mean():.0f})" for i in pair)
+        said = f"{rare} minus {batch}: {with_interval(difference)}"
+        parts.append((judge_at_most(difference, 0.0), said))
     return Claim(
         name="matched-budget",
         statement="At the same number of switches (within 15%) RareSwitch has less final average "
         "regret than Batch, at every such budget.",
         source="not made in the paper, which compares arms with different numbers of switches",
-        verdict=worst(verdicts) if verdicts else "undecided",
-        evidence="; ".join(parts) + "." if parts else "No two arms make about as many switches.",
+        **judge_parts(
+            parts or [("undecided", "No two arms make about as many switches")], between="; "
+        ),
     )
 
 
-def lower_bound_forced(runs: Results) -> Claim:
-    parts, forced = [], True
-    for i, arm in runs.arms_of(BATCH):
-        least, bound = runs.regret[i].sum(axis=-1).min(), adversary_bound(runs, arm, uniform=True)
-        forced &= bool(least >= bound)
-        parts.append(f"{arm.label}: {least:.0f} against {bound:.0f}")
+def lower_bound_forced(results: Results) -> Claim:
+    parts: Parts = []
+    for i, arm in results.arms_of(BATCH):
+        least = results.regret[i].sum(axis=-1).min()
+        bound = results.adversary_bound(arm, uniform=True)
+        said = f"{arm.label}: {least:.0f} against {bound:.0f}"
+        parts.append(("holds" if least >= bound else "does not hold", said))
     return Claim(
         name="lower-bound-forced",
         statement="The adversary forces at least d(H−1)T/(2B) regret on Batch with B batches.",
         source="Theorem 3",
-        verdict="holds" if forced else "does not hold",
-        evidence=", ".join(parts) + ".",
+        **judge_parts(parts),
     )
 
 
-CLAIMS: tuple[tuple[str, Callable[[Results], Claim]], ...] = (
-    ("figure1", batch_ends_close),
-    ("figure1", rareswitch_same_order),
-    ("figure1", rareswitch_close_throughout),
-    ("figure1", less_adaptivity_costs_more),
-    ("figure2", slopes_near_half),
-    ("figure3", graceful_under_misspecification),
-    ("mixtures", nine_switches_suffice),
-    ("mixtures", four_switches_nearly),
-    ("mixtures", scale_within_two),
-    ("mixtures", mixtures_elsewhere),
-    ("switches", switches_within_bound),
-    ("pareto", matched_budget),
-    ("lower-bound", lower_bound_forced),
-)
+def _lsvi_ucb(results: Results) -> int:
+    return results.arms_of(EVERY)[0][0]
 
 
-def check_claims(results: Mapping[str, Results]) -> list[Claim]:
-    """Return the claims that these experiments speak to."""
-    return [claim(results[name]) for name, claim in CLAIMS if name in results]
+def _ratio_at(results: Results, i: int, k: int) -> Interval:
+    """Return the average regret up to episode k over that of LSVI-UCB."""
+    curves = results.average[:, :, k - 1]
+    return bootstrap.ratio_interval(curves[i], curves[_lsvi_ucb(results)], results.weights)
 
 
-def _baseline(runs: Results) -> int:
-    return runs.arms_of(EVERY)[0][0]
+def _nearest_batches(results: Results, wanted: float) -> int:
+    """Return the Batch arm whose number of batches is nearest to the wanted one."""
+    return min(results.arms_of(BATCH), key=lambda arm: abs(results.batches(arm[1]) - wanted))[0]
 
 
-def _final_ratio(runs: Results, i: int) -> tuple[float, float, float]:
-    return samples.ratio_interval(runs.final[i], runs.final[_baseline(runs)], runs.weights)
-
-
-def _ratio_at(runs: Results, i: int, k: int) -> tuple[float, float, float]:
-    curves: Floats = runs.average[:, :, k - 1]
-    return samples.ratio_interval(curves[i], curves[_baseline(runs)], runs.weights)
-
-
-def _nearest_batches(runs: Results, wanted: float) -> int:
-    return min(runs.arms_of(BATCH), key=lambda arm: abs(batches_of(runs, arm[1]) - wanted))[0]
-
-
-def _budget_matched(runs: Results) -> list[tuple[int, int]]:
+def _budget_matched(results: Results) -> list[tuple[int, int]]:
     """Return the pairs of RareSwitch and Batch arms that make about as many switches."""
-    made = runs.switches.mean(axis=1)
-    rare = [i for i, _ in runs.arms_of(RARE)]
+    made = results.switches.mean(axis=1)
+    rare = [i for i, _ in results.arms_of(RARE)]
     pairs = [
         (min(rare, key=lambda i: abs(made[i] - made[batch])), batch)
-        for batch, _ in runs.arms_of(BATCH)
+        for batch, _ in results.arms_of(BATCH)
     ]
     return [(i, batch) for i, batch in pairs if abs(made[i] - made[batch]) <= 0.15 * made[batch]]
 
 
-def _label(runs: Results, i: int) -> str:
-    return runs.experiment.arms[i].label
+def _label(results: Results, i: int) -> str:
+    return results.arms[i].label

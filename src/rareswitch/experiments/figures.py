@@ -1,12 +1,13 @@
-"""The pictures, one function for each kind, drawn from saved results alone.
+"""The figures, one function for each kind, drawn from saved results alone.
 
-Families have the colours, markers and labels of the table of rules, a palette that survives colour
-blindness. The arms of one family are shades of its colour, dark to light in their order, and every
-curve also has a dash pattern or a marker for grey printing.
+Each rule has its colour and marker in every figure (`support.drawing`). Several lines of one rule
+are shades of its colour, dark to light in their order, and every line also has a dash pattern or a
+marker for grey printing.
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,165 +15,156 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from rareswitch import samples
-from rareswitch.core.rules import Row
-from rareswitch.drawing import style
-from rareswitch.experiments.algorithms import BATCH, EVERY, RARE
-from rareswitch.experiments.bounds import (
-    adversary_bound,
-    batches_of,
-    regret_bound,
-    switch_limit,
-    switch_limits,
-)
-from rareswitch.experiments.mixture_figure import mixtures
+from rareswitch.core.task import Task
+from rareswitch.experiments.algorithms import BATCH, EVERY, KINDS, RARE, Algorithm
+from rareswitch.experiments.mixtures import draw_mixtures
 from rareswitch.experiments.results import Results
-from rareswitch.experiments.spec import Arm
+from rareswitch.experiments.spec import Arm, Words, canonical_json
+from rareswitch.rules.table import Row
+from rareswitch.support import bootstrap
+from rareswitch.support.drawing import LineStyle, draw_intervals, line_style, style
 
-DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (3, 1, 1, 1)),
-    (0, (1, 1)),
-    (0, (7, 2, 1, 2, 1, 2)),
-)
-Styled = tuple[int, Arm, dict[str, Any]]
+DASHES = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 1, 2, 1, 2)))
+MOST_INSIDE = 4  # lines whose legend fits into the axes
+PANELS = {BATCH: "(a) LSVI-UCB-Batch", RARE: "(b) LSVI-UCB-RareSwitch"}
+PAPER_BONUS = "the paper's bonus, with one member and no estimate"
+Styled = tuple[int, Arm, dict[str, Any]]  # the settings of its line for matplotlib
+Line = tuple[list[int], list[Arm], dict[str, Any]]  # arms joined by one line, and its settings
 
 
-def draw(runs: Results) -> Figure:
-    """Return the figure of an experiment, of the kind its spec asks for."""
+class Kind(NamedTuple):
+    """A kind of figure: its function, whether it needs regret, and its needs of every arm."""
+
+    draw: Callable[[Results], Figure]
+    needs_regret: bool = True
+    need: str = ""
+    accepts: Callable[[Arm, Algorithm, Task], bool] = lambda arm, algorithm, task: True
+
+
+def draw(results: Results) -> Figure:
+    """Return the figure of an experiment, of the kind that its spec names."""
+    kind = results.experiment.figure
+    if kind not in FIGURES:
+        raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {kind!r}")
     with style():
-        figure = KINDS[runs.experiment.figure](runs)
-        figure.suptitle(runs.experiment.title, fontsize=11)
+        figure = FIGURES[kind].draw(results)
+        figure.suptitle(results.experiment.title, fontsize=11)
     return figure
 
 
-def running(runs: Results, *, log: bool = False) -> Figure:
-    """Running average against episodes, one panel for each family, with the 20–80% band."""
-    panels = _panels(runs)
-    figure = Figure(figsize=(4.6 * len(panels), 6.0 if log else 4.6), layout="constrained")
+def draw_running(results: Results, *, log: bool = False) -> Figure:
+    """Draw the running average against episodes, with the 20–80% band of runs.
+
+    On logarithmic axes, labels have the slope over the last four fifths of the episodes.
+    """
+    panels = _arrange_panels(results)
+    width = 4.6 * len(panels) if panels[0][0] else 7.0
+    figure = Figure(figsize=(width, 6.0 if log else 4.6), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    at = runs.points - 1
+    at = results.points - 1
     for axis, (title, arms) in zip(axes, panels, strict=True):
         for i, arm, line in arms:
-            curves = runs.average[i][:, at]
+            curves = results.average[i][:, at]
             label = arm.label
             if log and arm.learns:
-                value, low, high = runs.slope(i)
+                value, low, high = results.slope(i)
                 label += f": slope {value:.2f} [{low:.2f}, {high:.2f}]"
-            axis.plot(runs.points, curves.mean(axis=0), label=label, **line)
-            low_curve, high_curve = samples.run_band(curves)
+            axis.plot(results.points, curves.mean(axis=0), label=label, **line)
+            low_curve, high_curve = bootstrap.run_band(curves)
             axis.fill_between(
-                runs.points, low_curve, high_curve, color=line["color"], alpha=0.12, linewidth=0
+                results.points, low_curve, high_curve, color=line["color"], alpha=0.12, linewidth=0
             )
         axis.set(title=title, xlabel="episode k")
         if log:
             axis.set(xscale="log", yscale="log")
             axis.yaxis.set_major_formatter("{x:g}")
             axis.yaxis.set_minor_formatter("{x:.1f}")
-            _reference_slope(axis, runs)
+            _draw_reference_slope(axis, results)
         _legend_below(axis, columns=1 if log else 2)
-    regret = runs.measure == "regret"
+    regret = results.measure == "regret"
     axes[0].set_ylabel("average regret  Regret(k)/k" if regret else "average return up to k")
     return figure
 
 
-def regret_log(runs: Results) -> Figure:
-    """The same on logarithmic axes, with the slope over the last four fifths of the episodes."""
-    return running(runs, log=True)
-
-
-def final(runs: Results) -> Figure:
-    """Final average of every arm, as points with the interval of the mean and the band."""
-    arms = runs.experiment.arms
+def draw_final(results: Results) -> Figure:
+    """Draw the final average of every arm, with the interval of the mean and the band of runs."""
+    arms, families = results.arms, _find_families(results)
     figure = Figure(figsize=(7.0, 0.9 + 0.27 * len(arms)), layout="constrained")
     axis = figure.subplots()
-    for y, (arm, values) in enumerate(zip(arms, runs.final, strict=True)):
-        low, high = samples.run_band(values)
-        ci_low, ci_high = samples.mean_interval(values, runs.weights)
+    for y, (arm, values) in enumerate(zip(arms, results.final, strict=True)):
+        low, high = bootstrap.run_band(values)
+        ci_low, ci_high = bootstrap.mean_interval(values, results.weights)
         axis.plot([low, high], [y, y], color="0.75", linewidth=5, solid_capstyle="butt")
         axis.plot([ci_low, ci_high], [y, y], color="0.2", linewidth=1.6)
-        family = arm.family
-        axis.plot(values.mean(), y, marker=family.marker, color=family.colour, markersize=5)
+        colour, marker = families[arm.family][0]
+        axis.plot(values.mean(), y, marker=marker, color=colour, markersize=5)
     axis.set_yticks(range(len(arms)), [arm.label for arm in arms])
     axis.invert_yaxis()
-    axis.set_xlabel(f"{_final(runs)} (line: 95% interval of the mean; grey: 20–80% of runs)")
-    if runs.measure == "regret":
+    note = "line: 95% interval of the mean; grey: 20–80% of runs"
+    axis.set_xlabel(f"{_name_final(results)} ({note})")
+    if results.measure == "regret":
         axis.set_xlim(left=0)
     return figure
 
 
-def pareto(runs: Results) -> Figure:
-    """Final average against the switches actually made."""
+def draw_pareto(results: Results) -> Figure:
+    """Draw the final average against the switches made; a line joins arms of equal settings."""
     figure = Figure(figsize=(7.0, 4.8), layout="constrained")
     axis = figure.subplots()
-    for family, rows, arms in _families(runs):
+    lines = _join_arms(results)
+    families = [arms[0].family for _, arms, _ in lines]
+    for rows, arms, settings in lines:
         if not arms[0].learns:
             for i in rows:
-                axis.axhline(runs.final[i].mean(), color="0.5", linestyle=":", label=family.label)
+                level, label = results.final[i].mean(), settings["label"]
+                axis.axhline(level, color="0.5", linestyle=":", label=label)
             continue
-        made = runs.switches[rows].mean(axis=1)
-        mean, low, high = runs.means(rows)
-        order = np.argsort(made)
-        axis.errorbar(
-            made[order],
-            mean[order],
-            yerr=np.abs([mean - low, high - mean])[:, order],
-            marker=family.marker,
-            markersize=5,
-            color=family.colour,
-            linewidth=1.2,
-            linestyle="--" if arms[0].dated else "-",
-            capsize=2,
-            label=family.label,
-        )
-    axis.set(
-        xscale="log",
-        xlabel="policy switches made (mean over rounds)",
-        ylabel=_final(runs),
-    )
-    if runs.measure == "regret":
+        if arms[0].family in KINDS and families.count(arms[0].family) == 1:
+            settings["linestyle"] = "--" if arms[0].dated else "-"
+        settings |= {"markersize": 5, "linewidth": 1.2}
+        made = results.switches[rows].mean(axis=1)
+        draw_intervals(axis, made, results.means(rows), **settings)
+    axis.set(xscale="log", xlabel="policy switches made (mean over rounds)")
+    axis.set_ylabel(_name_final(results))
+    if results.measure == "regret":
         axis.set_ylim(bottom=0)
-    axis.legend()
+    _legend_below(axis, columns=2) if len(lines) > MOST_INSIDE else axis.legend()
     return figure
 
 
-def switches(runs: Results) -> Figure:
-    """Cumulative switches over episodes; dotted, where they say something, the rules' limits."""
+def draw_switches(results: Results) -> Figure:
+    """Draw cumulative switches over episodes; dotted: limits of rules below k−1."""
     figure = Figure(figsize=(7.0, 5.4), layout="constrained")
     axis = figure.subplots()
-    at = runs.points - 1
-    styled = {i: (arm, line) for _, arms in _panels(runs) for i, arm, line in arms}
+    at = results.points - 1
+    styled = {i: (arm, line) for _, arms in _arrange_panels(results) for i, arm, line in arms}
     for i, (arm, line) in styled.items():
-        made = runs.switched[i].cumsum(axis=-1)[:, at].mean(axis=0)
-        axis.plot(runs.points, np.maximum(made, 0.5), label=arm.label, **line)
-        if arm.learns and not arm.dated:
-            limit = np.array(switch_limits(runs, arm, runs.points), float)
-            limit[limit >= at] = np.nan  # no more than k−1 can be made by anyone
-            axis.plot(runs.points, limit, color=line["color"], linestyle=":", linewidth=0.9)
-    axis.set(
-        xscale="log",
-        yscale="log",
-        xlabel="episode k",
-        ylabel="switches up to episode k (dotted: bound on the rule)",
-    )
+        made = results.switched[i].cumsum(axis=-1)[:, at].mean(axis=0)
+        axis.plot(results.points, np.maximum(made, 0.5), label=arm.label, **line)
+        if arm.learns and not arm.dated and not arm.own_names:
+            limit = np.array(results.switch_limits(arm, results.points), float)
+            limit[limit >= at] = np.nan  # k−1 switches are possible for any rule
+            axis.plot(results.points, limit, color=line["color"], linestyle=":", linewidth=0.9)
+    axis.set(xscale="log", yscale="log", xlabel="episode k")
+    axis.set_ylabel("switches up to episode k (dotted: bound on the rule)")
     _legend_below(axis, columns=3)
     return figure
 
 
-def beta(runs: Results) -> Figure:
-    """Final regret and the fraction of optimistic plans against β, for each algorithm."""
+def draw_beta(results: Results) -> Figure:
+    """Draw the final regret and the share of optimistic plans against β."""
     figure = Figure(figsize=(7.0, 5.6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    for n, (family, rows, arms) in enumerate(_families(runs)):
-        x = [arm.exploration["beta"] for arm in arms]
-        line = _family_line(family, n)
-        mean, low, high = runs.means(rows)
-        upper.plot(x, mean, **line)
-        upper.fill_between(x, low, high, color=family.colour, alpha=0.15, linewidth=0)
-        lower.plot(x, runs.optimistic[rows].mean(axis=1), **line)
+    for rows, arms, settings in _join_arms(
+        results, lambda arm: _read_settings(arm) | arm.schedule, "beta"
+    ):
+        x = [arm.recipe.exploration.beta for arm in arms]
+        mean, low, high = results.means(rows)
+        upper.plot(x, mean, **settings)
+        upper.fill_between(x, low, high, color=settings["color"], alpha=0.15, linewidth=0)
+        lower.plot(x, results.optimistic[rows].mean(axis=1), **settings)
     lower.axhline(0.95, color="0.5", linewidth=0.8, linestyle=":")
-    upper.set(ylabel=f"average regret, k = {runs.experiment.episodes}", ylim=(0, None))
+    upper.set(ylabel=f"average regret, k = {results.experiment.episodes}", ylim=(0, None))
     lower.set(
         xscale="log", xlabel="confidence radius β", ylabel="optimistic plans", ylim=(-0.03, 1.03)
     )
@@ -180,20 +172,23 @@ def beta(runs: Results) -> Figure:
     return figure
 
 
-def lower_bound(runs: Results) -> Figure:
-    """Regret that the adversary forces on Batch, beside both lower bounds."""
+def draw_lower_bound(results: Results) -> Figure:
+    """Draw the regret that the adversary forces on Batch, and both lower bounds."""
     figure = Figure(figsize=(7.0, 4.6), layout="constrained")
     axis = figure.subplots()
-    arms = runs.arms_of(BATCH)
-    batches = [batches_of(runs, arm) for _, arm in arms]
-    measured = [runs.regret[i].sum(axis=-1).mean() for i, _ in arms]
-    family = arms[0][1].family
-    axis.plot(batches, measured, marker=family.marker, color=family.colour, label="measured")
+    lines = _join_arms(results)
+    for rows, arms, settings in lines:
+        if len(lines) == 1:
+            settings |= {"linestyle": "-", "markersize": 6, "label": "measured"}
+        measured = [results.regret[i].sum(axis=-1).mean() for i in rows]
+        axis.plot([results.batches(arm) for arm in arms], measured, **settings)
+    grids = {results.batches(arm): arm for arm in results.arms}
+    batches = sorted(grids)
     for uniform, name, dash in (
         (True, "d(H−1)T/(2B), uniform grid", "--"),
         (False, "dHT/(4B), any grid", ":"),
     ):
-        bound = [adversary_bound(runs, arm, uniform=uniform) for _, arm in arms]
+        bound = [results.adversary_bound(grids[count], uniform=uniform) for count in batches]
         axis.plot(batches, bound, color="black", linestyle=dash, label=name)
     axis.set(xscale="log", yscale="log", xlabel="batches B", ylabel="total regret")
     axis.set_xticks(batches, [str(count) for count in batches])
@@ -202,23 +197,25 @@ def lower_bound(runs: Results) -> Figure:
     return figure
 
 
-def bounds(runs: Results) -> Figure:
-    """Measured total regret and switches beside the theorems' bounds, on a logarithmic scale."""
-    arms = runs.experiment.arms
+def draw_bounds(results: Results) -> Figure:
+    """Draw measured total regret and switches with the theorems' bounds, on a logarithmic scale."""
+    arms, families = results.arms, _find_families(results)
     figure = Figure(figsize=(9.2, 1.3 + 0.27 * len(arms)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for y, arm in enumerate(arms):
-        bound, dot = regret_bound(runs, arm), {"marker": "o", "color": arm.family.colour}
-        left.plot(runs.regret[y].sum(axis=-1).mean(), y, **dot)
+        bound = results.regret_bound(arm)
+        dot = {"marker": "o", "color": families[arm.family][0].colour}
+        left.plot(results.regret[y].sum(axis=-1).mean(), y, **dot)
         left.plot(bound.total, y, "|", color="black", markersize=12)
-        right.plot(runs.switches[y].mean(), y, **dot)
-        right.plot(switch_limit(runs, arm), y, "|", color="black", markersize=12)
+        right.plot(results.switches[y].mean(), y, **dot)
+        right.plot(results.switch_limit(arm), y, "|", color="black", markersize=12)
     left.axvline(
         bound.trivial, color="0.5", linestyle=":", label="KH: beyond it a bound is vacuous"
     )
     right.axvline(
-        runs.experiment.episodes - 1, color="0.5", linestyle=":", label="K−1: the same for switches"
-    )
+        results.experiment.episodes - 1, color="0.5", linestyle=":",
+        label="K−1: the same for switches",
+    )  # fmt: skip
     left.set_yticks(range(len(arms)), [arm.label for arm in arms])
     left.invert_yaxis()
     left.set(xscale="log", xlabel="total regret: measured (dot), bound (bar)")
@@ -228,90 +225,150 @@ def bounds(runs: Results) -> Figure:
     return figure
 
 
-def budget(runs: Results) -> Figure:
-    """Final average and switches made against the guaranteed budget, one line for each rule."""
+def draw_budget(results: Results) -> Figure:
+    """Draw the final average and the switches made against the guaranteed budget."""
     figure = Figure(figsize=(9.2, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for n, (family, rows, arms) in enumerate(_families(runs)):
+    for rows, arms, settings in _join_arms(results):
         x = [arm.schedule["switches"] for arm in arms]
-        line = _family_line(family, n)
-        mean, low, high = runs.means(rows)
-        left.plot(x, mean, **line)
-        left.fill_between(x, low, high, color=family.colour, alpha=0.15, linewidth=0)
-        right.plot(x, np.maximum(runs.switches[rows].mean(axis=1), 0.5), **line)
-    every = [arm.schedule["switches"] for arm in runs.experiment.arms]
+        mean, low, high = results.means(rows)
+        left.plot(x, mean, **settings)
+        left.fill_between(x, low, high, color=settings["color"], alpha=0.15, linewidth=0)
+        right.plot(x, np.maximum(results.switches[rows].mean(axis=1), 0.5), **settings)
+    every = [arm.schedule["switches"] for arm in results.arms]
     limits = [min(every), max(every)]
     right.plot(limits, limits, color="0.5", linewidth=0.8, linestyle=":", label="the budget")
-    left.set(
-        xscale="log", xlabel="guaranteed budget of switches", ylabel=_final(runs),
-    )  # fmt: skip
-    if runs.measure == "regret":
+    words = "guaranteed budget of switches"
+    left.set(xscale="log", xlabel=words, ylabel=_name_final(results))
+    right.set(xscale="log", yscale="log", xlabel=words, ylabel="switches made")
+    if results.measure == "regret":
         left.set_ylim(bottom=0)
-    right.set(
-        xscale="log", yscale="log", xlabel="guaranteed budget of switches",
-        ylabel="switches made",
-    )  # fmt: skip
     for axis in (left, right):
         _legend_below(axis, columns=2)
     return figure
 
 
-KINDS: dict[str, Callable[[Results], Figure]] = {
-    "regret": running,
-    "regret-log": regret_log,
-    "return": running,
-    "final": final,
-    "pareto": pareto,
-    "switches": switches,
-    "beta": beta,
-    "lower-bound": lower_bound,
-    "bounds": bounds,
-    "budget": budget,
-    "mixtures": mixtures,
+FIGURES = {
+    "regret": Kind(draw_running),
+    "regret-log": Kind(partial(draw_running, log=True)),
+    "return": Kind(
+        draw_running,
+        needs_regret=False,
+        need="a simulated world, such as one of kind gymnasium",
+        accepts=lambda arm, *_: arm.simulated,
+    ),
+    "final": Kind(draw_final, needs_regret=False),
+    "pareto": Kind(draw_pareto, needs_regret=False),
+    "switches": Kind(draw_switches, needs_regret=False),
+    "beta": Kind(
+        draw_beta, need=f"a bonus β: {PAPER_BONUS}", accepts=lambda arm, *_: arm.has_paper_bonus
+    ),
+    "lower-bound": Kind(
+        draw_lower_bound,
+        need="schedule kind uniform-grid on a world of kind adversary",
+        accepts=lambda arm, *_: (arm.family.name, arm.world.kind) == (BATCH, "adversary"),
+    ),
+    "bounds": Kind(
+        draw_bounds,
+        need=f"a bound on its regret: a rule that has one, and {PAPER_BONUS}",
+        accepts=lambda arm, algorithm, task: algorithm.regret_bound(task) is not None,
+    ),
+    "budget": Kind(
+        draw_budget,
+        needs_regret=False,
+        need="a schedule with switches",
+        accepts=lambda arm, *_: "switches" in arm.schedule,
+    ),
+    "mixtures": Kind(draw_mixtures),
 }
 
 
-def _final(runs: Results) -> str:
-    """Return what the final average of a run is called."""
-    return f"average {runs.measure} after {runs.experiment.episodes} episodes"
+def _name_final(results: Results) -> str:
+    """Return the name of the final average of a run."""
+    return f"average {results.measure} after {results.experiment.episodes} episodes"
 
 
-def _families(runs: Results) -> list[tuple[Row, list[int], list[Arm]]]:
-    """Return each family with the positions and arms of it, in the order of the spec."""
-    names = dict.fromkeys(arm.family.name for arm in runs.experiment.arms)
-    found = [(list(pair) for pair in zip(*runs.arms_of(name), strict=True)) for name in names]
-    return [(arms[0].family, rows, arms) for rows, arms in found]
+def _find_families(results: Results) -> dict[Row, tuple[LineStyle, list[int]]]:
+    """Return the style of each family, and the positions of its arms, in the order of the spec."""
+    rows: dict[Row, list[int]] = {}
+    for i, arm in enumerate(results.arms):
+        rows.setdefault(arm.family, []).append(i)
+    own = [family for family in rows if family not in KINDS]
+    return {f: (line_style(f.name, own.index(f) if f in own else 0), rows[f]) for f in rows}
 
 
-def _family_line(family: Row, n: int) -> dict[str, Any]:
-    """Return how the n-th family is drawn where it has one line."""
-    return {
-        "color": family.colour,
-        "marker": family.marker,
-        "linestyle": DASHES[n % len(DASHES)],
-        "markersize": 4,
-        "label": family.label,
-    }
+def _read_settings(arm: Arm) -> Words:
+    """Return the settings of an arm other than the numbers of its rule, such as batches."""
+    words = {key: arm.words[key] for key in ("ridge", "ties", "initial_state")}
+    for key in ("exploration", "world"):
+        words |= {key if k == "kind" else k: value for k, value in arm.words[key].items()}
+    others = [key for key in arm.schedule if key != "kind" and key not in arm.numbers]
+    return words | {key: arm.schedule[key] for key in others}
 
 
-def _panels(runs: Results) -> list[tuple[str, list[Styled]]]:
-    """Return (title, [(position, arm, line)]) for each family, references in all."""
+def _join_arms(
+    results: Results, settings: Callable[[Arm], Words] = _read_settings, joined: str = ""
+) -> list[Line]:
+    """Return the lines of a figure: each joins arms of one rule that differ in `joined` only.
+
+    The line of a rule of the package has the rule's label. Several lines of one rule, and lines of
+    the user's own rules, have the words that the labels of their arms share.
+    """
+    lines: list[Line] = []
+    for family, ((colour, marker), members) in _find_families(results).items():
+        groups: dict[str, list[int]] = {}
+        for i in members:
+            words = settings(results.arms[i]) | {joined: None}
+            groups.setdefault(canonical_json(words), []).append(i)
+        own = family not in KINDS
+        shades = _make_shades(colour, len(groups), own)
+        for shade, rows in zip(shades, groups.values(), strict=True):
+            arms = [results.arms[i] for i in rows]
+            shared = _share_words(arms) if own or len(groups) > 1 else ""
+            look = {"color": shade, "marker": marker, "markersize": 4}
+            look |= {"label": shared or family.label, "linestyle": _choose_dash(len(lines), own)}
+            lines.append((rows, arms, look))
+    labels = [look["label"] for _, _, look in lines]
+    for label in {label for label in labels if labels.count(label) > 1}:
+        alike = [(settings(arms[0]), look) for _, arms, look in lines if look["label"] == label]
+        differing = [key for key in alike[0][0] if len({str(w.get(key)) for w, _ in alike}) > 1]
+        for words, look in alike:
+            look["label"] = ", ".join([label, *(f"{k}={words.get(k)}" for k in differing)])
+    return lines
+
+
+def _share_words(arms: list[Arm]) -> str:
+    """Return the words that the labels of all these arms share, in order."""
+    first, *others = (arm.label.split() for arm in arms)
+    shared = [word for word in first if all(word in other for other in others)]
+    return " ".join(shared).strip(",;: ")
+
+
+def _arrange_panels(results: Results) -> list[tuple[str, list[Styled]]]:
+    """Return (title, [(position, arm, line)]) for each panel.
+
+    The paper's rules have a panel each, with LSVI-UCB and random in both. With any other rule, all
+    arms are in one panel.
+    """
     references: list[Styled] = []
     panels: dict[str, list[Styled]] = {}
-    titles = {BATCH: "(a) LSVI-UCB-Batch", RARE: "(b) LSVI-UCB-RareSwitch"}
-    for family, rows, arms in _families(runs):
+    families, arms = _find_families(results), results.arms
+    papers = all(arm.family.name in (EVERY, *PANELS) or not arm.learns for arm in arms)
+    for family, ((colour, _), rows) in families.items():
         if family.name == EVERY:
-            line: dict[str, Any] = {"color": family.colour, "linewidth": 1.8}
-            references[:0] = [(i, arm, line) for i, arm in zip(rows, arms, strict=True)]
-        elif not arms[0].learns:
+            for n, i in enumerate(rows):
+                line = {"color": colour, "linewidth": 1.8, "linestyle": DASHES[n % len(DASHES)]}
+                references.insert(n, (i, arms[i], line))
+        elif not arms[rows[0]].learns:
             line = {"color": "0.55", "linewidth": 1.2, "linestyle": ":"}
-            references += [(i, arm, line) for i, arm in zip(rows, arms, strict=True)]
+            references += [(i, arms[i], line) for i in rows]
         else:
-            panel = panels.setdefault(titles.get(family.name, "other rules"), [])
-            shades = _shades(family.colour, len(arms))
-            for n, (i, arm, shade) in enumerate(zip(rows, arms, shades, strict=True), len(panel)):
-                dash = DASHES[n % len(DASHES)]
-                panel.append((i, arm, {"color": shade, "linestyle": dash, "linewidth": 1.4}))
+            panel = panels.setdefault(PANELS[family.name] if papers else "", [])
+            own = family not in KINDS
+            for i, shade in zip(rows, _make_shades(colour, len(rows), own), strict=True):
+                dash = _choose_dash(len(panel), own)
+                line = {"color": shade, "linestyle": dash, "linewidth": 1.4}
+                panel.append((i, arms[i], line))
     first = sum(arm.learns for _, arm, _ in references)
     whole = [
         (title, references[:first] + panel + references[first:])
@@ -320,19 +377,27 @@ def _panels(runs: Results) -> list[tuple[str, list[Styled]]]:
     return whole or [("", references)]
 
 
-def _shades(colour: str, count: int) -> list[tuple[float, ...]]:
-    """Return shades of a colour, from dark to light; one alone is the colour itself."""
+def _choose_dash(n: int, own: bool) -> Any:
+    """Return the n-th dash pattern; rules of the user's own are never solid, as LSVI-UCB is."""
+    return DASHES[1 + n % (len(DASHES) - 1)] if own else DASHES[n % len(DASHES)]
+
+
+def _make_shades(colour: str, count: int, own: bool) -> list[tuple[float, ...]]:
+    """Return shades of a colour, from dark to light; one alone is the colour itself.
+
+    Shades of the user's own rules are not as dark, so no shade is close to black.
+    """
     if count == 1:
         return [to_rgb(colour)]
     base = np.array(to_rgb(colour))
-    steps = np.linspace(-0.6, 0.5, count)
+    steps = np.linspace(-0.2 if own else -0.6, 0.5, count)
     return [tuple(base * (1 + t) if t < 0 else base + (1 - base) * t) for t in steps]
 
 
-def _reference_slope(axis: Axes, runs: Results) -> None:
-    end = runs.experiment.episodes
+def _draw_reference_slope(axis: Axes, results: Results) -> None:
+    end = results.experiment.episodes
     x = np.array([end / 5, end])
-    level = runs.final.mean(axis=1).min() * 0.85
+    level = results.final.mean(axis=1).min() * 0.85
     axis.plot(x, level * np.sqrt(end / x), color="0.3", linewidth=0.9, label="slope −1/2")
 
 

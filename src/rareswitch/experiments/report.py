@@ -1,122 +1,117 @@
-"""The report: one HTML file that opens from disk, on a phone and in print."""
+"""The claims of each experiment, and the report: one HTML file that opens from disk."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rareswitch import samples
-from rareswitch.experiments.algorithms import EVERY
-from rareswitch.experiments.bounds import growth_bound, regret_bound, switch_limit
+from rareswitch.experiments import claims, mixtures
+from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
-from rareswitch.experiments.verdict import Claim
-from rareswitch.pages import template
+from rareswitch.support.archive import write_bytes
+from rareswitch.support.pages import template
+
+CLAIMS: dict[str, tuple[Callable[[Results], Claim], ...]] = {
+    "figure1": (
+        claims.batch_ends_close,
+        claims.rareswitch_same_order,
+        claims.rareswitch_close_throughout,
+        claims.less_adaptivity_costs_more,
+    ),
+    "figure2": (claims.slopes_near_half,),
+    "figure3": (claims.graceful_under_misspecification,),
+    "mixtures": (
+        mixtures.nine_switches_suffice,
+        mixtures.four_switches_nearly,
+        mixtures.scale_within_two,
+        mixtures.mixtures_elsewhere,
+    ),
+    "switches": (claims.switches_within_bound,),
+    "pareto": (claims.matched_budget,),
+    "lower-bound": (claims.lower_bound_forced,),
+}
 
 
-def render(results: Mapping[str, Results], claims: list[Claim], out: Path, command: str) -> str:
-    """Return the report on these results, with the figures that were saved beside them."""
+def check_claims(results: Mapping[str, Results]) -> list[Claim]:
+    """Return the claims about these experiments, with their verdicts."""
+    return [
+        claim(results[name]) for name, own in CLAIMS.items() if name in results for claim in own
+    ]
+
+
+def write_report(
+    results: Mapping[str, Results], checked: list[Claim], out: Path, command: str
+) -> None:
+    """Write report.html, with the figures that were saved in the folders of the experiments."""
     sections = [
         {
-            "runs": runs,
-            "spec": runs.experiment,
+            "spec": found.experiment,
             "svg": base64.b64encode((out / name / "figure.svg").read_bytes()).decode(),
-            "rows": final_rows(runs),
-            "paired": len(runs.arms_of(EVERY)) == 1,
-            "cpu": float(runs.cpu_seconds.sum()),
+            "rows": found.compare(),
+            "baseline": found.arms[found.baseline].label,
+            "cpu": float(found.cpu_seconds.sum()),
         }
-        for name, runs in results.items()
+        for name, found in results.items()
     ]
-    return template(Path(__file__).parent / "report.html").render(
+    page = template(Path(__file__).parent / "report.html").render(
         sections=sections,
-        claims=claims,
-        bounds=bound_rows(results["bounds"]) if "bounds" in results else [],
-        readings=reading_rows(results["readings"]) if "readings" in results else [],
-        radii=radius_rows(results["beta"]) if "beta" in results else [],
-        versions=list({str(v): v for runs in results.values() for v in runs.versions}.values()),
+        claims=checked,
+        bounds=list_bounds(results["bounds"]) if "bounds" in results else [],
+        readings=list_readings(results["readings"]) if "readings" in results else [],
+        radii=list_radii(results["beta"]) if "beta" in results else [],
+        versions=list({str(v): v for found in results.values() for v in found.versions}.values()),
         command=command,
     )
+    write_bytes(out / "report.html", page.encode())
 
 
-def final_rows(runs: Results) -> list[dict[str, Any]]:
-    """Return one row for each arm: final average regret, its spread, and the switches made."""
+def list_bounds(results: Results) -> list[dict[str, Any]]:
+    """Return every bound with its measured quantity, vacuous bounds marked."""
     rows = []
-    baselines = runs.arms_of(EVERY)
-    for i, arm in enumerate(runs.experiment.arms):
-        low, high = samples.run_band(runs.final[i])
-        ci_low, ci_high = samples.mean_interval(runs.final[i], runs.weights)
-        difference = None
-        if len(baselines) == 1 and baselines[0][0] != i:
-            base = runs.final[baselines[0][0]]
-            difference = samples.difference_interval(runs.final[i], base, runs.weights)
+    for i, arm in enumerate(results.arms):
+        limit = results.switch_limit(arm)
         rows.append(
             {
                 "label": arm.label,
-                "name": arm.name,
-                "mean": runs.final[i].mean(),
-                "ci": (ci_low, ci_high),
-                "band": (low, high),
-                "difference": difference,
-                "deployments": runs.deployments[i].mean(),
-                "switches": runs.switches[i].mean(),
-                "local": runs.local_switches[i].mean(),
-                "cpu": runs.cpu_seconds[i],
-            }
-        )
-    return rows
-
-
-def bound_rows(runs: Results) -> list[dict[str, Any]]:
-    """Return every bound beside its measured quantity, vacuous ones marked."""
-    rows = []
-    for i, arm in enumerate(runs.experiment.arms):
-        bound = regret_bound(runs, arm)
-        limit = switch_limit(runs, arm)
-        rows.append(
-            {
-                "label": arm.label,
-                "regret": runs.regret[i].sum(axis=-1).mean(),
-                "bound": bound,
-                "switches": int(runs.switches[i].max()),
+                "regret": results.regret[i].sum(axis=-1).mean(),
+                "bound": results.regret_bound(arm),
+                "switches": int(results.switches[i].max()),
                 "limit": limit,
-                "limit_vacuous": limit >= runs.experiment.episodes - 1,
-                "growth": float(runs.logdet_growth[arm.name].max()),
-                "growth_bound": growth_bound(runs, arm),
+                "limit_vacuous": limit >= results.experiment.episodes - 1,
+                "growth": float(results.logdet_growth[arm.name].max()),
+                "growth_bound": results.growth_bound(arm),
             }
         )
     return rows
 
 
-def reading_rows(runs: Results) -> list[dict[str, Any]]:
-    """Return the effect of each choice on the final regret, paired with the default choice."""
+def list_readings(results: Results) -> list[dict[str, Any]]:
+    """Return the effect of each choice on the final regret, paired with the default choice.
+
+    The default of a rule is its first arm with the same numbers, such as batches.
+    """
     rows = []
-    for i, arm in enumerate(runs.experiment.arms):
-        family = arm.label.partition(",")[0]
-        default = next(
-            j
-            for j, other in enumerate(runs.experiment.arms)
-            if other.label.partition(",")[0] == family
-        )
-        difference = None
-        if i != default:
-            difference = samples.difference_interval(
-                runs.final[i], runs.final[default], runs.weights
-            )
-        rows.append({"label": arm.label, "mean": runs.final[i].mean(), "difference": difference})
+    defaults: dict[str, int] = {}
+    for i, arm in enumerate(results.arms):
+        default = defaults.setdefault(f"{arm.family.name} {arm.numbers}", i)
+        difference = None if i == default else results.difference(i, default)
+        mean = results.final[i].mean()
+        rows.append({"label": arm.label, "mean": mean, "difference": difference})
     return rows
 
 
-def radius_rows(runs: Results) -> list[dict[str, Any]]:
-    """Return, for each β, how often plans were optimistic and how large β had to be."""
+def list_radii(results: Results) -> list[dict[str, Any]]:
+    """Return, for each β, the share of optimistic plans and the β that was needed."""
     return [
         {
             "label": arm.label,
-            "mean": runs.final[i].mean(),
-            "optimistic": runs.optimistic[i].mean(),
-            "radius": float(np.median(runs.radius[i])),
-            "radius_max": float(runs.radius[i].max()),
+            "mean": results.final[i].mean(),
+            "optimistic": results.optimistic[i].mean(),
+            "radius": float(np.median(results.radius[i])),
+            "radius_max": float(results.radius[i].max()),
         }
-        for i, arm in enumerate(runs.experiment.arms)
-        if np.isfinite(runs.radius[i]).all()
+        for i, arm in enumerate(results.arms)
+        if np.isfinite(results.radius[i]).all()
     ]

@@ -1,234 +1,373 @@
-"""An experiment is data: a world, arms that learn on it, and how often and how long.
+"""An experiment as objects: arms that learn on worlds, rounds and episodes.
 
-The canonical form of a spec is JSON with every default filled in; its digest is the SHA-256 of
-that, so experiments that say the same have the same digest, however they were written.
+A spec is a table of words, from TOML or from the manifest of a folder of results, and is read once:
+an arm then holds its rule, its recipe and its world. Its canonical form is JSON with every default
+filled in, and its digest is the SHA-256 of this JSON: two specs with the same meaning have the same
+digest, however they were written.
 """
 
 import hashlib
+import inspect
 import json
-from functools import partial
-from typing import Annotated, Any, Literal
+import re
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
-from pydantic import AfterValidator, Field, model_validator
-
-from rareswitch import named
-from rareswitch.core.exploration import Exploration, is_plain
-from rareswitch.core.rules import EXPLORATIONS, Row
+from rareswitch.core.exploration import is_paper_bonus
+from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
-from rareswitch.experiments.algorithms import (
-    KINDS,
-    Algorithm,
-    family_of,
-    make_algorithm,
+from rareswitch.experiments.algorithms import ALGORITHMS, KINDS, Algorithm, Scheduled
+from rareswitch.experiments.worlds import (
+    Simulated,
+    World,
+    build_world,
+    check_keys,
+    check_type,
+    read_world,
 )
-from rareswitch.experiments.model import Model
-from rareswitch.experiments.simulated import Simulated, TaskSimulator
-from rareswitch.experiments.worlds import World
+from rareswitch.rules import words
+from rareswitch.rules.table import EXPLORATIONS, Row
+from rareswitch.support.arguments import flag, short_repr, whole
+from rareswitch.support.imports import load_module
 
-Figure = Literal[
-    "regret",
-    "regret-log",
-    "return",
-    "final",
-    "pareto",
-    "switches",
-    "beta",
-    "lower-bound",
-    "bounds",
-    "budget",
-    "mixtures",
-]
+ARM_KEYS = (
+    "name", "label", "schedule", "world", "exploration", "beta", "ridge", "ties", "initial_state",
+    "measure_radius",
+)  # fmt: skip
+PACKAGE = str(Path(__file__).parents[1])
+Words = dict[str, Any]
 
 
-def _completed(choice: dict[str, Any], table: tuple[Row, ...]) -> dict[str, Any]:
-    """Fill in the defaults of a named rule or exploration, and of one within it."""
-    if not isinstance(kind := choice.get("kind"), str):
-        raise ValueError(f"kind must be given, a name; got {kind!r}")
-    arguments = {key: value for key, value in choice.items() if key != "kind"}
-    filled = named.complete(kind, arguments, table)
-    if isinstance(inner := filled.get("schedule"), dict):
-        filled["schedule"] = _completed(inner, table)
-    try:
-        json.dumps(filled)
-    except TypeError as error:
-        raise ValueError(f"the arguments of {kind} must be plain values ({error})") from None
-    return {"kind": kind, **filled}
+class Unloaded:
+    """A rule or exploration of the user's own that results name: reading them imports no code."""
+
+    beta, members, draws, estimate, perturbations = 0.0, 1, 0, False, None
 
 
-def _drawable(text: str) -> str:
-    """Refuse formulas that matplotlib cannot draw."""
-    if "$" in text:
-        from matplotlib.cbook import is_math_text
-        from matplotlib.mathtext import MathTextParser
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arm:
+    """One algorithm with its settings on one world.
 
-        if is_math_text(text):
-            try:
-                MathTextParser("path").parse(text)
-            except ValueError as error:
-                reason = " ".join(str(error).split())
-                raise ValueError(f"is no formula that can be drawn ({reason})") from None
-    return text
-
-
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$", max_length=100)]
-Text = Annotated[str, AfterValidator(_drawable)]
-Label = Annotated[Text, Field(pattern=r"^[^_]")]  # matplotlib leaves _labels out of legends
-Rule = Annotated[dict[str, Any], AfterValidator(partial(_completed, table=KINDS))]
-Explores = Annotated[dict[str, Any], AfterValidator(partial(_completed, table=EXPLORATIONS))]
-
-
-class Arm(Model):
-    """One algorithm with its parameters on one world.
-
-    `schedule` and `exploration` are {kind, arguments}; `beta = b` is short for the exploration
-    { kind = "bonus", beta = b }, and neither is the mixture that needs no tuning. `measure_radius`
-    also measures, at every fit, the smallest β for which the concentration lemma would have held.
+    `rule` is a schedule, a `ForBudget` that makes one for a task, or an algorithm of its own, and
+    `schedule` the same in words. `measure_radius` also measures, at every fit, the smallest β with
+    which the concentration lemma would have held. Code of the user's own is looked for in `folders`
+    too. An arm is pickled as its words: another process imports that code by name.
     """
 
-    name: Name
-    label: Label
-    schedule: Rule
+    name: str
+    label: str
+    family: Row  # the class, name and label of the rule
+    rule: Any
+    schedule: Words
+    recipe: Recipe
+    exploration: Words
     world: World
-    exploration: Explores = Field(
-        default_factory=lambda: {"kind": "ensemble"}, validate_default=True
-    )
-    ridge: float = 1.0
-    ties: Literal["direction", "lowest"] = "direction"
-    initial_state: int | Literal["uniform"] = 0
-    measure_radius: bool = False
+    initial_state: int | str
+    measure_radius: bool
+    folders: tuple[str, ...]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _beta_is_a_bonus(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or "beta" not in data:
-            return data
-        if "exploration" in data:
-            raise ValueError(
-                f"arm {data.get('name')!r}: beta and exploration exclude each other; beta = b is "
-                'short for exploration = { kind = "bonus", beta = b }'
-            )
-        rest = {key: value for key, value in data.items() if key != "beta"}
-        return rest | {"exploration": {"kind": "bonus", "beta": data["beta"]}}
+    @cached_property
+    def words(self) -> Words:
+        """The table of the arm, every default filled in."""
+        keys = ("name", "label", "schedule", "exploration", "initial_state", "measure_radius")
+        recipe = {"ridge": self.recipe.ridge, "ties": self.recipe.ties}
+        return {key: getattr(self, key) for key in keys} | recipe | {"world": self.world.words()}
+
+    @cached_property
+    def setting(self) -> str:
+        """The canonical form of everything that determines the arm's numbers."""
+        return canonical_json({k: v for k, v in self.words.items() if k not in ("name", "label")})
+
+    @cached_property
+    def own_names(self) -> tuple[str, ...]:
+        """The names module:name of the user's own code."""
+        world = self.world.own_names() if isinstance(self.world, Simulated) else []
+        return (*_find_own_kinds(self.schedule), *_find_own_kinds(self.exploration), *world)
 
     @property
     def simulated(self) -> bool:
-        """Whether its world is only simulated, so that returns are recorded and not regret."""
+        """Whether its world is only simulated; then its returns are measured, else its regret."""
         return isinstance(self.world, Simulated)
 
     @property
-    def recorded(self) -> str:
-        """What is recorded of every episode: regret, or returns."""
-        return "returns" if self.simulated else "regret"
-
-    @property
-    def family(self) -> Row:
-        """The name, label, colour and marker of what the arm plays."""
-        return family_of(self.schedule["kind"])
+    def scheduled(self) -> bool:
+        """Whether it plays LSVI under a switching rule."""
+        return self.family not in ALGORITHMS
 
     @property
     def learns(self) -> bool:
-        return getattr(self.family.kind, "learns", True)
+        return getattr(self.family.cls, "learns", True)
 
     @property
     def dated(self) -> bool:
-        """Whether the dates of deployments are fixed in advance."""
-        return hasattr(self.family.kind, "upcoming")
+        """Whether it has a rule of the package whose dates are fixed in advance."""
+        return self.family in KINDS and hasattr(self.family.cls, "upcoming")
 
     @property
-    def scheduled(self) -> bool:
-        """Whether it plays LSVI under a switching rule, and no algorithm of its own."""
-        return hasattr(self.family.kind, "due")
-
-    @property
-    def plain(self) -> bool:
-        """Whether it explores by the paper's bonus, of one member and nothing estimated."""
-        return self.scheduled and is_plain(self.explores())
+    def has_paper_bonus(self) -> bool:
+        """Whether it explores by the paper's bonus: one member, declared noise and ridge."""
+        return self.scheduled and is_paper_bonus(self.recipe.exploration)
 
     @property
     def members(self) -> int:
-        """The members of what the arm deploys; 1 where that is no mixture."""
-        return self.explores().members if self.scheduled else 1
+        """The members of its policies; 1 where they are no mixtures."""
+        return self.recipe.exploration.members if self.scheduled else 1
 
-    def explores(self) -> Exploration:
-        """Return the exploration that the arm names."""
-        arguments = {key: value for key, value in self.exploration.items() if key != "kind"}
-        return named.make_exploration(self.exploration["kind"], arguments)
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers among the arguments of its rule, such as batches."""
+        return {key: value for key, value in self.schedule.items() if type(value) in (int, float)}
 
     def task(self, *, episodes: int, seed: int) -> Task:
-        """Return the sizes of the arm's world with so many episodes."""
+        """Return the task of the arm in its first round."""
         if isinstance(self.world, Simulated):
             return self.simulator(episodes).task
-        return self.world.build(seed).task(episodes=episodes)
+        return build_world(self.world, (seed, 0)).task(episodes=episodes)
 
-    def simulator(self, episodes: int) -> TaskSimulator:
-        """Return what plays rounds of so many episodes in a world that is only simulated."""
+    def simulator(self, episodes: int) -> Any:
+        """Return the simulator of a world that is only simulated; it has a `task`."""
         assert isinstance(self.world, Simulated)
-        return self.world.simulator(episodes=episodes, ridge=self.ridge, ties=self.ties)
+        return self.world.simulator(episodes=episodes, folders=self.folders)
 
     def algorithm(self, task: Task) -> Algorithm:
-        """Return what the arm plays on a task."""
-        return make_algorithm(
-            self.schedule,
-            task,
-            exploration=self.explores(),
-            ridge=self.ridge,
-            ties=self.ties,
-            measure_radius=self.measure_radius,
-        )
+        """Return the algorithm that the arm plays in a task."""
+        rule = self.rule
+        if not self.scheduled:
+            return rule
+        if isinstance(rule, words.ForBudget):
+            rule = rule.rule(task, self.recipe.ridge)
+        return Scheduled(schedule=rule, recipe=self.recipe, measure_radius=self.measure_radius)
 
-    def setting(self) -> str:
-        """Return the canonical form of all that determines the arm's numbers, names apart."""
-        return _canonical(self.model_dump(mode="json", exclude={"name", "label"}))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Arm) and self.words == other.words
+
+    def __hash__(self) -> int:
+        return hash(self.setting)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        unloaded = any(isinstance(x, Unloaded) for x in (self.rule, self.recipe.exploration))
+        return read_arm, (self.words, self.folders, not unloaded)
 
 
-class Experiment(Model):
-    """A named set of arms, compared round by round on the same worlds with the same noise."""
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A named set of arms; in each round all of them meet the same worlds and the same noise."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=100)]
-    title: Text
+    name: str
+    title: str
     about: str = ""
-    figure: Figure = "regret"
-    rounds: Annotated[int, Field(ge=1, le=100_000)]
-    episodes: Annotated[int, Field(ge=1)]
-    seed: Annotated[int, Field(ge=0)] = 0
-    arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
+    figure: str = "regret"
+    rounds: int
+    episodes: int
+    seed: int = 0
+    arms: tuple[Arm, ...]
 
-    @model_validator(mode="after")
-    def _distinct(self) -> "Experiment":
+    def __post_init__(self) -> None:
+        _check_name(self.name, "a-z, 0-9 and -", r"[a-z0-9][a-z0-9-]*")
         if self.name == "pieces":
             raise ValueError("name must not be 'pieces', the folder of finished pieces")
-        names = [arm.name for arm in self.arms]
+        _check_formula("title", check_type("title", self.title, str))
+        check_type("about", self.about, str)
+        whole("rounds", self.rounds, least=1, most=100_000)
+        whole("episodes", self.episodes, least=1)
+        whole("seed", self.seed, least=0)
+        if not self.arms:
+            raise ValueError("arms must hold at least one arm")
         if len({arm.simulated for arm in self.arms}) > 1:
             raise ValueError(
-                "arms must be all on known worlds, where regret is measured, or all on simulated "
-                "ones, where returns are"
+                "arms must be all on known worlds, which measure regret, or all on simulated ones, "
+                "which measure returns"
             )
+        names = [arm.name for arm in self.arms]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"arms must have different names; {', '.join(twice)} comes twice")
-        return self
 
     @property
     def measure(self) -> str:
-        """What arms are compared by: "regret", or "return" in worlds that are only simulated."""
+        """The measure of arms: "regret", or "return" in worlds that are only simulated."""
         return "return" if self.arms[0].simulated else "regret"
 
-    def canonical(self) -> str:
-        """Return the spec as JSON, every default filled in, keys in order."""
-        return _canonical(self.model_dump(mode="json"))
+    @cached_property
+    def words(self) -> Words:
+        """The table of the experiment, every default filled in."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return parts | {"arms": [arm.words for arm in self.arms]}
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(self.canonical().encode()).hexdigest()
+        return hashlib.sha256(canonical_json(self.words).encode()).hexdigest()
 
 
-def _canonical(plain: dict[str, Any]) -> str:
-    return json.dumps(_whole(plain), sort_keys=True, separators=(",", ":"))
+class ArmError(RuntimeError):
+    """The code of an arm failed: a rule or a world of the user's own. The message says where."""
 
 
-def _whole(value: Any) -> Any:
-    """Write whole numbers without a point: 2 and 2.0 say the same."""
+def read_experiment(
+    table: Mapping[str, Any], folders: Sequence[str] = (), import_code: bool = True
+) -> Experiment:
+    """Return the experiment of a table of words; errors name the arm and the key.
+
+    Code of the user's own is looked for in `folders` too; without `import_code` it stays unknown.
+    """
+    keys = [part.name for part in fields(Experiment)]
+    check_keys("an experiment", table, keys, ("name", "title", "rounds", "episodes", "arms"))
+    arms = []
+    for arm in table["arms"]:
+        try:
+            arms.append(read_arm(arm, folders, import_code))
+        except (TypeError, ValueError, OverflowError, ArmError) as error:
+            raise ValueError(f"arm {arm.get('name')!r}: {error}") from None
+    return Experiment(**{**table, "arms": tuple(arms)})
+
+
+def read_arm(
+    table: Mapping[str, Any], folders: Sequence[str] = (), import_code: bool = True
+) -> Arm:
+    """Return the arm of a table of words.
+
+    `beta = b` is short for the exploration { kind = "bonus", beta = b }; without either, the arm
+    deploys the mixture that needs no tuning.
+    """
+    check_keys("an arm", table, ARM_KEYS, ("name", "schedule", "world"))
+    if "beta" in table and "exploration" in table:
+        raise ValueError(
+            "beta and exploration exclude each other; beta = b is short for "
+            'exploration = { kind = "bonus", beta = b }'
+        )
+    bonus = {"kind": "bonus", "beta": table["beta"]} if "beta" in table else {"kind": "ensemble"}
+    chosen = table.get("exploration", bonus)
+    explores, explored, _ = _read_choice("exploration", chosen, EXPLORATIONS, folders, import_code)
+    rule, schedule, family = _read_choice(
+        "schedule", table["schedule"], KINDS, folders, import_code
+    )
+    recipe = {key: table[key] for key in ("ridge", "ties") if key in table}
+    start = table.get("initial_state", 0)
+    if start != "uniform" and (not isinstance(start, int) or isinstance(start, bool)):
+        raise ValueError(f'initial_state must be a state or "uniform"; got {short_repr(start)}')
+    arm = Arm(
+        name=_check_name(table["name"], "a-z, 0-9, '.', '+' and -", r"[a-z0-9][a-z0-9.+-]*"),
+        label=check_type("label", table.get("label", table["name"]), str),
+        family=family,
+        rule=rule,
+        schedule=schedule,
+        recipe=Recipe(exploration=explores, **recipe),
+        exploration=explored,
+        world=read_world(table["world"]),
+        initial_state=start,
+        measure_radius=flag("measure_radius", table.get("measure_radius", False)),
+        folders=tuple(folders),
+    )
+    _check_formula("label", arm.label)
+    if not arm.label or arm.label.startswith("_"):  # matplotlib leaves such labels out of legends
+        raise ValueError(f"label must not be empty or begin with _; got {arm.label!r}")
+    try:
+        canonical_json(arm.words)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"values must be numbers, texts, lists or tables ({error})") from None
+    return arm
+
+
+def explain_error(error: Exception, names: Sequence[str], folders: Sequence[str]) -> str:
+    """Return an error as a message; in code of the user's own, with its name, file and line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    try:
+        files = {file: name for name in names for file in own_files(name, folders)}
+    except Exception:  # the module itself fails when it is imported
+        outside = [f.filename for f in frames if f.filename[0] != "<" and PACKAGE not in f.filename]
+        files = dict.fromkeys(outside, names[0])
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    for frame in reversed(frames):
+        if frame.filename in files:
+            place = f"{frame.filename}, line {frame.lineno}, in {frame.name}: {frame.line}"
+            return f"{files[frame.filename]} raised {said}\n  {place}"
+    return str(error) if isinstance(error, ValueError) else said
+
+
+def own_files(name: str, folders: Sequence[str] = ()) -> set[str]:
+    """Return the files of code that module:name names: of the module, and of the class."""
+    module = load_module(name.partition(":")[0], folders)
+    named = getattr(module, name.partition(":")[2], module)
+    return {inspect.getfile(module), inspect.getfile(named if inspect.isclass(named) else module)}
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with keys in order; 2 and 2.0 are the same number."""
+    return json.dumps(_shorten(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _shorten(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_whole(part) for part in value]
+        return {key: _shorten(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shorten(part) for part in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _read_choice(
+    key: str, choice: Any, table: tuple[Row, ...], folders: Sequence[str], import_code: bool = True
+) -> tuple[Any, Words, Row]:
+    """Return the object of a table {kind, arguments}, its words, and its row of the table."""
+    if not isinstance(choice, Mapping) or not isinstance(kind := choice.get("kind"), str):
+        raise ValueError(f"{key} must be a table with a kind, a name; got {short_repr(choice)}")
+    if not import_code and any(_find_own_kinds(choice)):
+        known = (row for row in table if row.name == kind)
+        own = Row(Unloaded, kind, kind.partition(":")[2])
+        return Unloaded(), dict(choice), next(known, own)
+    arguments = {name: value for name, value in choice.items() if name != "kind"}
+    try:
+        cls = words.find_class(kind, table, folders)
+        made = words.read_rule(kind, arguments, table, folders)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{key}: {error}") from None
+    except Exception as error:  # of the constructor of a user's own class
+        raise ArmError(explain_error(error, list(_find_own_kinds(choice)), folders)) from None
+    row = next((r for r in table if r.cls is cls), Row(cls, kind, cls.__name__))
+    said: Words
+    if isinstance(made, words.ForBudget):
+        said = dict(arguments)
+    elif row in table:
+        said = words.describe(made)
+    else:  # the attributes of a user's own class need not be its arguments
+        bound = inspect.signature(cls).bind(**arguments)
+        bound.apply_defaults()
+        said = dict(bound.arguments)
+    if isinstance(inner := arguments.get("schedule"), Mapping):
+        said["schedule"] = _read_choice(key, inner, table, folders)[1]
+    return made, {**said, "kind": row.name}, row
+
+
+def _find_own_kinds(choice: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the kinds module:Class of a table and of tables within it."""
+    for key, value in choice.items():
+        if key == "kind" and ":" in str(value):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _find_own_kinds(value)
+
+
+def _check_name(name: Any, allowed: str, pattern: str) -> str:
+    if not isinstance(name, str) or not re.fullmatch(pattern, name):
+        raise ValueError(
+            f"name must consist of {allowed}, and begin with a letter or a digit; got "
+            f"{short_repr(name)}"
+        )
+    if len(name) > 100:
+        raise ValueError(f"name must have at most 100 characters; got {len(name)}")
+    return name
+
+
+def _check_formula(key: str, text: str) -> None:
+    """Refuse a formula that matplotlib cannot draw."""
+    from matplotlib.cbook import is_math_text
+    from matplotlib.mathtext import MathTextParser
+
+    try:
+        if is_math_text(text):
+            MathTextParser("path").parse(text)
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{key} holds a formula that cannot be drawn ({reason})") from None

@@ -1,89 +1,161 @@
-"""The finished pieces in a folder of results, each under its key with a record beside it.
+"""Pieces of work, and the folder that keeps the finished ones.
 
-So an interrupted run goes on where it was, experiments share what they have in common, and a
-changed spec can never meet old numbers.
+A piece is some rounds of one arm. Its key is the SHA-256 of everything that determines its numbers,
+the code included. Rounds are cut at fixed places and random streams are keyed by round, so the
+numbers do not depend on workers, order or interruptions: an interrupted run continues where it
+stopped, experiments share the pieces they have in common, and numbers of another spec or of other
+code are never used.
 """
 
+import hashlib
 import json
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.archive import load_archive, save_archive, write_bytes
-from rareswitch.core.arguments import real
+import rareswitch
 from rareswitch.experiments.algorithms import Arrays
-from rareswitch.experiments.pieces import FORMAT, Computed, Piece
+from rareswitch.experiments.spec import Arm, Experiment, own_files
+from rareswitch.support.archive import load_archive, save_archive, write_bytes
+from rareswitch.support.arguments import real
 
+# Rounds stepped together. Another cut gives other keys, and the same numbers.
+ROUNDS_PER_PIECE = 25
+# Rounds of a simulated world, which may take long and are not stepped together.
+SIMULATED_ROUNDS_PER_PIECE = 1
+# The format of pieces and of folders of results. Readers refuse any other.
+FORMAT = 2
 MARKER = "rareswitch.json"
 
 
-class Record(NamedTuple):
-    """What is known of a piece beside its numbers."""
+@cache
+def code_digest() -> str:
+    """Return the SHA-256 of the package's own code, every .py file of it."""
+    package = Path(rareswitch.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\n".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rounds of one arm, to be computed by the code of this digest."""
+
+    arm: Arm
+    episodes: int
+    seed: int
+    first: int
+    last: int  # exclusive
+    code: str = field(default_factory=code_digest)
+
+    @property
+    def rounds(self) -> range:
+        return range(self.first, self.last)
+
+    @cached_property
+    def key(self) -> str:
+        code = [self.code, *own_code(self.arm)]
+        parts = [FORMAT, *code, self.arm.setting, self.episodes, self.seed, self.first, self.last]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+class Computed(NamedTuple):
+    """The arrays of a finished piece, its CPU time, and the versions that computed it."""
+
+    arrays: Arrays  # one row for each round
     cpu_seconds: float
     versions: dict[str, str]
 
 
+def cut_into_pieces(experiment: Experiment) -> list[Piece]:
+    """Return the pieces of an experiment, arm by arm."""
+    simulated = experiment.measure == "return"
+    size = SIMULATED_ROUNDS_PER_PIECE if simulated else ROUNDS_PER_PIECE
+    return [
+        Piece(
+            arm=arm,
+            episodes=experiment.episodes,
+            seed=experiment.seed,
+            first=first,
+            last=min(first + size, experiment.rounds),
+        )
+        for arm in experiment.arms
+        for first in range(0, experiment.rounds, size)
+    ]
+
+
+def own_code(arm: Arm) -> list[str]:
+    """Return the digests of the files of the user's own code that an arm names."""
+    files = {file for name in arm.own_names for file in own_files(name, arm.folders)}
+    return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)]
+
+
 class Store:
-    """A folder of pieces."""
+    """A folder of finished pieces, each under its key: arrays, and a JSON file of its details."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def has(self, piece: Piece) -> bool:
-        return self._path(piece).exists() and self._record(piece).exists()
+        return self._path(piece).exists() and self._details_path(piece).exists()
 
     def save(self, piece: Piece, computed: Computed) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        seconds = round(computed.cpu_seconds, 3)
-        record = {"cpu_seconds": seconds, "versions": computed.versions}
-        write_bytes(self._record(piece), json.dumps(record).encode())
+        details = {"cpu_seconds": round(computed.cpu_seconds, 3), "versions": computed.versions}
+        write_bytes(self._details_path(piece), json.dumps(details).encode())
         save_archive(self._path(piece), computed.arrays)
 
-    def load(self, piece: Piece) -> Arrays:
+    def load(self, piece: Piece) -> Computed:
         path = self._path(piece)
         arrays = load_archive(path)
         rounds = len(piece.rounds)
-        recorded = piece.arm.recorded
-        whole = {recorded, "deployed", "switched"}  # (rounds, episodes); the rest has a row a round
-        right = whole <= arrays.keys() and all(
-            array.shape[: 1 + (name in whole)] == (rounds, piece.episodes)[: 1 + (name in whole)]
+        values = "returns" if piece.arm.simulated else "regret"
+        by_episode = {values, "deployed", "switched"}  # (rounds, episodes); others (rounds, …)
+        shapes_fit = by_episode <= arrays.keys() and all(
+            array.shape[: len(shape)] == shape
             for name, array in arrays.items()
+            for shape in [(rounds, piece.episodes) if name in by_episode else (rounds,)]
         )
-        if not right or not np.isfinite(arrays[recorded]).all():
+        if not shapes_fit or not np.isfinite(arrays[values]).all():
             raise ValueError(
                 f"{path} is not the piece of {rounds} rounds and {piece.episodes} episodes that it "
-                "should be; move it away to compute the piece anew"
+                "should be; move it away to compute the piece again"
             )
-        return arrays
-
-    def record(self, piece: Piece) -> Record:
-        path = self._record(piece)
+        path = self._details_path(piece)
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            return Record(
-                cpu_seconds=real("cpu_seconds", found["cpu_seconds"], least=0.0),
-                versions={str(name): str(version) for name, version in found["versions"].items()},
-            )
+            versions = {str(name): str(version) for name, version in found["versions"].items()}
+            return Computed(arrays, real("cpu_seconds", found["cpu_seconds"], least=0.0), versions)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(
-                f"{path} is not the record of a piece ({error!r}); move it away to compute the "
-                "piece anew"
+                f"{path} does not hold the time and versions of a piece ({error!r}); move it away "
+                "to compute the piece again"
             ) from None
 
     def _path(self, piece: Piece) -> Path:
         return self.folder / f"{piece.key}.npz"
 
-    def _record(self, piece: Piece) -> Path:
+    def _details_path(self, piece: Piece) -> Path:
         return self.folder / f"{piece.key}.json"
 
 
 def open_folder(out: Path) -> Store:
-    """Make or enter a folder of results; one that holds something else is refused."""
+    """Make or enter a folder of results; a folder with other contents is refused."""
     marker = out / MARKER
     try:
-        if out.exists() and not marker.exists() and (not out.is_dir() or _foreign(out)):
+        # Another process may just be writing a marker.
+        if (
+            out.exists()
+            and not marker.exists()
+            and (
+                not out.is_dir() or any(not p.name.startswith(f".{MARKER}.") for p in out.iterdir())
+            )
+        ):
             raise ValueError(f"{out} exists and is not a results folder of rareswitch")
         out.mkdir(parents=True, exist_ok=True)
         if marker.exists():
@@ -96,7 +168,7 @@ def open_folder(out: Path) -> Store:
 
 
 def check_format(path: Path) -> None:
-    """Refuse a JSON file that another version of the package wrote in another format."""
+    """Refuse a JSON file of another format, which another version of the package wrote."""
     try:
         found = json.loads(path.read_text(encoding="utf-8")).get("format")
     except (ValueError, AttributeError) as error:
@@ -107,8 +179,3 @@ def check_format(path: Path) -> None:
             f"{path.parent} holds results in {other}, and this version of rareswitch reads and "
             f"writes format {FORMAT}; choose another folder"
         )
-
-
-def _foreign(out: Path) -> bool:
-    """Whether a folder holds anything but a marker that another process is just writing."""
-    return any(not path.name.startswith(f".{MARKER}.") for path in out.iterdir())

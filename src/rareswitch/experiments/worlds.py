@@ -1,53 +1,116 @@
 """The worlds of an experiment as data.
 
-Those that are known exactly build the instance of a round, and know their sizes; others are
-simulated.
+A known world builds the exact world of a round, and its sizes are known before. A simulated world
+is an environment of Gymnasium, or a function of the user's own: its optimum need not be known, and
+each episode records its return.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+import difflib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from typing import Any, ClassVar
 
-from pydantic import Discriminator, Tag
-
-from rareswitch.core.streams import Seed
-from rareswitch.experiments.model import Model
-from rareswitch.experiments.simulated import Gymnasium, Simulated
-from rareswitch.sim import instances
+from rareswitch.core.task import Task
+from rareswitch.rules.table import Row
+from rareswitch.rules.words import read_rule
+from rareswitch.sim import worlds
 from rareswitch.sim.mdp import FiniteMDP
+from rareswitch.support.arguments import one_of, short_repr, whole
+from rareswitch.support.imports import load_module, load_object
+from rareswitch.support.streams import Seed
+
+GYMNASIUM = "rareswitch.gym.simulator:world_simulator"
+# Worlds that a process keeps: those of 50 rounds.
+MOST_WORLDS = 50
+# Names that other people use for a key.
+SYNONYMS = {"lambda": "ridge", "λ": "ridge", "β": "beta", "rule": "schedule", "type": "kind"}
+
+Make = Callable[..., FiniteMDP]
+Sizes = tuple[int, int, int, int]  # states, actions, dim and horizon, known before it is built
 
 
-class Sizes(NamedTuple):
-    """How large a world is, known before it is built."""
+def check_type(name: str, value: Any, cls: Any) -> Any:
+    """Return a value of TOML or JSON that is a text (str), a table (dict) or a list."""
+    if not isinstance(value, cls):
+        word = {str: "text", dict: "table", list: "list of tables"}[cls]
+        raise TypeError(f"{name} must be a {word}; got {short_repr(value)}")
+    return value
 
-    states: int
-    actions: int
-    dim: int
-    horizon: int
+
+def check_keys(
+    what: str, given: Collection[str], allowed: Collection[str], required: Collection[str] = ()
+) -> None:
+    """Refuse unknown and missing keys of a table; a misspelt key is told the right one.
+
+    >>> check_keys("an arm", ["betta"], ["beta", "ridge"])
+    Traceback (most recent call last):
+    ValueError: betta is not a key of an arm; did you mean beta?
+    """
+    for key in given:
+        if key not in allowed:
+            near = SYNONYMS.get(key, "")
+            close = [near] if near in allowed else difflib.get_close_matches(key, allowed, 1)
+            hint = f"did you mean {close[0]}?" if close else f"its keys are {', '.join(allowed)}"
+            raise ValueError(f"{key} is not a key of {what}; {hint}")
+    for key in required:
+        if key not in given:
+            raise ValueError(f"{key} must be given: it is a required key of {what}")
 
 
-class HardToLearn(Model):
-    """The paper's Example 1, and with zeta above 0 its misspecified variant."""
+class Table:
+    """A table of a spec as a frozen dataclass; whole numbers and texts are checked.
 
-    kind: Literal["hard-to-learn"]
+    The functions that make a world check the rest.
+    """
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for part in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, part.name)
+            if part.type is int:
+                whole(part.name, value, least=1)
+            elif part.type in (str, dict):
+                check_type(part.name, value, part.type)
+
+    def words(self) -> dict[str, Any]:
+        """Return the table with every default filled in, for JSON."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+
+def _hard_to_learn(*, zeta: float, seed: Seed, **settings: Any) -> FiniteMDP:
+    world = worlds.hard_to_learn(seed=seed, **settings)
+    return worlds.misspecified(world, zeta=zeta, seed=seed) if zeta else world
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardToLearn(Table):
+    """The paper's Example 1; with zeta above 0, its misspecified variant."""
+
+    kind: ClassVar[str] = "hard-to-learn"
+    make: ClassVar[Make] = staticmethod(_hard_to_learn)
+
     d: int = 13
     horizon: int = 10
     delta: float = 0.35
-    reading: Literal["completed", "padded", "compact"] = "completed"
+    reading: str = "completed"
     normalized: bool = False
     zeta: float = 0.0
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(2, 2 ** min(max(self.d - 3, 0), 17), self.d, self.horizon)
-
-    def build(self, seed: Seed) -> FiniteMDP:
-        world = instances.hard_to_learn(seed=seed, **self.model_dump(exclude={"kind", "zeta"}))
-        return instances.misspecified(world, zeta=self.zeta, seed=seed) if self.zeta else world
+        return 2, 2 ** min(max(self.d - 3, 0), 17), self.d, self.horizon
 
 
-class RandomLinear(Model):
+@dataclass(frozen=True, kw_only=True)
+class RandomLinear(Table):
     """Random features and measures; with features_seed, the same features in every round."""
 
-    kind: Literal["random-linear"]
+    kind: ClassVar[str] = "random-linear"
+    make: ClassVar[Make] = staticmethod(worlds.random_linear)
+
     states: int
     actions: int
     d: int
@@ -56,65 +119,154 @@ class RandomLinear(Model):
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(self.states, self.actions, self.d, self.horizon)
-
-    def build(self, seed: Seed) -> FiniteMDP:
-        return instances.random_linear(seed=seed, **self.model_dump(exclude={"kind"}))
+        return self.states, self.actions, self.d, self.horizon
 
 
-class Tabular(Model):
-    kind: Literal["tabular"]
+@dataclass(frozen=True, kw_only=True)
+class Tabular(Table):
+    """A random tabular world, with one-hot features."""
+
+    kind: ClassVar[str] = "tabular"
+    make: ClassVar[Make] = staticmethod(worlds.tabular)
+
     states: int
     actions: int
     horizon: int
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(self.states, self.actions, self.states * self.actions, self.horizon)
-
-    def build(self, seed: Seed) -> FiniteMDP:
-        return instances.tabular(seed=seed, **self.model_dump(exclude={"kind"}))
+        return self.states, self.actions, self.states * self.actions, self.horizon
 
 
-class Adversary(Model):
-    """Theorem 3's family with the adversary that settles it during play; for grids only."""
+@dataclass(frozen=True, kw_only=True)
+class Adversary(Table):
+    """Theorem 3's family, of which the adversary chooses a member during play; for grids only."""
 
-    kind: Literal["adversary"]
+    kind: ClassVar[str] = "adversary"
+    make: ClassVar[Make] = staticmethod(worlds.lower_bound_family)
+
     states: int
     horizon: int
     normalized: bool = False
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(self.states + 1, 2, 2 * self.states + 1, self.horizon)
-
-    def build(self, seed: Seed) -> FiniteMDP:
-        return instances.lower_bound(seed=seed, **self.model_dump(exclude={"kind"}))
+        return self.states + 1, 2, 2 * self.states + 1, self.horizon
 
 
 Known = HardToLearn | RandomLinear | Tabular | Adversary
-KINDS = ("hard-to-learn", "random-linear", "tabular", "adversary", "gymnasium")
-OWN = "module:function"
 
 
-def _kind(world: Any) -> str | None:
-    """Return the kind of world that data describe; None where that is none."""
-    kind = world.get("kind") if isinstance(world, dict) else getattr(world, "kind", None)
-    if kind in KINDS:
-        return str(kind)
-    return OWN if isinstance(kind, str) and ":" in kind else None
+@lru_cache(maxsize=MOST_WORLDS)
+def build_world(world: Known, seed: Seed) -> FiniteMDP:
+    """Return the world of a seed, built once in a process for all arms that play on it."""
+    return world.make(seed=seed, **asdict(world))
 
 
-World = Annotated[
-    Annotated[HardToLearn, Tag("hard-to-learn")]
-    | Annotated[RandomLinear, Tag("random-linear")]
-    | Annotated[Tabular, Tag("tabular")]
-    | Annotated[Adversary, Tag("adversary")]
-    | Annotated[Gymnasium, Tag("gymnasium")]
-    | Annotated[Simulated, Tag(OWN)],
-    Discriminator(
-        _kind,
-        custom_error_type="world_kind",
-        custom_error_message=f"kind must be one of {', '.join(KINDS)}, or {OWN}",
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class Simulated(Table):
+    """A function of the user's own, module:function; the other keys of the table are arguments.
+
+    The function is called with `episodes` and those arguments, and returns a simulator with the
+    attribute `task`.
+    """
+
+    kind: str  # type: ignore[misc]
+    arguments: dict = field(default_factory=dict)  # type: ignore[type-arg]
+
+    def words(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.arguments}
+
+    def call(self) -> tuple[str, dict[str, Any]]:
+        """Return the function that makes the simulator, as module:name, and its arguments."""
+        return self.kind, self.arguments
+
+    def own_names(self) -> list[str]:
+        """Return the names module:name of the user's own code."""
+        return [self.kind]
+
+    def simulator(self, *, episodes: int, folders: Sequence[str] = ()) -> Any:
+        """Return the simulator, made once in a process; its code may lie in one of `folders`."""
+        for name in self.own_names():
+            load_module(name.partition(":")[0], folders)
+        function, arguments = self.call()
+        return _simulator(function, json.dumps(arguments | {"episodes": episodes}, sort_keys=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gymnasium(Simulated):
+    """An environment of Gymnasium; `rareswitch train` chooses the same values for missing keys."""
+
+    kind: ClassVar[str] = "gymnasium"  # type: ignore[misc]
+
+    env: str
+    features: str = "default"
+    horizon: int | None = None
+    rewards: dict[str, float] | None = None  # low and high, of a step
+    stages: str = "shared"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("stages", self.stages, ("own", "shared"))
+        if self.rewards is not None:
+            ends = ("low", "high")
+            check_keys("rewards", check_type("rewards", self.rewards, dict), ends, ends)
+
+    words = Table.words
+
+    def call(self) -> tuple[str, dict[str, Any]]:
+        arguments = asdict(self)
+        if self.rewards is not None:
+            arguments["rewards"] = [self.rewards["low"], self.rewards["high"]]
+        # Experiments record returns, so regret need not be computed where it could be known.
+        return GYMNASIUM, arguments | {"world": arguments.pop("env"), "exact": False}
+
+    def own_names(self) -> list[str]:
+        return [text.partition(",")[0] for text in (self.env, self.features) if ":" in text]
+
+
+World = Known | Simulated
+KINDS = tuple(
+    Row(cls, cls.kind, "") for cls in (HardToLearn, RandomLinear, Tabular, Adversary, Gymnasium)
+)
+
+
+def is_simulated(kind: Any) -> bool:
+    """Return whether worlds of that kind are only simulated."""
+    return isinstance(kind, str) and (":" in kind or kind == Gymnasium.kind)
+
+
+def read_world(table: Mapping[str, Any]) -> World:
+    """Return the world of a table.
+
+    >>> read_world({"kind": "tabular", "states": 3, "actions": 2, "horizon": 4})
+    Tabular(states=3, actions=2, horizon=4)
+    """
+    arguments = dict(check_type("world", table, dict))
+    kind = arguments.pop("kind", None)
+    if isinstance(kind, str) and ":" in kind:
+        return Simulated(kind=kind, arguments=arguments)
+    if kind not in (names := [row.name for row in KINDS]):
+        raise ValueError(
+            f"world kind must be one of {', '.join(names)}, or module:function; got {kind!r}"
+        )
+    return read_rule(kind, arguments, KINDS)
+
+
+@lru_cache(maxsize=4)
+def _simulator(function: str, arguments: str) -> Any:
+    """Return the simulator that a function makes of arguments in JSON."""
+    try:
+        make = load_object(function)
+    except ValueError as error:
+        raise ValueError(f"world kind {error}") from None
+    try:
+        made = make(**json.loads(arguments))
+    except ImportError as error:
+        raise ValueError(f"world cannot be made: {error}") from None
+    if not callable(made) or not isinstance(getattr(made, "task", None), Task):
+        raise TypeError(
+            f"world kind {function!r} must return a simulator, a function with a Task as its "
+            f"attribute task; got {short_repr(made)}"
+        )
+    return made

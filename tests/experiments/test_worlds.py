@@ -1,7 +1,8 @@
-"""Worlds that are only simulated: Gymnasium's, and functions of your own."""
+"""Known worlds, and worlds that are only simulated: Gymnasium's, and functions of your own."""
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,15 @@ import pytest
 
 import rareswitch as rs
 from experiments.miniature import Inline, computed, experiment, handmade, refused, toml
-from rareswitch import drawing
-from rareswitch.experiments import figures, pieces
-from rareswitch.experiments.bounds import task_of
+from rareswitch.compute.local import local_pool
+from rareswitch.experiments import figures, worlds
 from rareswitch.experiments.load import load_spec, parse_spec
-from rareswitch.experiments.pieces import pieces_of, versions
 from rareswitch.experiments.results import load_results
-from rareswitch.experiments.run import run
+from rareswitch.experiments.run import find_versions, run
+from rareswitch.experiments.spec import ArmError
+from rareswitch.experiments.store import cut_into_pieces, own_code
 from rareswitch.gym.simulator import world_simulator
-from rareswitch.processes import local_pool
+from rareswitch.support import drawing
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "frozen_lake.toml"
@@ -39,7 +40,7 @@ OWN = """
 import numpy as np
 
 import rareswitch as rs
-from rareswitch.outcome import Outcome
+from rareswitch.sim.outcome import Outcome
 
 
 class Coin:
@@ -47,20 +48,21 @@ class Coin:
         self.bias = bias
         self.task = rs.Task(dim=2, horizon=3, episodes=episodes)
 
-    def __call__(self, schedule, exploration, seeds):
+    def __call__(self, task, schedule, recipe, seeds):
+        assert task == self.task
+        assert (recipe.ridge, recipe.ties) == (2.0, "lowest")
         K = self.task.episodes
         return [
             Outcome(
                 regret=0.0, deployments=2, switches=1,
-                returns=np.random.default_rng(seed).random(K) < self.bias,
+                returns=(np.random.default_rng(seed).random(K) < self.bias) * 1.0,
                 deployment_episodes=[1, 3], switch_episodes=[3],
             )
             for seed in seeds
         ]
 
 
-def coin(*, bias, episodes, ridge, ties):
-    assert (ridge, ties) == (2.0, "lowest")
+def coin(*, bias, episodes):
     return Coin(bias, episodes)
 
 
@@ -68,35 +70,36 @@ def rows(state):
     return np.eye(4)
 
 
-def taciturn(*, episodes, ridge, ties):
-    def play(schedule, exploration, seeds):
+def taciturn(*, episodes):
+    def play(task, schedule, recipe, seeds):
         return [Outcome(regret=0.0, deployments=2, switches=1) for _ in seeds]
 
     play.task = rs.Task(dim=2, horizon=3, episodes=episodes)
     return play
 
 
-def shorter(*, episodes, ridge, ties):
+def shorter(*, episodes):
     simulator = Coin(0.5, episodes - 1)
     simulator.task = rs.Task(dim=2, horizon=3, episodes=episodes)
     simulator.__class__ = type("Short", (Coin,), {"__call__": short})
     return simulator
 
 
-def short(self, schedule, exploration, seeds):
-    return Coin(self.bias, self.task.episodes - 1)(schedule, exploration, seeds)
+def short(self, task, schedule, recipe, seeds):
+    fewer = Coin(self.bias, self.task.episodes - 1)
+    return fewer(fewer.task, schedule, rs.Recipe(ridge=2.0, ties="lowest"), seeds)
 
 
-def without_task(*, episodes, ridge, ties):
-    return lambda schedule, exploration, seeds: []
+def without_task(*, episodes):
+    return lambda task, schedule, recipe, seeds: []
 
 
-def another_task(*, episodes, ridge, ties):
+def another_task(*, episodes):
     return Coin(0.5, episodes + 1)
 
 
-def silent(*, episodes, ridge, ties):
-    play = lambda schedule, exploration, seeds: []
+def silent(*, episodes):
+    play = lambda task, schedule, recipe, seeds: []
     play.task = rs.Task(dim=2, horizon=3, episodes=episodes)
     return play
 """
@@ -105,9 +108,7 @@ def silent(*, episodes, ridge, ties):
 @pytest.fixture(autouse=True)
 def no_simulator_is_left():
     yield
-    from rareswitch.experiments import simulated
-
-    simulated._simulator.cache_clear()
+    worlds._simulator.cache_clear()
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_every_round_is_that_of_the_simulator(tmp_path):
         simulator = world_simulator("FrozenLake-v1", episodes=20, horizon=5)
         cls = rs.SpreadBudget if i < 2 else rs.UniformGrid
         rule = cls.for_budget(simulator.task, switches=arm.schedule["switches"])
-        outcomes = simulator(rule, rs.Ensemble(), [(7, 0), (7, 1)])
+        outcomes = simulator(simulator.task, rule, rs.Recipe(), [(7, 0), (7, 1)])
         for round_, outcome in enumerate(outcomes):
             np.testing.assert_array_equal(runs.values[i, round_], outcome.returns)
             for made, dates in (
@@ -159,9 +160,10 @@ def test_every_round_is_that_of_the_simulator(tmp_path):
 def test_the_arms_settings_reach_the_learner(tmp_path):
     given = ONE + 'beta = 0.5\nridge = 0.1\nties = "lowest"\n'
     runs = computed(experiment(**SMALL | {"arms": given}), tmp_path)
-    simulator = world_simulator("FrozenLake-v1", episodes=20, horizon=5, ridge=0.1, ties="lowest")
+    simulator = world_simulator("FrozenLake-v1", episodes=20, horizon=5)
     rule = rs.UniformGrid.for_budget(simulator.task, switches=2)
-    outcomes = simulator(rule, rs.Bonus(0.5), [(0, 0), (0, 1)])
+    recipe = rs.Recipe.paper(0.5, ridge=0.1, ties="lowest")
+    outcomes = simulator(simulator.task, rule, recipe, [(0, 0), (0, 1)])
     np.testing.assert_array_equal(runs.values[0], [outcome.returns for outcome in outcomes])
 
 
@@ -224,7 +226,7 @@ def test_workers_interruptions_and_order_change_no_byte(tmp_path, undrawn):
 
 def test_a_piece_is_one_round_and_kept(tmp_path, undrawn):
     spec = experiment(**SMALL | {"arms": ONE, "rounds": 3})
-    assert [piece.rounds for piece in pieces_of(spec)] == [range(r, r + 1) for r in range(3)]
+    assert [piece.rounds for piece in cut_into_pieces(spec)] == [range(r, r + 1) for r in range(3)]
     first, again = Inline(), Inline()
     run([experiment(**SMALL | {"arms": ONE, "rounds": 2})], tmp_path, first)
     run([spec], tmp_path, again)
@@ -245,7 +247,7 @@ def test_results_are_saved_under_the_name_of_what_they_are(tmp_path, undrawn):
     assert loaded.summary() == results.summary()
     assert '"measure": "return"' in (tmp_path / "mini" / "manifest.json").read_text()
     (found,) = loaded.versions
-    assert found.keys() - versions().keys() == {"gymnasium"}
+    assert found.keys() - find_versions().keys() == {"gymnasium"}
 
 
 @pytest.mark.parametrize("figure", ["return", "final", "pareto", "switches", "budget"])
@@ -274,8 +276,8 @@ def test_the_curve_is_the_running_mean_of_returns(tmp_path):
 def test_the_task_of_an_arm_is_that_of_the_environment(tmp_path):
     spec = experiment(**SMALL | {"arms": ONE})
     runs = computed(spec, tmp_path)
-    expected = rs.Task(dim=64, horizon=5, episodes=20, stages="shared")
-    assert task_of(runs, spec.arms[0]) == expected
+    expected = rs.Task(dim=64, horizon=5, episodes=20, stages="shared", one_hot=True)
+    assert runs.task(spec.arms[0]) == expected
 
 
 def test_a_simulator_of_your_own_runs_from_toml_to_figure(own, tmp_path):
@@ -301,18 +303,18 @@ def test_code_of_your_own_that_changes_is_computed_anew(own, tmp_path):
     for world in worlds.values():
         arms = ONE + 'ridge = 2\nties = "lowest"\n'
         spec = experiment(**SMALL | {"world": world, "arms": arms})
-        before = pieces_of(spec)[0].key
-        assert pieces_of(spec)[0].key == before
+        before = cut_into_pieces(spec)[0].key
+        assert cut_into_pieces(spec)[0].key == before
         path = tmp_path / f"{own}.py"
         path.write_text(path.read_text() + "\n# another thought\n")
-        assert pieces_of(spec)[0].key != before
-    assert pieces.own_code(experiment(**SMALL).arms[0]) == []
+        assert cut_into_pieces(spec)[0].key != before
+    assert own_code(experiment(**SMALL).arms[0]) == []
 
 
 def test_an_environment_of_your_own_counts_as_code():
     world = LAKE.replace("FrozenLake-v1", "small_worlds:Door") + "rewards = { low = 0, high = 2 }"
     spec = experiment(**SMALL | {"world": world})
-    assert len(pieces.own_code(spec.arms[0])) == 1
+    assert len(own_code(spec.arms[0])) == 1
 
 
 KNOWN = """
@@ -335,16 +337,16 @@ world = { kind = "tabular", states = 2, actions = 2, horizon = 2 }
         ({"arms": ONE + "initial_state = 1"}, ["no initial_state"]),
         ({"arms": ONE + "measure_radius = true"}, ["no initial_state and no measure_radius"]),
         ({"arms": ONE + "ridge = 0"}, ["ridge must be"]),
-        ({"world": LAKE + "slippery = true"}, ["slippery", "not permitted"]),
+        ({"world": LAKE + "slippery = true"}, ["gymnasium has no argument 'slippery'"]),
         ({"world": LAKE.replace("FrozenLake-v1", "Nowhere-v1")}, ["uniform-grid-2", "Nowhere"]),
         ({"world": LAKE.replace("FrozenLake-v1", "no_such:World")}, ["no_such"]),
-        ({"world": LAKE.replace("horizon = 5", "horizon = 0")}, ["horizon", "greater than"]),
+        ({"world": LAKE.replace("horizon = 5", "horizon = 0")}, ["horizon must be from 1"]),
         ({"world": LAKE + 'features = "nothing"'}, ["features must be one of default"]),
         ({"world": LAKE + 'stages = "some"'}, ["stages"]),
-        ({"world": LAKE + "rewards = { low = 1 }"}, ["rewards.high", "required"]),
-        ({"world": '\n[world]\nkind = "no_such:function"\n'}, ["'no_such:function'", "imported"]),
+        ({"world": LAKE + "rewards = { low = 1 }"}, ["high must be given: it is a required"]),
+        ({"world": '\n[world]\nkind = "no_such:function"\n'}, ["'no_such' cannot be imported"]),
         ({"world": '\n[world]\nkind = "json:nothing"\n'}, ["json", "nothing"]),
-        ({"world": '\n[world]\nkind = "gym"\n'}, ["kind must be one of hard-to-learn", "got"]),
+        ({"world": '\n[world]\nkind = "gym"\n'}, ["kind must be one of hard-", "got 'gym'"]),
         ({"world": "\n[world]\nkind = 3\n"}, ["kind must be one of hard-to-learn"]),
         ({"world": "\n[world]\nhorizon = 3\n"}, ["kind must be one of hard-to-learn"]),
     ],
@@ -373,36 +375,41 @@ def test_a_simulator_that_cannot_be_is_refused_when_the_spec_is_read(own, functi
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("taciturn", "must tell the returns of an Outcome"),
+        ("taciturn", "simulator must give the returns of an Outcome"),
         ("silent", "one Outcome for each of 1 seeds"),
         ("shorter", "returns must be those of 20 episodes; got 19"),
     ],
 )
 def test_a_simulator_that_does_not_keep_its_word_is_told_so(own, tmp_path, function, message):
     spec = experiment(**SMALL | {"world": own_world(own, function), "arms": ONE})
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArmError, match=f"arm 'uniform-grid-2': .*{message}"):
         run([spec], tmp_path / "out", Inline())
 
 
 @pytest.mark.parametrize(
-    ("world", "kind", "message"),
+    ("world", "message"),
     [
-        ("Door", ValueError, r"reward must be from 0 to 1; got 2.0.*episode \d+, step 0"),
-        ("Broken", RuntimeError, "UnpicklableError: stuck and locked"),
+        ("Door", r"reward must be from 0 to 1; got 2.0.*episode \d+, step 0"),
+        (
+            "Broken",
+            r"small_worlds:Broken raised UnpicklableError: stuck and locked.*"
+            r"small_worlds.py, line \d+, in step",
+        ),
     ],
 )
-def test_an_error_of_a_world_is_told_and_breaks_no_pool(tmp_path, world, kind, message):
+def test_an_error_of_a_world_is_told_and_breaks_no_pool(tmp_path, world, message):
     own = LAKE.replace("FrozenLake-v1", f"small_worlds:{world}")
     own += "rewards = { low = 0, high = 1 }"
     spec = experiment(**SMALL | {"world": own, "arms": ONE})
-    with pytest.raises(kind, match=message), local_pool(1) as pool:
+    found = re.compile(f"arm 'uniform-grid-2': {message}", re.DOTALL)
+    with pytest.raises(ArmError, match=found), local_pool(1) as pool:
         run([spec], tmp_path, pool)
 
 
 def test_the_example_runs(tmp_path, undrawn):
     spec = load_spec(EXAMPLE, {"rounds": 1, "episodes": 40})
     assert (spec.measure, spec.figure, len(spec.arms)) == ("return", "return", 6)
-    some = spec.model_copy(update={"arms": spec.arms[::3]})
+    some = replace(spec, arms=spec.arms[::3])
     runs = run([some], tmp_path, Inline())["frozen-lake"]
     assert runs.deployments.tolist() == [[4], [4]]
     figures.draw(runs)
