@@ -40,8 +40,9 @@ def run(folder: Path) -> dict[str, Any]:
     theirs = json.loads(answer.stdout.splitlines()[-1])
     k = np.arange(1, EPISODES + 1)
     rate = float(np.polyfit(k[1:], theirs[1:], 1)[0])
-    world = rs.instances.hard_to_learn(seed=0)
-    play = lambda: rs.simulate(world, rs.EveryEpisode(), episodes=500, beta=1.0)  # noqa: E731
+    world = rs.worlds.hard_to_learn(seed=0)
+    recipe = rs.Recipe.paper(beta=1.0)
+    play = lambda: rs.simulate(world, rs.EveryEpisode(), recipe, episodes=500)  # noqa: E731
     ours = cpu_time(play).median / 500
     whole = rate * 2500**2 / 2
     return {

@@ -29,7 +29,7 @@ from rareswitch.campaigns import Campaign, Learning, Protocol, Report, open_stor
 from rareswitch.campaigns.proof.verify import verify
 from rareswitch.campaigns.record.group_commit import GroupCommit
 from rareswitch.campaigns.status import status_of
-from rareswitch.core import codec
+from rareswitch.support import codec
 
 HORIZON, ACTIONS, DIM = 5, 4, 6
 CALLERS, TURN, TURNS = 32, 640, 15
@@ -41,7 +41,7 @@ def protocol(planned: int) -> Protocol:
     return Protocol(
         name="bench",
         task=rs.Task(dim=DIM, horizon=HORIZON, episodes=planned),
-        schedule=rs.SpreadBudget(switches=5, episodes=planned, dim=DIM),
+        schedule=rs.SpreadBudget(switches=5),
         budget=5,
     )
 

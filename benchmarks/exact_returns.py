@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.arguments import Bools, Floats, Ints
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 from rareswitch.gym import FiniteModel, Played
 from rareswitch.sim import FiniteMDP
+from rareswitch.support.arguments import Bools, Floats, Ints
 
 
 class ExactReturns:

@@ -6,10 +6,9 @@ import numpy as np
 from measure import cpu_time, dgemm_speed
 
 import rareswitch as rs
-from rareswitch.core.log import LocalPartitions, LogPartition, LogStatistics, StageLog
-from rareswitch.core.lsvi import fit
-from rareswitch.core.recipe import Recipe
+from rareswitch.core.policy import fit
 from rareswitch.sim import Simulation
+from rareswitch.statistics.partitions import LocalPartitions, LogPartition, LogStatistics, StageLog
 
 K, H, N, D = 2500, 10, 1025, 13
 
@@ -40,17 +39,15 @@ def ragged_log(steps: int, actions: int, dim: int, horizon: int) -> LogPartition
 def run() -> dict[str, Any]:
     speed = dgemm_speed()
     seeds = [(0, r) for r in range(25)]
-    worlds = [rs.instances.hard_to_learn(seed=seed) for seed in seeds]
+    worlds = [rs.worlds.hard_to_learn(seed=seed) for seed in seeds]
+    task, recipe = worlds[0].task(episodes=K), rs.Recipe.paper(beta=1.0)
 
     def rounds() -> None:
-        simulation = Simulation(worlds, rs.EveryEpisode(), episodes=K, seeds=seeds, beta=1.0)
-        while not simulation.done:
-            simulation.step()
+        Simulation(worlds, rs.EveryEpisode(), recipe, task=task, seeds=seeds).run()
 
     per_round = cpu_time(rounds, repeats=1).median / len(seeds)
     steps, actions, dim, horizon = 100_000, 20, 50, 10
     log = LocalPartitions([ragged_log(steps, actions, dim, horizon)])
-    recipe = Recipe(exploration=rs.Bonus())
     fitting = cpu_time(lambda: fit(LogStatistics(log), recipe, version=1))
     rows = steps * (horizon - 1) / horizon * actions
     flops = rows * (2.0 * dim**2 + 4.0 * dim) + steps * 2.0 * dim**2

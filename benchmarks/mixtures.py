@@ -6,10 +6,9 @@ from measure import cpu_time
 
 import rareswitch as rs
 from rareswitch.core.exploration import Exploration
-from rareswitch.core.history import History
-from rareswitch.core.lsvi import fit
-from rareswitch.core.recipe import Recipe
-from rareswitch.sim import Simulation
+from rareswitch.core.policy import fit
+from rareswitch.sim import FiniteLinearMDP, Simulation
+from rareswitch.statistics import History, history_of
 
 K, H, D, MEMBERS = 2500, 10, 13, 32
 WAYS: dict[str, Exploration] = {
@@ -22,10 +21,10 @@ WAYS: dict[str, Exploration] = {
 FITS = 20
 
 
-def simulated(world: rs.instances.FiniteLinearMDP, exploration: Exploration) -> float:
+def simulated(world: FiniteLinearMDP, exploration: Exploration) -> float:
     """Return the seconds of a fit in a simulation that has played half of its episodes."""
-    grid = rs.UniformGrid(episodes=K, batches=2)
-    simulation = Simulation([world], grid, episodes=K, seeds=[0], exploration=exploration)
+    grid, recipe = rs.UniformGrid(batches=2), rs.Recipe(exploration=exploration)
+    simulation = Simulation([world], grid, recipe, task=world.task(episodes=K), seeds=[0])
     simulation.step()
     recipe = simulation.recipes[0]
     perturbations, directions = recipe.perturbations(2, H, D), recipe.directions(2, H, D)
@@ -34,14 +33,14 @@ def simulated(world: rs.instances.FiniteLinearMDP, exploration: Exploration) -> 
 
     def fits() -> None:
         for _ in range(FITS):
-            simulation.tally.fit(perturbations=drawn, clip=True, directions=directions[None])
+            simulation.tally.fit(perturbations=drawn, directions=directions[None])
 
     return cpu_time(fits).least / FITS
 
 
 def learnt(history: History, exploration: Exploration) -> float:
     """Return the seconds of a fit of a learner that has seen all episodes."""
-    recipe = Recipe(exploration=exploration)
+    recipe = rs.Recipe(exploration=exploration)
 
     def fits() -> None:
         for _ in range(FITS):
@@ -50,25 +49,24 @@ def learnt(history: History, exploration: Exploration) -> float:
     return cpu_time(fits).least / FITS
 
 
-def played(world: rs.instances.FiniteLinearMDP) -> History:
+def played(world: FiniteLinearMDP) -> History:
     """Return what a learner knows after a mixture's run."""
-    run = rs.simulate(world, rs.UniformGrid(episodes=K, batches=10), episodes=K)
+    run = rs.simulate(world, rs.UniformGrid(batches=10), episodes=K)
     rows = [world.features[s][world.feasible[s]] for s in range(world.states)]
-    history = History(dim=D, horizon=H, ridge=1.0, feature_norm=1e6)
     stages = range(H)
-    for states, actions in zip(run.states, run.actions, strict=True):
-        history.absorb(
-            rs.Episode(
-                features=world.features[states[:-1], actions],
-                rewards=world.rewards[stages, states[:-1], actions],
-                next_features=[rows[s] for s in states[1:-1]],
-            )
+    log = (
+        rs.Episode(
+            features=world.features[states[:-1], actions],
+            rewards=world.rewards[stages, states[:-1], actions],
+            next_features=[rows[s] for s in states[1:-1]],
         )
-    return history
+        for states, actions in zip(run.states, run.actions, strict=True)
+    )
+    return history_of(world.task(), log=log).fold()
 
 
 def run() -> dict[str, Any]:
-    world = rs.instances.hard_to_learn(seed=0)
+    world = rs.worlds.hard_to_learn(seed=0)
     history = played(world)
     results = {}
     for place, seconds in (

@@ -12,64 +12,63 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
 from study_worlds import WORLDS, World
 
 import rareswitch as rs
-from rareswitch.core import regression
-from rareswitch.core.arguments import Floats
-from rareswitch.core.estimation import ROUNDS, StageEstimate
+from rareswitch.core import estimation
+from rareswitch.core.estimation import ROUNDS, Estimate, estimate_stage
 from rareswitch.core.exploration import Exploration
+from rareswitch.core.task import Pools
 from rareswitch.sim import FiniteMDP, Run, Simulation
-from rareswitch.sim.companions import companions
+from rareswitch.sim.simulation import companions
 from rareswitch.sim.tally import Tally
+from rareswitch.support.arguments import Floats
 
 SEED = 2026
 
 
-class Rejected(StageEstimate):
-    """What another rule estimates; see `StageEstimate` for the names."""
-
-    def __init__(self, rule: str, *, cap: float, **sums: Floats) -> None:
-        if rule == "level 0":  # which this total gives, and then nothing else depends on it
-            sums["total"] = np.full_like(sums["total"], -cap / 2.0)
-        super().__init__(cap=cap, **sums)
-        if rule == "level 0":
-            return
-        n, g, known = sums["steps"], sums["eigenvalues"], cap**2 / 4.0
-        b = sums["products"] - self.level[..., None] * sums["features"]
-        centred = sums["squares"] + self.level * (n * self.level - 2.0 * sums["total"])  # Σ(y−l)²
-        ridge = m = self.ridge * np.square(self.spread / self.noise)  # since λ = mσ²/V²
-        for _ in range(ROUNDS):
-            regular = g + ridge[..., None]
-            weights, determined = b / regular, (g / regular).sum(axis=-1)
-            residual = np.maximum(centred - (weights * (2.0 * b - g * weights)).sum(axis=-1), 0.0)
-            if rule == "ratio":  # V² is the variance of the targets
-                spread, noise = (known + centred) / (1.0 + n), (known + residual) / (1.0 + n)
-            else:  # what is known of σ² is (H−h)²/4
-                spread = (known + m * np.vecdot(weights, weights)) / (1.0 + determined)
-                noise = (known + residual) / (1.0 + n - determined)
-            ridge = m * noise / spread
-        if rule == "evidence":  # the largest −½n·log σ² + ½log(λᵈ/det(G+λI)), by half decades
-            decades, n = 10.0 ** np.arange(-4.0, 3.25, 0.5), n[..., None]
-            ridges = (decades * m[..., None])[..., None]
-            regular = g[..., None, :] + ridges
-            least = centred[..., None] - (b[..., None, :] ** 2 / regular).sum(axis=-1)
-            noises = (known + np.maximum(least, 0.0)) / (1.0 + n)
-            best = (np.log(ridges / regular).sum(axis=-1) - n * np.log(noises)).argmax(axis=-1)
-            ridge = m * decades[best]
-            noise = np.take_along_axis(noises, best[..., None], axis=-1)[..., 0]
+def rejected(rule: str, *, cap: float, **sums: Floats) -> Estimate:
+    """Return the estimates of another rule; see `estimate_stage` for the names."""
+    if rule == "level 0":  # this total gives that level, and nothing else depends on the total
+        sums["total"] = np.full_like(sums["total"], -cap / 2.0)
+    ours = estimate_stage(cap=cap, **sums)
+    if rule == "level 0":
+        return ours
+    n, g, known = sums["steps"], sums["eigenvalues"], cap**2 / 4.0
+    b = sums["products"] - ours.level[..., None] * sums["features"]
+    centred = sums["squares"] + ours.level * (n * ours.level - 2.0 * sums["total"])  # Σ(y−l)²
+    ridge = m = ours.ridge * np.square(ours.spread / ours.noise)  # since λ = mσ²/V²
+    for _ in range(ROUNDS):
         regular = g + ridge[..., None]
-        self.weights, self.scales = b / regular, np.sqrt(noise[..., None] / regular)
+        weights, determined = b / regular, (g / regular).sum(axis=-1)
+        residual = np.maximum(centred - (weights * (2.0 * b - g * weights)).sum(axis=-1), 0.0)
+        if rule == "ratio":  # V² is the variance of the targets
+            spread, noise = (known + centred) / (1.0 + n), (known + residual) / (1.0 + n)
+        else:  # what is known of σ² is (H−h)²/4
+            spread = (known + m * np.vecdot(weights, weights)) / (1.0 + determined)
+            noise = (known + residual) / (1.0 + n - determined)
+        ridge = m * noise / spread
+    if rule == "evidence":  # the largest −½n·log σ² + ½log(λᵈ/det(G+λI)), by half decades
+        decades, n = 10.0 ** np.arange(-4.0, 3.25, 0.5), n[..., None]
+        ridges = (decades * m[..., None])[..., None]
+        regular = g[..., None, :] + ridges
+        least = centred[..., None] - (b[..., None, :] ** 2 / regular).sum(axis=-1)
+        noises = (known + np.maximum(least, 0.0)) / (1.0 + n)
+        best = (np.log(ridges / regular).sum(axis=-1) - n * np.log(noises)).argmax(axis=-1)
+        ridge = m * decades[best]
+        noise = np.take_along_axis(noises, best[..., None], axis=-1)[..., 0]
+    regular = g + ridge[..., None]
+    return ours._replace(weights=b / regular, scales=np.sqrt(noise[..., None] / regular))
 
 
 class Way(NamedTuple):
     exploration: Exploration
     ridge: float = 1.0
-    estimate: Callable[..., StageEstimate] = StageEstimate
+    estimate: Callable[..., Estimate] = estimate_stage
     every_episode: bool = False  # or on the world's uniform grid
 
 
@@ -85,10 +84,10 @@ WAYS = {
     **{f"mixture, {m} members": [Way(rs.Ensemble(members=m))] for m in (8, 16, 64)},
     "estimated bonus": [Way(rs.Bonus(1.0, estimate=True))],
     "estimated bonus, 32 members": [Way(rs.Bonus(1.0, members=32, estimate=True))],
-    "rejected: evidence on a grid": [Way(rs.Ensemble(), estimate=partial(Rejected, "evidence"))],
-    "rejected: V² of the targets": [Way(rs.Ensemble(), estimate=partial(Rejected, "ratio"))],
-    "rejected: level 0": [Way(rs.Ensemble(), estimate=partial(Rejected, "level 0"))],
-    "rejected: noise near (H−h)²/4": [Way(rs.Ensemble(), estimate=partial(Rejected, "noise"))],
+    "rejected: evidence on a grid": [Way(rs.Ensemble(), estimate=partial(rejected, "evidence"))],
+    "rejected: V² of the targets": [Way(rs.Ensemble(), estimate=partial(rejected, "ratio"))],
+    "rejected: level 0": [Way(rs.Ensemble(), estimate=partial(rejected, "level 0"))],
+    "rejected: noise near (H−h)²/4": [Way(rs.Ensemble(), estimate=partial(rejected, "noise"))],
 }
 
 
@@ -96,18 +95,18 @@ def scores(way: Way, world: World, rounds: int) -> Floats:
     """Return learning and final score of each round (n, 2)."""
     seeds = [(SEED, r) for r in range(rounds)]
     mdps = [world.build(seed=seed) for seed in seeds]
-    grid = rs.UniformGrid(episodes=world.episodes, batches=world.batches)
+    grid = rs.UniformGrid(batches=world.batches)
     schedule = rs.EveryEpisode() if way.every_episode else grid
-    played: dict[str, Any] = {"episodes": world.episodes, "initial_state": world.start}
-    fitted: dict[str, Any] = {"exploration": way.exploration, "ridge": way.ridge}
+    recipe = rs.Recipe(exploration=way.exploration, ridge=way.ridge)
     found = np.empty((rounds, 2))
     for group in companions(mdps):
         own, some = [seeds[r] for r in group], [mdps[r] for r in group]
-        with mock.patch.object(regression, "StageEstimate", way.estimate):
-            simulation = Simulation(some, schedule, seeds=own, **played, **fitted)
-            while not simulation.done:
-                simulation.step()
-            runs = simulation.runs()
+        task = some[0].task(episodes=world.episodes)
+        with mock.patch.object(estimation, "estimate_stage", way.estimate):
+            simulation = Simulation(
+                some, schedule, recipe, task=task, seeds=own, initial_state=world.start
+            )
+            runs = simulation.run().runs()
             finals = greedy_values(way, some, runs)
         for r, run, final in zip(group, runs, finals, strict=True):
             random = mdps[r].random_values()[0]
@@ -122,8 +121,9 @@ def greedy_values(way: Way, mdps: list[FiniteMDP], runs: list[Run]) -> list[Floa
     """Return V₁ (S,) of the greedy policy of each run's data, fitted without exploration."""
     first, count = mdps[0], len(runs)
     greedy = rs.Bonus(0.0, estimate=way.exploration.estimate)
+    recipe = rs.Recipe(exploration=greedy, ridge=way.ridge)
     horizon, width = first.horizon, first.features.shape[1]
-    tally = Tally(first.space, runs=count, horizon=horizon, ridge=way.ridge, exploration=greedy)
+    tally = Tally(first.space, runs=count, pools=Pools(horizon), recipe=recipe)
     pairs = np.stack([run.states[:, :-1] * width + run.actions for run in runs])  # (R, K, H)
     following = np.stack([run.states[:, 1:] for run in runs])
     seen, cells = np.unique(pairs, return_inverse=True)
@@ -132,7 +132,7 @@ def greedy_values(way: Way, mdps: list[FiniteMDP], runs: list[Run]) -> list[Floa
     pair = np.divmod(seen, width)
     features = np.broadcast_to(first.features[pair], (*moves.shape[:3], first.dim))
     tally.absorb_moves(moves, features, np.stack([mdp.rewards[:, *pair] for mdp in mdps]))
-    rows = tally.fit(perturbations=None, clip=True, directions=None)[1][:, :, 0]
+    rows = tally.fit(perturbations=None, directions=None)[1][:, :, 0]
     chosen = zip(mdps, first.space.actions[rows], strict=True)
     return [mdp.policy_values(actions)[0] for mdp, actions in chosen]
 

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from rareswitch import Policy
+from rareswitch import Episode, Learner
 from rareswitch.gym import play, setting_of
 from rareswitch.gym.train import schedule_for
 
@@ -46,17 +46,34 @@ class Bare:
             yield played - began
 
 
+class TimedLearner(Learner):
+    """A learner that adds up the CPU time of its fits."""
+
+    fitting = 0.0
+
+    def observe(self, episode: Episode) -> bool:
+        self.absorb(episode)
+        due = self.due
+        if due:
+            began = process_time()
+            candidate = self.fit()
+            self.fitting += process_time() - began
+            self.deploy(candidate)
+        return due
+
+
 class Learning:
     """The world and a learner; `fitting` is the CPU time of its fits so far."""
 
     def __init__(self, horizon: int) -> None:
         self._world = gymnasium.make(WORLD)
         self._setting = setting_of(self._world, horizon=horizon)
-        rule = schedule_for(self._setting, episodes=EPISODES, switches=SWITCHES)
-        self._learner = self._setting.learner(rule, planned_episodes=EPISODES)
-        self._fit = self._learner.fit
-        self._learner.fit = self._timed_fit  # type: ignore[method-assign]
-        self.fitting = 0.0
+        rule = schedule_for(episodes=EPISODES, switches=SWITCHES)
+        self._learner = TimedLearner(self._setting.task(EPISODES), rule)
+
+    @property
+    def fitting(self) -> float:
+        return self._learner.fitting
 
     def episodes(self) -> Iterator[int]:
         """Give the steps of each episode."""
@@ -69,12 +86,6 @@ class Learning:
             rewards=setting.rewards,
         ):
             yield game.steps
-
-    def _timed_fit(self) -> Policy:
-        began = process_time()
-        policy = self._fit()
-        self.fitting += process_time() - began
-        return policy
 
 
 class Stopwatch:

@@ -15,10 +15,10 @@ import numpy as np
 import study_worlds
 from exact_returns import ExactReturns
 
-from rareswitch.core.arguments import Floats
 from rareswitch.features import Custom, Masked, OneHot
 from rareswitch.gym import FiniteModel, setting_of
-from rareswitch.sim import FiniteMDP, instances
+from rareswitch.sim import FiniteMDP, worlds
+from rareswitch.support.arguments import Floats
 
 STAY = 20  # steps in intensive care
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -144,9 +144,9 @@ def recommender(seed: int) -> Place:
     return Place(gymnasium.make("Recommender-v0", catalogue=seed), {"features": "linear"})
 
 
-tabular = partial(instances.tabular, states=6, actions=4, horizon=6)
-hard = partial(instances.hard_to_learn, d=8, horizon=6)
-lower_bound = partial(instances.lower_bound, states=4, horizon=6)
+tabular = partial(worlds.tabular, states=6, actions=4, horizon=6)
+hard = partial(worlds.hard_to_learn, d=8, horizon=6)
+lower_bound = partial(worlds.lower_bound_family, states=4, horizon=6)
 WORLDS = {
     "FrozenLake 4×4, 0.8": World(
         partial(by_name, "FrozenLake-v1", horizon=12, success_rate=0.8), 2000, 6

@@ -13,7 +13,7 @@ import numpy as np
 from measure import cpu_time
 
 import rareswitch as rs
-from rareswitch.core.schedule import Schedule
+from rareswitch.core.clock import Schedule
 from rareswitch.sim import Simulation
 
 ROOT = Path(__file__).parent.parent
@@ -31,10 +31,9 @@ def load(path: Path) -> Any:
 
 def together(schedule: Schedule, rounds: int, episodes: int = K) -> None:
     seeds = [(0, r) for r in range(rounds)]
-    worlds = [rs.instances.hard_to_learn(seed=seed) for seed in seeds]
-    simulation = Simulation(worlds, schedule, episodes=episodes, seeds=seeds, beta=1.0)
-    while not simulation.done:
-        simulation.step()
+    worlds = [rs.worlds.hard_to_learn(seed=seed) for seed in seeds]
+    task = worlds[0].task(episodes=episodes)
+    Simulation(worlds, schedule, rs.Recipe.paper(beta=1.0), task=task, seeds=seeds).run()
 
 
 def literal_round_seconds(episodes: int = 300) -> float:
@@ -45,7 +44,7 @@ def literal_round_seconds(episodes: int = 300) -> float:
     costs in a Gram matrix and in a target.
     """
     literal = load(ROOT / "tests" / "literal.py")
-    world = rs.instances.hard_to_learn(seed=0)
+    world = rs.worlds.hard_to_learn(seed=0)
     noise = np.random.default_rng(0).random((episodes, H))
 
     def seconds(count: int, batches: int) -> float:
@@ -86,8 +85,9 @@ def run() -> dict[str, Any]:
     rare_alone = cpu_time(lambda: together(rare, 1))
     rare_stacked = cpu_time(lambda: together(rare, 25)).median / 25
     million = cpu_time(lambda: together(rare, 1, 10**6), repeats=1)
-    world = rs.instances.hard_to_learn(seed=0)
-    ten_million = cpu_time(lambda: rs.simulate(world, rare, episodes=10**7, beta=1.0), repeats=1)
+    world = rs.worlds.hard_to_learn(seed=0)
+    recipe = rs.Recipe.paper(beta=1.0)
+    ten_million = cpu_time(lambda: rs.simulate(world, rare, recipe, episodes=10**7), repeats=1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     literal, page_round = literal_round_seconds(), one_page_round_seconds()
     return {

@@ -11,9 +11,9 @@ BASE = {"states": 20, "actions": 200, "d": 16, "horizon": 6}
 
 def episode_cost(episodes: int = 200, **sizes: int) -> float:
     """Return the CPU seconds of one episode of LSVI-UCB on a random linear MDP."""
-    world = rs.instances.random_linear(seed=0, **BASE | sizes)
-    every = rs.EveryEpisode()
-    play = lambda: rs.simulate(world, every, episodes=episodes, beta=1.0)  # noqa: E731
+    world = rs.worlds.random_linear(seed=0, **BASE | sizes)
+    every, recipe = rs.EveryEpisode(), rs.Recipe.paper(beta=1.0)
+    play = lambda: rs.simulate(world, every, recipe, episodes=episodes)  # noqa: E731
     return cpu_time(play).least / episodes
 
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rareswitch.core.arguments import Floats
-from rareswitch.core.streams import Seed
-from rareswitch.sim import FiniteMDP, instances
+from rareswitch.sim import FiniteMDP, worlds
+from rareswitch.support.arguments import Floats
+from rareswitch.support.streams import Seed
 
 
 class World(NamedTuple):
@@ -90,19 +90,21 @@ def recommender(seed: Seed) -> FiniteMDP:
 
 
 def misspecified(seed: Seed) -> FiniteMDP:
-    hard = instances.hard_to_learn(d=10, horizon=10, seed=seed)
-    return instances.misspecified(hard, zeta=0.2, seed=seed)
+    hard = worlds.hard_to_learn(d=10, horizon=10, seed=seed)
+    return worlds.misspecified(hard, zeta=0.2, seed=seed)
 
 
-random_linear = partial(instances.random_linear, states=20, actions=10, d=8, horizon=8)
+random_linear = partial(worlds.random_linear, states=20, actions=10, d=8, horizon=8)
 WORLDS = {
-    "hard-13": World(partial(instances.hard_to_learn, d=13, horizon=10), 2500, 10),
-    "hard-8": World(partial(instances.hard_to_learn, d=8, horizon=6), 1000, 10),
-    "hard-10": World(partial(instances.hard_to_learn, d=10, horizon=20), 2000, 10),
+    "hard-13": World(partial(worlds.hard_to_learn, d=13, horizon=10), 2500, 10),
+    "hard-8": World(partial(worlds.hard_to_learn, d=8, horizon=6), 1000, 10),
+    "hard-10": World(partial(worlds.hard_to_learn, d=10, horizon=20), 2000, 10),
     "misspecified": World(misspecified, 2000, 10),
     "random-linear": World(random_linear, 1000, 10),
-    "tabular": World(partial(instances.tabular, states=6, actions=4, horizon=6), 1000, 10),
-    "lower-bound": World(partial(instances.lower_bound, states=4, horizon=6), 1000, 20, start=1),
+    "tabular": World(partial(worlds.tabular, states=6, actions=4, horizon=6), 1000, 10),
+    "lower-bound": World(
+        partial(worlds.lower_bound_family, states=4, horizon=6), 1000, 20, start=1
+    ),
     "lake": World(frozen_lake, 3000, 30),
     "river": World(river_swim, 2000, 20),
     "river, paid in twentieths": World(partial(river_swim, unit=0.05), 2000, 20),

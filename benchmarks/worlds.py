@@ -22,9 +22,9 @@ from played_worlds import WORLDS, Place, World
 from scipy.stats import t
 
 import rareswitch as rs
-from rareswitch.core.arguments import Floats
+from rareswitch.compute.local import local_pool
 from rareswitch.gym import Training, evaluate, train
-from rareswitch.processes import local_pool
+from rareswitch.support.arguments import Floats
 
 GOAL = 0.95
 FRESH = 200  # episodes that tell what a policy earns where that is not known exactly
@@ -45,9 +45,10 @@ def ways(world: World) -> Iterator[str]:
 def options(way: str, place: Place) -> dict[str, Any]:
     """Return what `train` is told."""
     if way == EVERY:  # drawing one member anew is to draw one of many, and is cheaper
-        return {"schedule": rs.EveryEpisode(), "exploration": rs.Ensemble(members=1)}
+        recipe = rs.Recipe(exploration=rs.Ensemble(members=1))
+        return {"schedule": rs.EveryEpisode(), "recipe": recipe}
     if way == BONUS:
-        return {"schedule": rs.EveryEpisode(), "beta": 1.0}
+        return {"schedule": rs.EveryEpisode(), "recipe": rs.Recipe.paper(beta=1.0)}
     if way == STAGES:
         return {"stages": OTHER_STAGES[place.options.get("stages", "shared")]}
     return {}
