@@ -16,7 +16,7 @@ def render() -> str:
     """Return the page: the help of the program and of every command."""
     parts = [
         "# Command line\n",
-        "Every command explains itself with `--help`; this page is those texts.\n",
+        "This page contains the `--help` text of every command.\n",
         _section("rareswitch", main, None),
     ]
     root = click.Context(main, info_name="rareswitch", **main.context_settings)
