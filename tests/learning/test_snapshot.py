@@ -635,6 +635,9 @@ def one_hot_with(meta=None, **arrays):
 WIDE_ONE_HOT = rs.Policy(
     weights=np.zeros((3, 3, 20_000)), allocation=3, one_hot=True, directions=np.zeros((3, 20_000))
 )
+WIDE_ROWS = rs.Policy(
+    weights=np.zeros((3, 3, 20_000)), allocation=3, directions=np.zeros((3, 20_000))
+)
 HOSTILE_ONE_HOT = {
     "rows": one_hot_with({"task.one_hot": False}),
     "own stages": one_hot_with({"task.stages": "own"}),
@@ -645,7 +648,12 @@ HOSTILE_ONE_HOT = {
         {"task.one_hot": False, "task.dim": 20_000},
         policy=np.frombuffer(WIDE_ONE_HOT.to_bytes(), np.uint8),
     ),
+    "a wide policy of rows": one_hot_with(
+        {"task.one_hot": False, "task.dim": 20_000},
+        policy=np.frombuffer(WIDE_ROWS.to_bytes(), np.uint8),
+    ),
     "counts": one_hot_with(counts=np.zeros((3, 6))),
+    "negative counts": one_hot_with(counts=np.full((2, 6), -1.0)),
     "nan": one_hot_with(counts=np.full((2, 6), np.nan)),
     "rewards": one_hot_with(rewards=np.zeros((2, 5))),
     "moments": one_hot_with(moments=np.zeros((2, 2))),

@@ -491,7 +491,7 @@ def test_how_long_a_feature_may_be_does_not_depend_on_its_size(norm):
 def test_features_longer_than_1_are_refused_unless_the_task_says_so():
     with pytest.raises(
         ValueError,
-        match=r"feature_norm = 1; got ‖φ‖ = 1\.5: scale them, or set a larger feature_norm in the Task",
+        match=r"feature_norm = 1; got ‖φ‖ = 1\.5: scale them, or set a larger feature_norm in ",
     ):
         history_of(rs.Task(dim=2, horizon=1), log=[one_step([1.5, 0.0])])
     history_of(rs.Task(dim=2, horizon=1, feature_norm=1.5), log=[one_step([1.5, 0.0])])

@@ -68,6 +68,11 @@ class Snapshot:
                 raise ValueError("its policy must have one-hot features if its episodes have")
             if len(parts.arrays) < task.pools.count:
                 raise ValueError(f"its arrays are too few for horizon {task.horizon}")
+            size = (task.pools.count, task.dim)
+            if task.one_hot:  # the largest array is there before memory is taken for its size
+                parts.array("counts", "<f8", size)
+            else:
+                parts.array("whitener", "<f8", (*size, task.dim))
             own = {} if exploration is None else {"exploration": exploration}
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)

@@ -97,8 +97,11 @@ class OneHotHistory(History):
     def filled(self, parts: Parts) -> Self:
         pools, dim = self.pools.count, self.task.dim
         filled = type(self)(self.task, self.ridge)
+        counts = parts.array("counts", "<f8", (pools, dim)).reshape(-1)
+        if counts.min() < 0.0:
+            raise ValueError(f"counts must be at least 0; got {counts.min():g}")
         filled.gram = OneHotGram(
-            PersistentNumbers.of_array(parts.array("counts", "<f8", (pools, dim)).reshape(-1)),
+            PersistentNumbers.of_array(counts),
             parts.array("logdet", "<f8", (pools,)),
             parts.array("trace", "<f8", (pools,)),
             dim,
