@@ -17,7 +17,7 @@ from rareswitch.sim import FiniteLinearMDP
 
 
 class Asked:
-    """Any rule without `persistent` and `upcoming`: it must be asked before every episode."""
+    """Any rule without `stays_due` and `upcoming`: it must be asked before every episode."""
 
     def __init__(self, rule):
         self._rule = rule

@@ -9,7 +9,7 @@ GROWTH = rs.DeterminantGrowth(eta=2.0)
 
 
 class SumGrowth:
-    persistent = True
+    stays_due = True
 
     def due(self, clock):
         return clock.growth.sum() > 1.5
@@ -65,7 +65,7 @@ def test_good_schedules_pass(schedule, seed):
 class Recording:
     """A rule that keeps its clocks, and may end with its task."""
 
-    persistent = True
+    stays_due = True
 
     def __init__(self):
         self.clocks = []
@@ -160,11 +160,11 @@ class WritesTheDeployedLogdet:
 
 
 class PersistentGrid(Starts):
-    persistent = True
+    stays_due = True
 
 
 class PersistentWindow:
-    persistent = True
+    stays_due = True
 
     def due(self, clock):
         return 0.7 < clock.growth.max() < 0.9
@@ -228,10 +228,10 @@ class WritesInItsTriggers(Watching):
         (WritesTheDeployedLogdet(), "must not change its clock; it did before episode 2"),
         (
             PersistentGrid([5]),
-            "PersistentGrid has persistent = True, but it was due before episode 5 and, without a "
+            "PersistentGrid has stays_due = True, but it was due before episode 5 and, without a "
             "switch, not before episode 6",
         ),
-        (PersistentWindow(), "PersistentWindow has persistent = True"),
+        (PersistentWindow(), "PersistentWindow has stays_due = True"),
         (
             NamesDatesTooLate(),
             r"NamesDatesTooLate.upcoming\(task, 1\) returned 9, but .* 8 the rule is due",

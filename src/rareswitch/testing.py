@@ -21,7 +21,7 @@ def check_schedule(schedule: Schedule, task: Task | None = None, *, seed: int = 
     The check is a learner on `task`, by default Task(dim=2, horizon=3, episodes=200), whose
     log-determinants grow at random. It asks before every episode and deploys whenever a switch is
     due. A schedule with `triggers` must be due exactly when one of them is reached. A schedule with
-    `persistent` must stay due until the switch. A schedule with `upcoming` must be due exactly on
+    `stays_due` must stay due until the switch. A schedule with `upcoming` must be due exactly on
     the dates that it returns.
 
     >>> from rareswitch import DeterminantGrowth
@@ -39,11 +39,11 @@ def check_schedule(schedule: Schedule, task: Task | None = None, *, seed: int = 
         trace = trace + pools.steps * task.feature_norm**2
         clock = ledger.clock(task, episode=k, logdet=logdet)
         due = _ask(schedule, name, clock)
-        if due and getattr(schedule, "persistent", False) and k < last:
+        if due and getattr(schedule, "stays_due", False) and k < last:
             later = ledger.clock(task, episode=k + 1, logdet=logdet + rng.random(pools.count))
             _require(
                 bool(schedule.due(later)),
-                f"{name} has persistent = True, but it was due before episode {k} and, without a "
+                f"{name} has stays_due = True, but it was due before episode {k} and, without a "
                 f"switch, not before episode {k + 1}",
             )
         if hasattr(schedule, "upcoming"):

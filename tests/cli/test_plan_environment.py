@@ -103,7 +103,7 @@ def test_where_regret_is_not_known_everything_says_shortfall(own, here):
         assert option["regret"] is None
         total = option["shortfall"]["mean"] + option["mean_return"]["mean"]
         assert total == pytest.approx(2.0)  # the largest return of an episode
-    assert "average shortfall an episode" in Path("plan/figure.svg").read_text()
+    assert "average shortfall per episode" in Path("plan/figure.svg").read_text()
 
 
 def test_the_sweep_is_named_after_what_was_measured(own):

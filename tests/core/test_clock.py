@@ -153,7 +153,7 @@ def test_a_rule_is_due_when_one_of_its_triggers_is_reached(reached, due):
     rule = Every(*reached)
     assert rule.due(clock_at([0.0])) is due
     assert triggers_of(rule, clock_at([0.0])) == rule.triggers(clock_at([0.0]))
-    assert rule.persistent is False
+    assert rule.stays_due is False
 
 
 def test_a_rule_without_triggers_of_its_own_is_no_rule():

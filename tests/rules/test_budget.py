@@ -617,15 +617,15 @@ def test_the_rules_keep_what_the_public_checks_demand(rule, task):
 
 
 def test_a_cap_is_as_persistent_as_what_it_caps():
-    assert rs.rules.Capped(rs.rules.TotalGrowth(eta=2.0), 3).persistent is True
-    assert rs.rules.Capped(rs.DeterminantGrowth(eta=2.0), 3).persistent is True
-    assert rs.rules.Capped(rs.rules.Capped(rs.rules.AdaptiveBudget(switches=1), 3), 3).persistent
-    assert rs.rules.Capped(rs.SpreadBudget(switches=1), 3).persistent is True
-    assert rs.rules.Capped(rs.EveryEpisode(), 3).persistent is True
-    assert rs.rules.Capped(rs.UniformGrid(batches=3), 3).persistent is True
-    assert rs.rules.Capped(Asked(rs.rules.TotalGrowth(eta=2.0)), 3).persistent is False
+    assert rs.rules.Capped(rs.rules.TotalGrowth(eta=2.0), 3).stays_due is True
+    assert rs.rules.Capped(rs.DeterminantGrowth(eta=2.0), 3).stays_due is True
+    assert rs.rules.Capped(rs.rules.Capped(rs.rules.AdaptiveBudget(switches=1), 3), 3).stays_due
+    assert rs.rules.Capped(rs.SpreadBudget(switches=1), 3).stays_due is True
+    assert rs.rules.Capped(rs.EveryEpisode(), 3).stays_due is True
+    assert rs.rules.Capped(rs.UniformGrid(batches=3), 3).stays_due is True
+    assert rs.rules.Capped(Asked(rs.rules.TotalGrowth(eta=2.0)), 3).stays_due is False
     assert (
-        rs.rules.Capped(rs.rules.Capped(Asked(rs.rules.TotalGrowth(eta=2.0)), 3), 3).persistent
+        rs.rules.Capped(rs.rules.Capped(Asked(rs.rules.TotalGrowth(eta=2.0)), 3), 3).stays_due
         is False
     )
 

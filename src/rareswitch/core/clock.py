@@ -7,7 +7,7 @@ of this package's rules: it has `triggers(clock)`, and `due` follows. A schedule
 - `check(task)`: raises an error where the rule cannot serve a task, when a learner is made;
 - `upcoming(task, episode)`: the rule's dates are fixed in advance, and this is the first date after
   that episode, or None. A simulation then jumps ahead instead of asking before every episode;
-- `persistent = True`: once due, the rule stays due until a policy is deployed. The same;
+- `stays_due = True`: once due, the rule stays due until a policy is deployed. The same;
 - `deployment_limit(task, ridge)`: the most deployments after the first, on any path of the task;
 - `regret_bound(task, ridge)`: the paper's bound on its regret;
 - `for_budget(task, switches=…, ridge=…)`: a class method that makes the rule for a budget.
@@ -98,7 +98,7 @@ class Schedule(Protocol):
 class Rule:
     """A switching rule that is due when one of its triggers is reached."""
 
-    persistent: ClassVar[bool] = False
+    stays_due: ClassVar[bool] = False
 
     def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
         """Return the quantities that the rule watches."""

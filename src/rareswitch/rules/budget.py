@@ -41,7 +41,7 @@ class TotalGrowth(Rule):
     (True, False)
     """
 
-    persistent: ClassVar[bool] = True
+    stays_due: ClassVar[bool] = True
 
     log_eta: float
 
@@ -79,7 +79,7 @@ class _Budget(Rule):
     at the deployment, with n the steps that the episodes left then may still add to Λ_h.
     """
 
-    persistent: ClassVar[bool] = True
+    stays_due: ClassVar[bool] = True
 
     switches: int
 
@@ -198,8 +198,8 @@ class Capped(Rule):
         )
 
     @property
-    def persistent(self) -> bool:  # type: ignore[override]
-        return bool(getattr(self.schedule, "persistent", False))
+    def stays_due(self) -> bool:  # type: ignore[override]
+        return bool(getattr(self.schedule, "stays_due", False))
 
     def check(self, task: Task) -> None:
         checked_schedule(self.schedule, task)

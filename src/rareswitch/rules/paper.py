@@ -20,7 +20,7 @@ MOST_LISTED = 10**6  # dates of a grid that are listed
 class EveryEpisode(Rule):
     """Switch before every episode: LSVI-UCB (Jin et al. 2020)."""
 
-    persistent: ClassVar[bool] = True
+    stays_due: ClassVar[bool] = True
 
     def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
         return (Trigger.of_date(clock, clock.deployed_at + 1),)
@@ -45,7 +45,7 @@ class EveryEpisode(Rule):
 class Grid(Rule):
     """A rule whose dates are fixed in advance: it switches before each of the episodes `starts`."""
 
-    persistent: ClassVar[bool] = True
+    stays_due: ClassVar[bool] = True
 
     def starts(self, task: Task) -> Sequence[int]:
         """Return the first episode t_i of each batch."""
@@ -127,7 +127,7 @@ class DeterminantGrowth(Rule):
     (True, False)
     """
 
-    persistent: ClassVar[bool] = True
+    stays_due: ClassVar[bool] = True
 
     eta: float
 

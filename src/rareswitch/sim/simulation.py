@@ -279,10 +279,10 @@ class Simulation:
         pools = self.tally.pools
         whitened = pools.spread(self._cell_features) @ self.tally.whitener.mT
         low, high = np.zeros_like(ahead), ahead.copy()
-        persistent = getattr(self.schedule, "persistent", False)
+        stays_due = getattr(self.schedule, "stays_due", False)
         while (open_ := np.flatnonzero(low < high)).size:
             # A rule that stays due is bisected; any other is asked before every episode.
-            m = (low[open_] + high[open_]) // 2 if persistent else low[open_]
+            m = (low[open_] + high[open_]) // 2 if stays_due else low[open_]
             logdet = self.tally.gram.logdet[open_] + logdet_growth(
                 whitened[open_], pools.spread(visits.until(open_, m)[..., None])[..., 0]
             )

@@ -176,11 +176,11 @@ class Fold:
     def _asked_once(self, episodes: int) -> bool:
         """Return whether it is enough to ask the schedule after the last of so many episodes.
 
-        A rule that is persistent says that, once due, it stays due until a deployment: one that is
-        not due after the last was not due before. But none is due after the planned episodes.
+        A rule with `stays_due`, once due, stays due until a deployment: if it is not due after the
+        last, it was not due before. But no rule is due after the planned episodes.
         """
-        persistent = getattr(self.protocol.schedule, "persistent", False)
-        return bool(persistent) and self.learner.episodes + episodes < self.protocol.episodes
+        stays_due = getattr(self.protocol.schedule, "stays_due", False)
+        return bool(stays_due) and self.learner.episodes + episodes < self.protocol.episodes
 
     def _fold_again(self, connection: Connection, *, upto: int) -> None:
         """Fold everything up to a correction again, with what is known after it."""

@@ -43,16 +43,16 @@ def simulate_campaign(
     >>> import tempfile
     >>> import rareswitch as rs
     >>> from rareswitch.campaigns import FiniteWorld, open_store
-    >>> mdp = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=1)
+    >>> world = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=1)
     >>> plan = Protocol(
     ...     name="small",
-    ...     task=mdp.task(episodes=60),
-    ...     schedule=rs.UniformGrid(episodes=60, batches=3),
+    ...     task=world.task(episodes=60),
+    ...     schedule=rs.UniformGrid(batches=3),
     ...     budget=2,
     ... )
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with open_store(f"{folder}/small.sqlite", create=True) as store:
-    ...         done = simulate_campaign(plan, FiniteWorld(mdp), store)
+    ...         done = simulate_campaign(plan, FiniteWorld(world), store)
     >>> done.begun, done.deployments, done.agrees_with_learner
     (60, 2, True)
     """
