@@ -66,7 +66,7 @@ class Episode:
         return joined if are_valid(*joined) else None
 
     def _convert(self) -> tuple[Rows, Floats, list[int]]:
-        """Return converted copies of all rows end to end; an error names what is wrong."""
+        """Return converted copies of all rows end to end; an error names the bad argument."""
         features = _rows("features", self.features)
         steps = len(features)
         if not steps:

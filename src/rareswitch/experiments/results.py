@@ -125,7 +125,7 @@ class Results:
         return bootstrap.difference_interval(self.final[arm], self.final[baseline], self.weights)
 
     def ratio(self, arm: int, baseline: int) -> Interval:
-        """Return the final value of an arm over that of another, paired by rounds."""
+        """Return the ratio of two arms' final values, paired by rounds."""
         return bootstrap.ratio_interval(self.final[arm], self.final[baseline], self.weights)
 
     def slope(self, arm: int) -> Interval:

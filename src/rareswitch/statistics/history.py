@@ -119,7 +119,7 @@ class History(ABC):
         return history
 
     def restored(self, parts: Parts, *, episodes: int) -> Self:
-        """Return the history of so many episodes that `to_arrays` returned."""
+        """Return the history whose arrays `to_arrays` returned after that number of episodes."""
         filled = self.filled(parts)
         filled.episodes = episodes
         return filled
