@@ -294,6 +294,103 @@ def test_an_episode_is_added_to_each_pool_that_contains_its_steps(steps, shared)
         assert gram.trace[pool] == pytest.approx(np.trace(matrix), rel=1e-12)
 
 
+# Episodes that are removed.
+
+EPSILON = np.finfo(float).eps
+RIDGES = pytest.mark.parametrize("ridge", [1.0, 1e-3, 1e-6])
+
+
+def log_of(rng, count, *, horizon, dim):
+    """Return features of episodes of any length, some of them zero."""
+    lengths = rng.integers(1, horizon + 1, count)
+    return [unit_rows(rng, n, dim) * rng.integers(0, 2, (n, 1)) for n in lengths]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@RIDGES
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 6))
+def test_removed_episodes_leave_the_gram_of_the_others(shared, ridge, seed, dim, horizon):
+    rng, pools = np.random.default_rng(seed), Pools(horizon, shared=shared)
+    kept, removed = (log_of(rng, count, horizon=horizon, dim=dim) for count in (4, 3))
+    found = wanted = Gram.of_ridge((pools.count,), dim, ridge)
+    for features in [*kept[:2], *removed, *kept[2:]]:
+        found = found.add_episode(features, pools)
+    for features in removed:
+        found = found.remove_episode(features, pools)
+    for features in kept:
+        wanted = wanted.add_episode(features, pools)
+    tolerance = 100 * EPSILON * (1 + 1 / ridge) ** 1.5
+    inverses = [gram.whitener.mT @ gram.whitener for gram in (found, wanted)]
+    error = np.linalg.norm(inverses[0] - inverses[1], axis=(1, 2))
+    assert (error <= tolerance * np.linalg.norm(inverses[1], axis=(1, 2))).all()
+    np.testing.assert_allclose(found.logdet, wanted.logdet, rtol=0, atol=dim * tolerance)
+    np.testing.assert_allclose(found.trace, wanted.trace, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@RIDGES
+def test_a_removal_is_as_accurate_as_promised(shared, ridge):
+    rng, pools = np.random.default_rng(12), Pools(3, shared=shared)
+    for _ in range(20):
+        features = unit_rows(rng, 3, DIM)
+        gram = Gram.of_ridge((pools.count,), DIM, ridge)
+        gram = gram.add_episode(features, pools).remove_episode(features, pools)
+        norms = squared_norms(gram, features.T) * ridge  # all are 1
+        assert np.abs(norms - 1.0).max() < 20 * EPSILON * (1 + 1 / ridge) ** 1.5
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("dim", [1, 2, 5])
+@pytest.mark.parametrize("ridge", [1e-15, 1e-17, 1e-30])
+def test_a_removal_beyond_the_precision_of_floats_gives_no_nan(shared, dim, ridge):
+    rng, pools, clamped = np.random.default_rng(13), Pools(4, shared=shared), 0
+    for _ in range(20):
+        features = unit_rows(rng, 4, dim)
+        gram = Gram.of_ridge((pools.count,), dim, ridge)
+        with np.errstate(all="raise"):
+            gram = gram.add_episode(features, pools).remove_episode(features, pools)
+        assert all(np.isfinite(array).all() for array in gram)
+        clamped += (np.abs(gram.logdet - dim * math.log(ridge)) > 0.1).any()
+    assert clamped or ridge == 1e-15
+
+
+def test_removing_zero_features_changes_nothing():
+    rng = np.random.default_rng(14)
+    before = Gram.of_ridge((2,), 3, 1.0).add(rng.standard_normal((2, 3)))[0]
+    for was, now in zip(before, before.remove(np.zeros((2, 3))), strict=True):
+        assert (was == now).all()
+        with pytest.raises(ValueError, match="read-only"):
+            now[...] = 0.0
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([1e-6, 0.3, 1.0, 40.0]))
+def test_removed_positions_leave_the_diagonals_of_the_others(seed, shared, ridge):
+    rng, pools = np.random.default_rng(seed), Pools(5, shared=shared)
+    log = [rng.integers(0, 4, int(rng.integers(1, 6))) for _ in range(8)]
+    found = wanted = OneHotGram.of_ridge(pools.count, 4, ridge)
+    for positions in log:
+        found = found.add_episode(positions, pools)
+    before, was = found, (found.counts, found.logdet.copy(), found.trace.copy())
+    for positions in log[5:]:
+        found = found.remove_episode(positions, pools)
+    for positions in log[:5]:
+        wanted = wanted.add_episode(positions, pools)
+    assert (found.counts == wanted.counts).all()
+    np.testing.assert_allclose(found.logdet, wanted.logdet, atol=1e-12)
+    np.testing.assert_allclose(found.trace, wanted.trace, rtol=1e-14, atol=1e-14)
+    for now, then in zip((before.counts, before.logdet, before.trace), was, strict=True):
+        assert (now == then).all()
+
+
+def test_positions_that_were_not_visited_cannot_be_removed():
+    pools = Pools(2, shared=True)
+    gram = OneHotGram.of_ridge(2, 4, 1.0).add_episode(np.array([1, 2]), pools)
+    for positions in ([1, 1], [2, 1], [3]):
+        with pytest.raises(ValueError, match="episode must have been absorbed"):
+            gram.remove_episode(np.array(positions), pools)
+    assert gram.remove_episode(np.array([1, 2]), pools).counts.sum() == 0.0
+
+
 def test_solve_with_a_diagonal_is_solve_with_its_matrix():
     rng = np.random.default_rng(10)
     diagonal, target = 0.1 + rng.random((4, 3)), rng.standard_normal((4, 3))

@@ -251,6 +251,37 @@ def test_features_of_nothing_teach_nothing():
 # A value, and no trace.
 
 
+@pytest.mark.parametrize("recipe", [{}, {"beta": 0.8}], ids=["estimated", "declared"])
+def test_a_learner_whose_episodes_were_all_withdrawn_is_as_well_as_a_new_one(recipe):
+    rng, learner = np.random.default_rng(1), learner_of(3, 2, **recipe)
+    rows = rng.random((60, 1, 3)) * 1e-50 ** rng.random((60, 1, 3))  # sums leave a rounding error
+    log = [rs.Episode(features=each, rewards=rng.random(1), next_features=[]) for each in rows]
+    learner.absorb(*log)
+    assert learner.health().reach is not None
+    for episode in log:
+        learner.correct(episode, None)
+    found = learner.health()
+    assert found.reach is None
+    assert not any("feature" in each or "reward" in each for each in found.warnings)
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+@pytest.mark.parametrize("seed", [4, 5])
+def test_rewards_that_were_withdrawn_were_not_seen(one_hot, seed):
+    rng = np.random.default_rng(seed)
+    learner = rs.Learner(rs.Task(dim=2, horizon=1, one_hot=one_hot), NEVER)
+    rows = [0] if one_hot else np.eye(2)[:1]
+    paid, unpaid = (
+        [rs.Episode(features=rows, rewards=[r], next_features=[]) for r in rewards]
+        for rewards in (rng.random(200), np.zeros(5))
+    )
+    learner.absorb(*paid, *unpaid)
+    assert not any("no reward" in each for each in learner.health().warnings)
+    for episode in rng.permutation(len(paid)):
+        learner.correct(paid[episode], None)
+    assert "no reward was seen in 205 episodes" in learner.health().warnings
+
+
 def test_health_is_a_value():
     health = seen(learner_of(beta=1.0), step(0.5))
     assert health == seen(learner_of(beta=1.0), step(0.5))

@@ -744,10 +744,17 @@ def test_an_episode_that_was_interrupted_leaves_no_trace_then_or_later(kind):
         assert [d.episode for d in tried.ledger] == [d.episode for d in plain.ledger]
 
 
+def absorbed_by(learner):
+    """Return an episode that the learner below has absorbed."""
+    return small_log(5, 6, one_hot=learner.task.one_hot, steps=3)[1]
+
+
 DOES = {
     "observe": lambda learner, episode: learner.observe(episode),
     "absorb": lambda learner, episode: learner.absorb(episode),
     "absorb several": lambda learner, episode: learner.absorb(episode, episode),
+    "correct": lambda learner, episode: learner.correct(absorbed_by(learner), episode),
+    "withdraw": lambda learner, episode: learner.correct(absorbed_by(learner), None),
     "fit": lambda learner, episode: learner.fit(),
     "snapshot": lambda learner, episode: learner.snapshot(),
     "recommend": lambda learner, episode: learner.recommend(),
@@ -791,6 +798,93 @@ def test_an_interruption_at_any_line_leaves_all_or_nothing_and_the_learner_goes_
         assert goes_on or found == after
     assert before in seen
     assert lines > 10
+
+
+# Corrections of absorbed episodes.
+
+
+@BY_KIND
+@pytest.mark.parametrize("warm", [0, 4])
+@pytest.mark.parametrize(
+    "exploration", [rs.Bonus(0.5), rs.Bonus(0.5, estimate=True), rs.Ensemble(3)], ids=repr
+)
+def test_a_corrected_learner_fits_the_corrected_log_and_keeps_its_dates(kind, warm, exploration):
+    rng, changes = np.random.default_rng(3), {"end_reward": 0.3, "exploration": exploration}
+    log = small_log(3, 24, one_hot=kind["one_hot"])
+    learner = made(kind, Starts([4, 9, 17]), warm_start=log[:warm], **changes)
+    for episode in log[warm:]:
+        learner.observe(episode)
+    before, policy = learner.clock, learner.policy.digest
+    ledger = list(learner.ledger)
+    now = list(log)
+    for i in (0, 5, 11, 23):
+        now[i] = replace(log[i], rewards=rng.random(len(log[i])))
+        learner.correct(log[i], now[i])
+    for i, new in zip((2, 7, 20), small_log(4, 3, one_hot=kind["one_hot"]), strict=True):
+        now[i] = new
+        learner.correct(log[i], new)
+    for i in (1, 8):
+        now[i] = None
+        learner.correct(log[i], None)
+    [again] = small_log(6, 1, one_hot=kind["one_hot"])
+    learner.correct(now[5], again)  # a correction of a correction
+    now[5] = again
+    assert (learner.episodes, learner.clock.episode) == (24 - warm, before.episode)
+    assert (list(learner.ledger), learner.policy.digest) == (ledger, policy)
+    assert (learner.clock.logdet_deployed == before.logdet_deployed).all()
+    other = made(kind, Starts([]), **changes)
+    other.absorb(*(episode for episode in now if episode is not None))
+    np.testing.assert_allclose(learner.clock.logdet, other.clock.logdet, atol=1e-9)
+    found, wanted = learner.recommend(), other.recommend()
+    np.testing.assert_allclose(found.weights, wanted.weights, rtol=1e-9, atol=1e-9)
+    assert learner.due is False
+
+
+@BY_KIND
+def test_a_correction_that_is_refused_changes_nothing(kind):
+    log = small_log(3, 6, one_hot=kind["one_hot"])
+    learner = made(kind)
+    learner.absorb(*log)
+    before = learner.snapshot()
+    for old, new, error in (
+        (log[0], "episode", TypeError),
+        (None, log[0], TypeError),
+        (log[0], small_log(1, 1, one_hot=not kind["one_hot"])[0], ValueError),
+        (log[0], small_log(1, 1, one_hot=kind["one_hot"], horizon=4, steps=4)[0], ValueError),
+    ):
+        with pytest.raises(error, match="episode must"):
+            learner.correct(old, new)
+        assert (learner.snapshot(), learner.episodes) == (before, 6)
+
+
+@BY_KIND
+def test_withdrawing_everything_leaves_a_learner_that_acts_as_a_new_one(kind):
+    log = small_log(3, 12, one_hot=kind["one_hot"])
+    learner, new = made(kind, Starts([])), made(kind, Starts([]))
+    learner.absorb(*log)
+    for episode in log:
+        learner.correct(episode, None)
+    assert (learner.episodes, learner.clock.episode) == (12, 13)
+    np.testing.assert_allclose(learner.clock.growth, 0.0, atol=1e-12)
+    np.testing.assert_allclose(learner.fit().weights, new.fit().weights, atol=1e-9)
+    rows = np.arange(4) if kind["one_hot"] else np.eye(4)
+    policies = learner.fit(), new.fit()
+    for h in range(3):
+        assert (policies[0].choices(h, rows) == policies[1].choices(h, rows)).all()
+    assert learner.health().reach is None
+
+
+def test_a_withdrawal_may_undo_growth_but_not_a_deployment():
+    one, other = (rs.Episode(features=[row], rewards=[1.0], next_features=[]) for row in np.eye(2))
+    learner = rs.Learner(rs.Task(dim=2, horizon=1), rs.DeterminantGrowth(eta=1.5))
+    learner.absorb(one)
+    assert learner.due
+    learner.correct(one, None)
+    assert not learner.due
+    assert learner.observe(other)
+    learner.correct(other, None)
+    assert (len(learner.ledger), learner.clock.growth.round(9).tolist()) == (2, [-0.693147181])
+    assert not learner.observe(one)  # no more is known than at the deployment
 
 
 @BY_KIND

@@ -110,6 +110,29 @@ def test_a_restored_learner_has_everything(changes):
     assert copy.snapshot() == learner.snapshot()
 
 
+@pytest.mark.parametrize("stages", ["own", "shared"])
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_corrections_before_and_after_a_snapshot_leave_the_same_bytes(stages, one_hot):
+    rng = np.random.default_rng(6)
+    log = [position_episode(rng, horizon=3, states=2, actions=2) for _ in range(30)]
+    log = log if one_hot else [in_rows(episode, 4) for episode in log]
+    never = make(dim=4, one_hot=one_hot, stages=stages, end_reward=0.2, exploration=rs.Ensemble(3))
+    resumed, there = rs.Learner.restore(never.snapshot()), []
+    for k, episode in enumerate(log):
+        there.append(episode)
+        old, new = there.pop(k // 4), [None, log[-k]][k % 2]
+        there += [] if new is None else [new]
+        for learner in (never, resumed):
+            learner.observe(episode)
+            learner.correct(old, new)
+        if k % 3 == 0:
+            resumed = rs.Learner.restore(resumed.snapshot())
+        assert (resumed.episodes, resumed.clock) == (never.episodes, never.clock)
+    assert resumed.snapshot() == never.snapshot()
+    assert resumed.fit().to_bytes() == never.fit().to_bytes()
+    assert rs.Learner.restore(never.snapshot()).snapshot() == never.snapshot()
+
+
 def test_a_schedule_of_ones_own_works_and_must_be_given_again():
     own, named = make(Asked(rs.DeterminantGrowth(eta=2.5))), make(rs.DeterminantGrowth(eta=2.5))
     digests = [ragged_learning(each, seed=10, start=0, stop=12) for each in (own, named)]

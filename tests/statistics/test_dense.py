@@ -167,22 +167,27 @@ def add(total, lost, addend):
     lost += (before - (total - share)) + (addend - share)
 
 
-def literal(log, stages):
-    """Return the arrays of a history that adds every step by itself, the moment it comes."""
+def literal(log, stages, signs=None):
+    """Return the arrays of a history that adds every step by itself, the moment it comes.
+
+    A sign of −1 removes the steps of that episode.
+    """
     pools = Pools(H, shared=stages == "shared")
     gram = Gram.of_ridge((pools.count,), D, RIDGE)
     totals, lost = np.zeros((2, 2, pools.count, D + 2))
     states = [{} for _ in range(pools.count - 1)]  # by their rows: total and lost
     ends = [np.zeros((2, D + 2)) for _ in states]
-    for episode in log:
+    for episode, sign in zip(log, signs or [1.0] * len(log), strict=True):
         steps = np.zeros((2, H, D + 2))
         for h, (feature, reward) in enumerate(zip(episode.features, episode.rewards, strict=True)):
             steps[0, h] = [*feature, 1.0, reward]
             steps[1, h] = reward * steps[0, h]
         if pools.shared:
-            gram = gram.add_block(pools.spread(episode.features[:, None, :]))
+            gram = gram.add_block(pools.spread(episode.features[:, None, :]), sign=sign)
         else:
-            gram = gram.add(steps[0, :, :D])[0]
+            rows = steps[0, :, :D]
+            gram = gram.add(rows)[0] if sign > 0.0 else gram.remove(rows)
+        steps *= sign
         add(totals, lost, pools.sum_stages(steps))
         for h in range(min(len(episode), H - 1)):
             pool, step = pools.index(h), steps[0, h]
@@ -226,6 +231,29 @@ def test_in_whatever_parts_a_log_comes_its_bytes_are_those_of_a_literal_fold(
         from_log = history_of(task_of(stages), RIDGE, iter(log))
     assert contents(found) == contents(from_log) == literal(log, stages)
     assert found.episodes == from_log.episodes == count
+
+
+@STAGES
+@given(st.integers(0, 10**6), st.sampled_from([1, 40, 10**6]), st.data())
+def test_removals_in_whatever_parts_leave_the_bytes_of_a_literal_fold(stages, seed, most, data):
+    log, found, there = log_of(seed, 12), history_of(task_of(stages), RIDGE), []
+    changes, signs = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense, "MOST_WAITING", most)
+        for episode in log:
+            found = found.absorb(episode)
+            there.append(episode)
+            changes.append(episode)
+            signs.append(1.0)
+            if data.draw(st.booleans()):
+                gone = [there.pop(data.draw(st.integers(0, len(there) - 1)))]
+                found = found.remove(*gone)
+                changes += gone
+                signs.append(-1.0)
+            if data.draw(st.booleans()):
+                found = found.fold()
+    assert contents(found) == literal(changes, stages, signs)
+    assert found.episodes == 12
 
 
 @STAGES
@@ -287,19 +315,20 @@ def three_kinds():
 @STAGES
 def test_sums_by_pool_are_those_of_each_episode(stages):
     pools, given = task_of(stages, horizon=3).pools, list(three_kinds())
-    found = dense._Steps(given, pools).by_pool()
-    for episode, sums in zip(given, found, strict=True):
+    signs = [1.0, -1.0, 1.0]
+    found = dense._Steps([*zip(given, signs, strict=True)], pools).by_pool()
+    for episode, sign, sums in zip(given, signs, found, strict=True):
         by_stage = np.zeros((2, 3, D + 2))
         for h, (feature, reward) in enumerate(zip(episode.features, episode.rewards, strict=True)):
             row = np.array([*feature, 1.0, reward])
             by_stage[:, h] = row, reward * row
-        np.testing.assert_array_equal(sums, pools.sum_stages(by_stage))
+        np.testing.assert_array_equal(sums, sign * pools.sum_stages(by_stage))
 
 
 @STAGES
 def test_steps_lead_to_the_states_after_them(stages):
     pools, given = task_of(stages, horizon=3).pools, list(three_kinds())
-    steps = dense._Steps(given, pools)
+    steps = dense._Steps([(episode, 1.0) for episode in given], pools)
     ended, led = 0, 0
     for pool in range(pools.count - 1):
         rows, states = steps.leading_on(pool)

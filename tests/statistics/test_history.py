@@ -21,6 +21,8 @@ from rareswitch.core.lsvi import QFunction
 from rareswitch.core.policy import fit
 from rareswitch.core.recipe import Recipe
 from rareswitch.statistics import History, history_of
+from rareswitch.statistics.moves import Moves
+from rareswitch.statistics.next_states import NextStates
 from rareswitch.support import codec
 
 TWO = np.eye(2)
@@ -288,6 +290,185 @@ def test_of_several_episodes_all_are_taken_or_none(task):
         assert (contents(history), history.episodes) == (before, 3)
     assert contents(history.absorb()) == before
     assert contents(history.absorb(*log[3:])) == contents(history_of(task, log=log))
+
+
+# Episodes that are removed or replaced.
+
+EXPLORATIONS = [
+    rs.Bonus(0.4),
+    rs.Bonus(0.4, estimate=True),
+    rs.Perturbation(0.5, draws=3),
+    rs.Ensemble(3),
+]
+
+
+def assert_same_fits(found, wanted, *, ridge, tolerance):
+    """Compare Λ and the policies of every exploration, beyond rounding."""
+    for name in ("logdet", "trace"):
+        numbers = [getattr(history.gram, name) for history in (found, wanted)]
+        np.testing.assert_allclose(*numbers, rtol=tolerance, atol=tolerance)
+    for exploration in EXPLORATIONS:
+        recipe = Recipe(exploration=exploration, ridge=ridge)
+        policies = [fit(history, recipe, version=2) for history in (found, wanted)]
+        for name in ("weights", "levels", "offsets"):
+            arrays = [getattr(policy, name) for policy in policies]
+            if arrays[1] is not None:
+                largest = max(1.0, np.abs(arrays[1]).max())
+                np.testing.assert_allclose(*arrays, rtol=tolerance, atol=tolerance * largest)
+        rows = np.arange(4) if found.one_hot else np.eye(4)
+        for h in range(3):
+            values = [policy.q_values(h, rows) for policy in policies]
+            np.testing.assert_allclose(*values, rtol=tolerance, atol=tolerance)
+
+
+def corrections_of(rng, log, count):
+    """Return pairs of old and new episodes: other rewards, other steps, or None."""
+    pairs = []
+    for i, old in enumerate(log[:count]):
+        new = [log[-1 - i], None, replace(old, rewards=rng.random(len(old)))][i % 3]
+        pairs.append((old, new))
+    return pairs
+
+
+def corrected(history, pairs, *, fold=lambda: False):
+    for old, new in pairs:
+        history = history.remove(old) if new is None else history.replace(old, new)
+        if fold():
+            history = history.fold()
+    return history
+
+
+@BY_KIND
+@pytest.mark.parametrize(("ridge", "tolerance"), [(1.0, 1e-9), (1e-3, 1e-6)])
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_corrected_history_is_that_of_the_corrected_log(task, ridge, tolerance, seed, dense):
+    task, rng = replace(task, end_reward=0.3), np.random.default_rng(seed)
+    log = log_of(seed, 20, one_hot=task.one_hot)
+    if dense and not task.one_hot:
+        log = [ragged_episode(rng, horizon=3, dim=4) for _ in range(20)]
+    pairs = corrections_of(rng, log[:15], 9)
+    found = corrected(history_of(task, ridge, log), pairs, fold=lambda: rng.random() < 0.3)
+    wanted = history_of(task, ridge, [new for _, new in pairs if new is not None] + log[9:])
+    assert (found.episodes, wanted.episodes) == (20, 17)
+    assert_same_fits(found, wanted, ridge=ridge, tolerance=tolerance)
+    again = found.absorb(*log[:3])
+    assert_same_fits(again, wanted.absorb(*log[:3]), ridge=ridge, tolerance=tolerance)
+
+
+@BY_KIND
+@pytest.mark.parametrize(("ridge", "tolerance"), [(1.0, 1e-9), (1e-3, 1e-6)])
+def test_a_history_without_its_episodes_is_that_of_no_log(task, ridge, tolerance):
+    log = log_of(2, 300, one_hot=task.one_hot)
+    log += log_of(3, 300, one_hot=task.one_hot, steps=2)
+    found = history_of(task, ridge, log).remove(*log)
+    assert_same_fits(found, history_of(task, ridge), ridge=ridge, tolerance=tolerance)
+    # No step of the last stage remains: only rounding does.
+    found = history_of(task, ridge, log).remove(*log[:300])
+    assert_same_fits(found, history_of(task, ridge, log[300:]), ridge=ridge, tolerance=tolerance)
+
+
+@BY_KIND
+@pytest.mark.parametrize("ridge", [1e-9, 1e-14])
+def test_a_removal_beside_a_tiny_ridge_gives_no_nan(task, ridge):
+    log = log_of(4, 8, one_hot=task.one_hot)
+    if not task.one_hot:
+        rng = np.random.default_rng(4)
+        log += [ragged_episode(rng, horizon=3, dim=4) for _ in range(4)]
+    history = history_of(task, ridge, log)
+    for episode in log:
+        history = history.remove(episode)
+        for exploration in EXPLORATIONS:
+            policy = fit(history, Recipe(exploration=exploration, ridge=ridge), version=2)
+            assert np.isfinite(policy.weights).all()
+            assert np.isfinite(
+                policy.q_values(0, np.arange(4) if task.one_hot else np.eye(4))
+            ).all()
+
+
+@BY_KIND
+@given(st.integers(0, 10**6), st.integers(1, 12))
+def test_when_corrections_are_folded_makes_no_difference_bit_for_bit(task, seed, count):
+    task, rng = replace(task, end_reward=0.3), np.random.default_rng(seed)
+    log = log_of(seed, 14, one_hot=task.one_hot)
+    pairs = corrections_of(rng, log, count)
+    late = corrected(history_of(task, log=log), pairs)
+    assert len(late._waiting) > 14  # the episodes themselves still wait
+    for share in (0.4, 1.0):
+        often = history_of(task, log=log)
+        often = corrected(often, pairs, fold=lambda share=share: rng.random() < share)
+        assert contents(often) == contents(late)
+    assert late.episodes == often.episodes == 14
+
+
+@BY_KIND
+def test_a_corrected_history_leaves_the_one_before_as_it_was(task):
+    log = log_of(5, 9, one_hot=task.one_hot)
+    history = history_of(task, log=log[:6])
+    before = contents(history)
+    for made in (history.remove(log[2]), history.replace(log[2], log[8])):
+        made.fold().absorb(log[7]).fold()
+        assert (contents(history), history.episodes) == (before, 6)
+    assert contents(history.absorb(*log[6:])) == contents(history_of(task, log=log))
+
+
+@BY_KIND
+def test_a_correction_of_rewards_and_next_states_leaves_the_gram_bit_for_bit(task):
+    log = log_of(6, 9, one_hot=task.one_hot)
+    history = history_of(task, log=log)
+    new = replace(log[4], rewards=np.zeros(len(log[4])), next_features=log[4].next_features[::-1])
+    assert history.replace(log[4], new).gram is history.gram
+    other = next(each for each in log if not np.array_equal(each.features, log[4].features))
+    assert history.replace(log[4], other).gram is not history.gram
+
+
+@BY_KIND
+def test_a_correction_that_is_refused_leaves_no_trace(task):
+    log = log_of(1, 6, one_hot=task.one_hot)
+    history = history_of(task, log=log)
+    before = contents(history)
+    wrong = rs.Episode(features=[4], rewards=[0.0], next_features=[])
+    if not task.one_hot:
+        wrong = rs.Episode(features=[[2.0, 0.0, 0.0, 0.0]], rewards=[0.0], next_features=[])
+    for call in (
+        lambda: history.replace(log[0], wrong),
+        lambda: history.replace(wrong, log[0]),
+        lambda: history.replace(log[0], None),
+        lambda: history.remove(log[0], wrong),
+        lambda: history.remove(None),
+    ):
+        with pytest.raises((ValueError, TypeError), match="episode must"):
+            call()
+        assert (contents(history), history.episodes) == (before, 6)
+    assert contents(history.absorb(log[0])) == contents(history_of(task, log=[*log, log[0]]))
+
+
+def test_positions_that_were_never_visited_cannot_be_removed():
+    one, other = (rs.Episode(features=[i], rewards=[0.5], next_features=[]) for i in (1, 2))
+    history = history_of(rs.Task(dim=4, horizon=1, one_hot=True), log=[one])
+    before = contents(history)
+    for call in (lambda: history.remove(other), lambda: history.remove(one, one)):
+        with pytest.raises(ValueError, match="episode must have been absorbed"):
+            call()
+        assert contents(history) == before
+
+
+@BY_KIND
+def test_corrections_touch_the_tables_of_next_states_only_when_they_are_folded(task, monkeypatch):
+    log = log_of(8, 500, one_hot=task.one_hot)
+    history, calls = history_of(task, log=log * 20).fold(), []
+    for table in (NextStates, Moves):
+        add = table.add
+
+        def counted(self, *arguments, add=add):
+            calls.append(self)
+            return add(self, *arguments)
+
+        monkeypatch.setattr(table, "add", counted)
+    for old, new in zip(log[:100], log[100:200], strict=True):
+        history = history.replace(old, new).remove(new)
+    assert (history.episodes, len(calls)) == (10_000, 0)
+    history.fold()
+    assert len(calls) == task.pools.count - 1
 
 
 @pytest.mark.parametrize("one_hot", [True, False])

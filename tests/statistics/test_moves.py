@@ -20,13 +20,13 @@ def random_moves(rng, count):
     """Return moves to a few states, their positions in any order, or to the end."""
     states = [np.array([3, 4, 5]), np.array([0]), np.array([8, 1]), END]
     return [
-        (int(rng.integers(3)), float(rng.random()), rng.permutation(states[rng.integers(4)]))
+        (int(rng.integers(3)), 1.0, float(rng.random()), rng.permutation(states[rng.integers(4)]))
         for _ in range(count)
     ]
 
 
 def moves_of(*taken):
-    return Moves.none(D).add([(p, r, np.array(state, np.int64)) for p, r, state in taken])
+    return Moves.none(D).add([(p, 1.0, r, np.array(state, np.int64)) for p, r, state in taken])
 
 
 def test_a_state_is_the_set_of_its_positions():
@@ -54,14 +54,31 @@ def test_the_end_of_an_episode_is_worth_what_is_said_and_all_else_its_best_actio
 def test_moves_never_change():
     moves = moves_of((5, 0.5, [1, 2]))
     before = contents(moves)
-    longer = moves.add([(1, 0.25, np.array([2])), (5, 0.5, np.array([2, 1]))])
+    longer = moves.add([(1, 1.0, 0.25, np.array([2])), (5, 1.0, 0.5, np.array([2, 1]))])
     arrays = {name: array.tolist() for name, array in longer.to_arrays().items()}
     assert arrays["pairs"] == [[1, 1], [5, 0]]
     assert arrays["sums"] == [[1.0, 0.25], [2.0, 1.0]]
-    longer.add([(1, 0.25, np.array([2])), (7, 0.5, np.array([8]))]).to_arrays()
+    longer.add([(1, 1.0, 0.25, np.array([2])), (7, 1.0, 0.5, np.array([8]))]).to_arrays()
     assert {name: array.tolist() for name, array in longer.to_arrays().items()} == arrays
     assert contents(moves) == before
     assert moves.add([]) is moves
+
+
+def test_a_move_that_is_removed_leaves_its_pair_with_a_count_of_0():
+    end, there = np.array([], np.int64), np.array([1, 2])
+    taken = [(5, 1.0, 0.5, there), (5, 1.0, 0.25, there[::-1]), (3, 1.0, 0.75, end)]
+    removed = [(position, -1.0, -reward, state) for position, _, reward, state in taken]
+    moves = Moves.none(D).add(taken).add(removed[:1])
+    assert moves.to_arrays()["sums"].tolist() == [[1.0, 0.75], [1.0, 0.25]]
+    moves = moves.add(removed[1:])
+    assert moves.to_arrays()["sums"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    for table in (2**16, -1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "LARGEST_TABLE", table)
+            stored = Moves.from_arrays(D, **moves.to_arrays())
+            following = QFunction(np.arange(D) / 10, None, None, 0.0, None, None)
+            assert not stored.value_sums(following, 0.9).any()
+    assert contents(stored) == contents(moves)
 
 
 GOOD = {
@@ -130,7 +147,7 @@ def test_in_whatever_parts_moves_come_the_bytes_are_the_same(seed, sizes):
     assert contents(in_parts) == contents(at_once) == contents(one_by_one) == contents(stored)
     arrays = in_parts.to_arrays()
     assert arrays["sums"][:, 0].sum() == sum(sizes)
-    together = sum(reward for part in parts for _, reward, _ in part)
+    together = sum(reward for part in parts for _, _, reward, _ in part)
     assert arrays["sums"][:, 1].sum() == pytest.approx(together)
     pairs = arrays["pairs"].tolist()
     assert pairs == sorted(pairs)

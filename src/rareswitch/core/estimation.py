@@ -93,13 +93,14 @@ class EstimatedRegression:
         self._pools, one_hot = statistics.pools, statistics.one_hot
         whitener = member_axis(statistics.whitener, 2 if one_hot else 3, perturbed)
         scales, self._basis = spectrum(whitener, one_hot)
-        # W has the singular values 1/√(g+λ), with g the eigenvalues of Σφφᵀ; differences below
-        # rounding error count as 0.
-        grown = scales**-2.0 - statistics.ridge
-        self._eigenvalues = np.where(grown > LEAST_SHARE * statistics.ridge, grown, 0.0)
         self._rewards = member_axis(statistics.reward_sums, 2, perturbed)
         steps, dim = member_axis(statistics.step_sums, 2, perturbed), scales.shape[-1]
         self._steps, self._features = steps[..., dim], _turn(self._basis, steps[..., :dim])
+        # W has the singular values 1/√(g+λ), with g the eigenvalues of Σφφᵀ; differences below
+        # rounding error count as 0, and so does the rest of steps that were all removed.
+        grown = scales**-2.0 - statistics.ridge
+        known = (grown > LEAST_SHARE * statistics.ridge) & (self._steps > 0.0)[..., None]
+        self._eigenvalues = np.where(known, grown, 0.0)
         self.spreads: dict[int, Floats] = {}
 
     def stage(self, h: int, value_sums: Floats | None) -> Regression:

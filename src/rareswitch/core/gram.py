@@ -6,6 +6,11 @@ well. Every use of Λ in the paper is a use of its inverse or its determinant: �
 (Potter 1963), so a squared norm can never be negative and rounding enters with the square root of
 Λ's condition number. Λ itself is not kept: in float64 it cannot hold a ridge of 1e-6 beside a sum
 of 1e5, and a Cholesky factor of it loses the directions that no feature has visited.
+
+An episode that was added can be removed, by the same formulas with −φφᵀ. If φ is the only feature
+in its direction, 1 − φᵀΛ⁻¹φ is about λ/‖φ‖², computed from a W of about 1/√λ. Λ⁻¹ then has a
+relative error of about machine epsilon times (1 + ‖φ‖²/λ)^{3/2}; the error is much smaller if other
+features in that direction remain.
 """
 
 from collections import Counter
@@ -16,6 +21,9 @@ import numpy as np
 from rareswitch.core.task import Pools
 from rareswitch.support.arguments import Floats, Ints, Rows
 from rareswitch.support.persistent import PersistentNumbers
+
+# The least 1 − φᵀΛ⁻¹φ of a feature to remove: rounding may bring it to 0 or below.
+LEAST_LEFT = np.finfo(np.float64).eps
 
 
 class Gram(NamedTuple):
@@ -55,10 +63,24 @@ class Gram(NamedTuple):
         )
         return gram, direction, root
 
-    def add_block(self, features: Floats) -> "Gram":
-        """Add n features to every matrix at once, (..., P, n, d).
+    def remove(self, features: Floats) -> "Gram":
+        """Remove one φφᵀ from every matrix, features (..., P, d) that were added before."""
+        whitened = np.matvec(self.whitener, features)  # Wφ
+        direction = np.vecmat(whitened, self.whitener)  # Λ⁻¹φ
+        squared_norm = np.minimum(np.vecdot(whitened, whitened), 1.0 - LEAST_LEFT)
+        root = np.sqrt(1.0 - squared_norm)
+        step = 1.0 / (root * (1.0 + root))  # (1/√(1−q) − 1)/q with q = φᵀΛ⁻¹φ
+        change = np.einsum("...i,...j->...ij", step[..., None] * whitened, direction)
+        return _read_only(
+            np.add(self.whitener, change, out=change),
+            self.logdet + np.log1p(-squared_norm),
+            self.trace - np.vecdot(features, features),
+        )
 
-        W becomes (I + BBᵀ)^{−1/2}·W with B = WFᵀ. BBᵀ and BᵀB have the same positive eigenvalues,
+    def add_block(self, features: Floats, *, sign: float = 1.0) -> "Gram":
+        """Add n features to every matrix at once, (..., P, n, d); with sign −1, remove them.
+
+        W becomes (I ± BBᵀ)^{−1/2}·W with B = WFᵀ. BBᵀ and BᵀB have the same positive eigenvalues,
         so the smaller matrix is decomposed. Each eigenvalue is computed again as the squared length
         of B along its eigenvector, so small eigenvalues are accurate too.
         """
@@ -67,19 +89,19 @@ class Gram(NamedTuple):
         if steps < dim:
             turn = np.linalg.eigh(whitened @ whitened.mT).eigenvectors
             turned = turn.mT @ whitened
-            squares = np.square(turned).sum(axis=-1)
+            squares = _signed(np.square(turned).sum(axis=-1), sign)
             root = np.sqrt(1.0 + squares)
-            change = turned.mT @ ((1.0 / (root * (1.0 + root)))[..., None] * turned)
+            change = turned.mT @ ((sign / (root * (1.0 + root)))[..., None] * turned)
             whitener = self.whitener - change @ self.whitener
         else:
             turn = np.linalg.eigh(whitened.mT @ whitened).eigenvectors
-            squares = np.square(whitened @ turn).sum(axis=-2)
+            squares = _signed(np.square(whitened @ turn).sum(axis=-2), sign)
             shrunk = (turn * (1.0 / np.sqrt(1.0 + squares))[..., None, :]) @ turn.mT
             whitener = shrunk @ self.whitener
         return _read_only(
             whitener,
             self.logdet + np.log1p(squares).sum(axis=-1),
-            self.trace + np.square(features).sum(axis=(-2, -1)),
+            self.trace + sign * np.square(features).sum(axis=(-2, -1)),
         )
 
     def add_episode(self, features: Rows, pools: Pools) -> "Gram":
@@ -89,11 +111,31 @@ class Gram(NamedTuple):
         """
         if pools.shared:
             return self.add_block(pools.spread(features[:, None, :]))
-        if len(features) < pools.horizon:
-            padded = np.zeros((pools.horizon, features.shape[1]))
-            padded[: len(features)] = features
-            features = padded
-        return self.add(features)[0]
+        return self.add(_padded(features, pools.horizon))[0]
+
+    def remove_episode(self, features: Rows, pools: Pools) -> "Gram":
+        """Remove the steps of one episode, features (n, d), that `add_episode` added.
+
+        The relative error of Λ⁻¹ is at the most about machine epsilon times (1 + ‖φ‖²/λ)^{3/2}. If
+        rounding makes φᵀΛ⁻¹φ at least 1, it counts as just below 1.
+        """
+        if pools.shared:
+            return self.add_block(pools.spread(features[:, None, :]), sign=-1.0)
+        return self.remove(_padded(features, pools.horizon))
+
+
+def _padded(features: Rows, horizon: int) -> Rows:
+    """Return features (n, d) with a zero feature for each stage that was not played, (H, d)."""
+    if len(features) == horizon:
+        return features
+    padded = np.zeros((horizon, features.shape[1]))
+    padded[: len(features)] = features
+    return padded
+
+
+def _signed(squares: Floats, sign: float) -> Floats:
+    """Return ±squares, above −1 also after rounding."""
+    return np.maximum(sign * squares, LEAST_LEFT - 1.0)
 
 
 def _read_only(whitener: Floats, logdet: Floats, trace: Floats) -> Gram:
@@ -136,15 +178,24 @@ class OneHotGram(NamedTuple):
 
     def add_episode(self, positions: Ints, pools: Pools) -> "OneHotGram":
         """Add the features e_i at `positions` (n,) to each pool that contains their step."""
+        return self._count(positions, pools, 1)
+
+    def remove_episode(self, positions: Ints, pools: Pools) -> "OneHotGram":
+        """Remove the features e_i at `positions` (n,) that `add_episode` added."""
+        return self._count(positions, pools, -1)
+
+    def _count(self, positions: Ints, pools: Pools, sign: int) -> "OneHotGram":
         pool, step = pools.places(len(positions))
         places = (pool * self.dim + positions[step]).tolist()
         times = Counter(places)  # a shared pool may contain a position more than once
-        before, more = self.visits.take(places), np.array([times[place] for place in places])
-        after = before + more
+        before, steps = self.visits.take(places), np.array([times[place] for place in places])
+        after = before + sign * steps
+        if sign < 0 and after.min() < 0.0:
+            raise ValueError("episode must have been absorbed; got positions that were not visited")
         # Each of m steps to a place has the m-th part of what the place adds.
-        grown = np.log((after + self.ridge) / (before + self.ridge)) / more
+        grown = np.log((after + self.ridge) / (before + self.ridge)) / steps
         logdet = self.logdet + np.bincount(pool, grown, pools.count)
-        trace = self.trace + np.bincount(pool, minlength=pools.count)
+        trace = self.trace + sign * np.bincount(pool, minlength=pools.count)
         logdet.flags.writeable = trace.flags.writeable = False
         visits = self.visits.put(places, after.tolist())
         return OneHotGram(visits, logdet, trace, self.dim, self.ridge)

@@ -24,13 +24,14 @@ from rareswitch.support.streams import Stream, generator
 LEAST_REACH = 0.1
 LEAST_GROWTH = 0.01
 LEAST_NORM = 1e-10  # of all squared features of a stage, compared with λ
+LEAST_REWARD = 1e-13  # on average; removed rewards leave a rounding error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
     """Two figures about a learner, and warnings in words.
 
-    `reach` is the least over stages; None before the first episode.
+    `reach` is the least over stages; None without episodes.
     """
 
     reach: float | None
@@ -44,7 +45,8 @@ class Health:
 
 def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -> Health:
     """Return the health of a learner with this folded history and number of own episodes."""
-    reach = _reach(history, recipe) if history.episodes else None
+    known = history.step_sums[0, history.task.dim] > 0  # every episode has a first step
+    reach = _reach(history, recipe) if known else None
     idle = _idle(history, ledger, episodes)
     warnings = []
     if reach is not None and reach < LEAST_REACH:
@@ -61,7 +63,7 @@ def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -
             f"features are too short compared with ridge = {history.ridge:g}: nothing can be "
             f"learnt from them; lower ridge, or make them longer"
         )
-    if history.episodes and not history.reward_sums[:, -1].any():
+    if known and not (history.step_sums[:, -1] > LEAST_REWARD * history.episodes).any():
         warnings.append(f"no reward was seen in {history.episodes} episodes")
     if idle > episodes // 2:
         warnings.append(
@@ -104,7 +106,8 @@ def _squared_norms(history: History) -> Floats:
 
 def _lost_in_ridge(history: History) -> bool:
     """Return whether, in some pool, all features together are below the rounding error of λ."""
-    seen = history.step_sums[:, : history.task.dim].any(axis=1)
+    sums, dim = history.step_sums, history.task.dim
+    seen = sums[:, :dim].any(axis=1) & (sums[:, dim] > 0)
     return bool((seen & (_squared_norms(history) < LEAST_NORM * history.ridge)).any())
 
 

@@ -96,7 +96,7 @@ class Learner:
 
     @property
     def episodes(self) -> int:
-        """How many episodes were absorbed, without those of the warm start."""
+        """How many episodes were absorbed, without the warm start; corrections do not count."""
         return self._state.history.episodes - self._warm_episodes
 
     @property
@@ -130,6 +130,18 @@ class Learner:
         All or nothing: where one is refused, none is absorbed.
         """
         self._state = self._state._replace(history=self._state.history.absorb(*episodes))
+
+    def correct(self, old: Episode, new: Episode | None) -> None:
+        """Replace an absorbed episode by its correction, or withdraw it if `new` is None.
+
+        The caller vouches that `old` was absorbed, and neither withdrawn nor replaced since. The
+        cost is that of the two episodes. `episodes`, the clock's `episode` and the ledger stay as
+        they are: a date that was reached stays reached. All or nothing: if an episode is refused,
+        nothing changes.
+        """
+        history = self._state.history
+        history = history.remove(old) if new is None else history.replace(old, new)
+        self._state = self._state._replace(history=history)
 
     def fit(self) -> Policy:
         """Return the candidate for the next version; asked twice, it returns the same bytes."""

@@ -5,11 +5,10 @@ from typing import Self
 
 import numpy as np
 
-from rareswitch.core.episode import Episode
 from rareswitch.core.gram import Gram
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.task import Pools, Task
-from rareswitch.statistics.history import History
+from rareswitch.statistics.history import History, Signed
 from rareswitch.statistics.next_states import NextStates, add_in_turn, row_sets
 from rareswitch.support.arguments import Floats
 from rareswitch.support.codec import Arrays, Parts
@@ -52,12 +51,12 @@ class DenseHistory(History):
         # A fold may copy the sums that exist, so what waits grows with them.
         return 4 * self._waiting_numbers > sum(states.numbers for states in self._next_states)
 
-    def _add(self, episodes: Sequence[Episode]) -> None:
+    def _add(self, changes: Sequence[Signed]) -> None:
         size, start = 0, 0
-        for end, episode in enumerate(episodes, start=1):
+        for end, (episode, _) in enumerate(changes, start=1):
             size += episode.features.size + episode.next_rows.size
-            if size > MOST_WAITING or end == len(episodes):
-                self._add_at_once(_Steps(episodes[start:end], self.pools))
+            if size > MOST_WAITING or end == len(changes):
+                self._add_at_once(_Steps(changes[start:end], self.pools))
                 size, start = 0, end
 
     def _add_at_once(self, steps: "_Steps") -> None:
@@ -96,14 +95,20 @@ class DenseHistory(History):
 
 
 class _Steps:
-    """The steps (φ, 1, r) of episodes end to end, so that sums over them are made at once."""
+    """The steps (φ, 1, r) of episodes end to end, so that sums over them are made at once.
 
-    def __init__(self, episodes: Sequence[Episode], pools: Pools) -> None:
-        self._episodes, self._pools = episodes, pools
-        features = np.concatenate([episode.features for episode in episodes])
+    The steps of an episode to remove are −(φ, 1, r).
+    """
+
+    def __init__(self, changes: Sequence[Signed], pools: Pools) -> None:
+        self._episodes, self._pools = [episode for episode, _ in changes], pools
+        features = np.concatenate([episode.features for episode in self._episodes])
+        self._rewards = np.concatenate([episode.rewards for episode in self._episodes])
         self._steps = np.ones((len(features), features.shape[1] + 2))  # (S, d+2)
-        self._steps[:, :-2] = features
-        self._steps[:, -1] = np.concatenate([episode.rewards for episode in episodes])
+        self._steps[:, :-2], self._steps[:, -1] = features, self._rewards
+        if any(sign < 0.0 for _, sign in changes):
+            lengths = [len(episode) for episode in self._episodes]
+            self._steps *= np.repeat([sign for _, sign in changes], lengths)[:, None]
         if pools.count > 1:
             self._places, self._states = self._find_places(), self._find_states()
 
@@ -113,7 +118,7 @@ class _Steps:
         reached = np.arange(self._pools.horizon) < counts[:, None]  # (n, H)
         stages = np.zeros((len(counts), 2, self._pools.horizon, self._steps.shape[1]))
         stages[:, 0][reached] = self._steps
-        stages[:, 1][reached] = self._steps[:, -1:] * self._steps
+        stages[:, 1][reached] = self._rewards[:, None] * self._steps
         return self._pools.sum_stages(stages)
 
     def leading_on(self, pool: int) -> tuple[Floats, list[bytes]]:

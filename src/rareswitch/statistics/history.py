@@ -1,11 +1,11 @@
 """The episodes that one learner has seen, in the form that a fit needs: a cache of the log.
 
 The log of episodes is the truth; a history is made from it, by `absorb` as episodes come or by
-`absorb_log` all at once, and again from the start when the log is corrected. Neither the order of
-episodes nor the policy that acted matters beyond rounding.
+`absorb_log` all at once. `remove` and `replace` follow corrections of the log, at the cost of the
+corrected episode. Neither the order of episodes nor the policy that acted matters beyond rounding.
 
-A history never changes: `absorb` and `fold` return another one. So whoever holds a history changes
-it all or nothing, by one assignment.
+A history never changes: each method returns another one. So whoever holds a history changes it all
+or nothing, by one assignment.
 """
 
 import math
@@ -26,12 +26,15 @@ from rareswitch.support.persistent import PersistentList
 
 AT_ONCE = 256  # episodes that are checked together
 
+Signed = tuple[Episode, float]  # 1 adds the episode, −1 removes it
+
 
 class History(ABC):
     """The sufficient statistics of all episodes so far, for one learner.
 
-    Λ grows with every episode, since schedules look at it. Only a fit needs the other sums: until
-    then, or until they are many, episodes wait, and `fold` adds them all at once.
+    Λ changes with every episode, since schedules look at it. Only a fit needs the other sums: until
+    then, or until they are many, episodes wait, and `fold` adds them all at once. Removals wait in
+    the same list. `episodes` counts all episodes ever absorbed; a correction does not change it.
     """
 
     gram: Gram | OneHotGram
@@ -40,7 +43,7 @@ class History(ABC):
         whole("dim", checked_task(task).dim, least=1, most=10**6)
         self.task, self.ridge = task, positive_ridge(ridge)
         self.episodes = 0
-        self._waiting = PersistentList[Episode]()
+        self._waiting = PersistentList[Signed]()
         self._waiting_numbers = 0
 
     @property
@@ -84,8 +87,8 @@ class History(ABC):
         """Return the history of `to_arrays`, once its arrays are known to have these sizes."""
 
     @abstractmethod
-    def _add(self, episodes: Sequence[Episode]) -> None:
-        """Add episodes to the sums of this history, which nobody else has yet."""
+    def _add(self, changes: Sequence[Signed]) -> None:
+        """Add or remove episodes in the sums of this history, which nobody else has yet."""
 
     @abstractmethod
     def _many_waiting(self) -> bool:
@@ -94,13 +97,35 @@ class History(ABC):
     def absorb(self, *episodes: Episode) -> Self:
         """Return the history with these episodes, in their order."""
         self.check(*episodes)
-        longer = self._copy()
+        longer = self._wait([(episode, 1.0) for episode in episodes])
         for episode in episodes:
             longer.gram = longer.gram.add_episode(episode.features, self.pools)
-            longer._waiting_numbers += episode.features.size + episode.next_rows.size
-        longer._waiting = self._waiting.extend(episodes)
         longer.episodes += len(episodes)
-        return longer.fold() if longer._many_waiting() else longer
+        return longer
+
+    def remove(self, *episodes: Episode) -> Self:
+        """Return the history without these episodes, each of which was absorbed before.
+
+        `stored_rows` stays: the states that they reached remain in the table, with a count of 0.
+        """
+        self.check(*episodes)
+        shorter = self._wait([(episode, -1.0) for episode in episodes])
+        for episode in episodes:
+            shorter.gram = shorter.gram.remove_episode(episode.features, self.pools)
+        return shorter
+
+    def replace(self, old: Episode, new: Episode) -> Self:
+        """Return the history with a new episode in place of an old one that was absorbed before.
+
+        Λ stays bit for bit if the features of both are equal.
+        """
+        self.check(old, new)
+        replaced = self._wait([(new, 1.0), (old, -1.0)])
+        if not np.array_equal(old.features, new.features):
+            # The new episode comes first: rounding matters less, the more is known.
+            gram = replaced.gram.add_episode(new.features, self.pools)
+            replaced.gram = gram.remove_episode(old.features, self.pools)
+        return replaced
 
     def fold(self) -> Self:
         """Return the history with waiting episodes added to its sums; no number depends on when."""
@@ -144,6 +169,14 @@ class History(ABC):
                 f"episode must have features no longer than feature_norm = {feature_norm:g}; got "
                 f"‖φ‖ = {longest:.9g}: scale them, or set a larger feature_norm in the Task"
             )
+
+    def _wait(self, changes: Sequence[Signed]) -> Self:
+        """Return a new history in which these changes wait, or are folded if too many wait."""
+        longer = self._copy()
+        for episode, _ in changes:
+            longer._waiting_numbers += episode.features.size + episode.next_rows.size
+        longer._waiting = self._waiting.extend(changes)
+        return longer.fold() if longer._many_waiting() else longer
 
     def _copy(self) -> Self:
         twin = object.__new__(type(self))

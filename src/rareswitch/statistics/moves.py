@@ -10,7 +10,8 @@ from rareswitch.core.lsvi import QFunction
 from rareswitch.support.arguments import Floats, Ints
 from rareswitch.support.codec import Arrays
 
-Move = tuple[int, float, Ints]  # a position, a reward, and the positions of the state after
+# A position, 1, the reward, and the positions of the state after; −1 and −reward remove a move.
+Move = tuple[int, float, float, Ints]
 END = np.zeros(0, np.int64)  # the state after the end of an episode: no action is feasible
 # The largest table of states by positions with which one product is faster than going move by move.
 LARGEST_TABLE = 2**16
@@ -67,10 +68,10 @@ class Moves:
         return sum(map(len, self._states))
 
     def add(self, moves: Sequence[Move]) -> "Moves":
-        """Return the moves with more of them; rewards are added one by one, in their order."""
+        """Return the moves with more or fewer of them; rewards are added in their order."""
         if not moves:
             return self
-        taken, rewards, after = zip(*moves, strict=True)
+        taken, signs, rewards, after = zip(*moves, strict=True)
         numbers, states = self._numbers.copy(), self._states.copy()
         reached = [_number(state, numbers, states) for state in after]
         pairs = np.concatenate([self.pairs, np.array([taken, reached], np.int64).T])
@@ -79,7 +80,7 @@ class Moves:
         sums = np.zeros((len(distinct), 2))
         old, new = place[: len(self.pairs)], place[len(self.pairs) :]
         sums[old] = self.sums
-        sums[:, 0] += np.bincount(new, minlength=len(distinct))
+        sums[:, 0] += np.bincount(new, signs, len(distinct))
         np.add.at(sums[:, 1], new, rewards)
         return Moves(self.dim, numbers, states, np.stack(np.divmod(distinct, end), axis=1), sums)
 

@@ -10,11 +10,10 @@ from typing import Self
 
 import numpy as np
 
-from rareswitch.core.episode import Episode
 from rareswitch.core.gram import OneHotGram
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.task import Task
-from rareswitch.statistics.history import History
+from rareswitch.statistics.history import History, Signed
 from rareswitch.statistics.moves import END, Move, Moves
 from rareswitch.support.arguments import Floats
 from rareswitch.support.codec import Arrays, Parts
@@ -57,30 +56,29 @@ class OneHotHistory(History):
     def _reward_table(self) -> Floats:
         return self._rewards.array(self.pools.count * self.task.dim).reshape(-1, self.task.dim)
 
-    def _add(self, episodes: Sequence[Episode]) -> None:
+    def _add(self, changes: Sequence[Signed]) -> None:
         self._moments = self._moments.copy()
         places, earned = [], []
         moves: list[list[Move]] = [[] for _ in self._moves]
-        for episode in episodes:
+        for episode, sign in changes:
             pool, step = self.pools.places(len(episode))
             places.append(pool * self.task.dim + episode.features[step])
-            earned.append(episode.rewards[step])
-            self._add_moments(episode.rewards)
+            rewards = sign * episode.rewards
+            earned.append(rewards[step])
+            self._add_moments(episode.rewards, sign)
             following = [*episode.next_features, END][: min(len(episode), self.pools.horizon - 1)]
-            steps = zip(
-                episode.features.tolist(), episode.rewards.tolist(), following, strict=False
-            )
-            for h, move in enumerate(steps):
-                moves[self.pools.index(h)].append(move)
+            steps = zip(episode.features.tolist(), rewards.tolist(), following, strict=False)
+            for h, (position, reward, state) in enumerate(steps):
+                moves[self.pools.index(h)].append((position, sign, reward, state))
         distinct, place = np.unique(np.concatenate(places), return_inverse=True)
         sums = self._rewards.take(distinct.tolist())
         np.add.at(sums, place, np.concatenate(earned))  # one by one, in their order
         self._rewards = self._rewards.put(distinct.tolist(), sums.tolist())
         self._moves = [old.add(new) for old, new in zip(self._moves, moves, strict=True)]
 
-    def _add_moments(self, rewards: Floats) -> None:
-        known = np.ones((len(rewards), 3))
-        known[:, 1], known[:, 2] = rewards, rewards * rewards
+    def _add_moments(self, rewards: Floats, sign: float) -> None:
+        known = np.full((len(rewards), 3), sign)
+        known[:, 1], known[:, 2] = sign * rewards, sign * rewards * rewards
         if self.pools.shared:
             self._moments += self.pools.contains[:, : len(rewards)] @ known
         else:
