@@ -337,3 +337,21 @@ def test_such_a_view_cannot_change_an_episode_of_one_step_either(features):
     for view in views:
         view[:] = 0
     assert episode == rs.Episode(features=features, rewards=[0.5], next_features=[])
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_no_older_view_writes_into_an_episode(kind):
+    rows = np.eye(3) if kind is np.float64 else np.arange(3)
+    rewards = np.array([0.5])
+    views = rows[:], rewards[:]
+    rows.flags.writeable = rewards.flags.writeable = False
+    following = rows[1:]
+    for made in (
+        rs.Episode.from_rows(rows, rewards, [2]),
+        rs.Episode(features=rows[:1], rewards=rewards, next_features=[following]),
+        rs.Episode(features=rows[:1], rewards=rewards, next_features=iter([following])),
+        rs.Episode(features=rows[:1].tolist(), rewards=rewards, next_features=[following]),
+    ):
+        for part in (made.features, made.rewards, made.next_rows):
+            assert not any(np.shares_memory(part, view) for view in views)
+            assert not part.flags.writeable

@@ -5,7 +5,7 @@ import pytest
 from listed_worlds import Player, exact_value, joined, mixture, small_world
 
 import rareswitch as rs
-from rareswitch.evaluation import Method, evaluate
+from rareswitch.evaluation import Method, compare, evaluate
 from rareswitch.evaluation.estimators import ESTIMATORS
 from rareswitch.trajectories import Trajectory
 
@@ -146,3 +146,19 @@ def test_what_is_no_policy_or_method_is_named():
         evaluate(7, log, player.features)
     with pytest.raises(TypeError, match="method must be a Method; got 'per-decision'"):
         evaluate(candidate, log, player.features, method="per-decision")
+
+
+@pytest.mark.parametrize("features", [None, np.eye(2), 3])
+def test_features_must_be_a_map_or_a_function(features):
+    _, candidate, _, log = candidate_and_log(0, episodes=4)
+    message = "features must be a feature map, or a function from a state to rows; got "
+    with pytest.raises(TypeError, match=message):
+        evaluate(candidate, log, features)
+    with pytest.raises(TypeError, match=message):
+        compare(candidate, candidate, log, features)
+
+
+def test_truths_are_no_features():
+    _, candidate, player, log = candidate_and_log(0, episodes=4)
+    with pytest.raises(TypeError, match=r"features must be .*; got bool"):
+        evaluate(candidate, log, lambda state: np.asarray(player.features(state)) > 0)

@@ -5,6 +5,7 @@ from concurrent.futures import Executor, Future
 import numpy as np
 import pytest
 
+from rareswitch.cli.allow import typed_modules
 from rareswitch.experiments.load import paper_specs, parse_spec
 from rareswitch.experiments.results import Results, assemble
 from rareswitch.experiments.run import find_versions, run_pieces
@@ -88,13 +89,15 @@ def toml(*, arms=ALL, world=WORLD, defaults=PLAIN, **top):
 
 
 def experiment(**changes):
-    return parse_spec(toml(**changes), source="mini.toml")
+    """Return a small experiment; the code that it names is allowed."""
+    text = toml(**changes)
+    return parse_spec(text, source="mini.toml", allow=typed_modules(text))
 
 
 def refused(text, *words):
     """Check that the text is refused in one line that names the file and these words."""
     with pytest.raises(ValueError, match="bad") as caught:
-        parse_spec(text, source="bad.toml")
+        parse_spec(text, source="bad.toml", allow=typed_modules(text))
     message = str(caught.value)
     assert message.count("bad.toml") == 1
     assert "\n" not in message

@@ -82,7 +82,7 @@ def test_zeta_must_be_a_fraction(zeta):
         ('{ kind = "adaptive-budget" }', "needs switches"),
         ('{ kind = "mvp", scale = -0.1 }', "scale must be"),
         ('{ kind = "no_such_module:Rule" }', "cannot be imported"),
-        ('{ kind = "json:JSONDecoder" }', "must have a method due"),
+        ('{ kind = "json:JSONDecoder" }', "must be a class with a method due; it is"),
         ("{ kind = [1] }", "schedule must be a table with a kind, a name; got {'kind': 1}"),
     ],
 )

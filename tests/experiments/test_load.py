@@ -310,7 +310,7 @@ def test_code_is_looked_for_beside_the_file_and_the_search_path_stays_as_it_was(
     path.write_text(toml(arms=EVERY.replace("every-episode", "rule_beside_the_file:Never")))
     before = list(sys.path)
     try:
-        (arm,) = load_spec(path).arms
+        (arm,) = load_spec(path, allow=["rule_beside_the_file"]).arms
     finally:
         sys.modules.pop("rule_beside_the_file", None)
     assert type(arm.rule).__name__ == "Never"

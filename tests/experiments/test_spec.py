@@ -265,7 +265,7 @@ def test_an_arm_holds_its_rule_recipe_and_world_and_makes_them_once(own_folder):
 
 def test_an_arm_travels_as_words_and_its_rule_is_imported_again(own_folder):
     text = toml(arms=EVERY.replace('"every-episode"', '"doubled_rule:Doubled", every = 4'))
-    (arm,) = parse_spec(text, source="x.toml", folders=[own_folder]).arms
+    (arm,) = parse_spec(text, source="x.toml", folders=[own_folder], allow=["doubled_rule"]).arms
     assert arm.schedule == {"kind": "doubled_rule:Doubled", "every": 4}
     assert arm.rule.least == 8
     data = pickle.dumps(arm)
@@ -293,7 +293,8 @@ def test_an_arm_travels_as_words_and_its_rule_is_imported_again(own_folder):
 )
 def test_rules_that_are_the_same_have_the_same_digest(one, other, own_folder):
     texts = [toml(arms=EVERY.replace('kind = "every-episode"', kind)) for kind in (one, other)]
-    specs = [parse_spec(text, source="x.toml", folders=[own_folder]) for text in texts]
+    own = {"folders": [own_folder], "allow": ["doubled_rule", "rareswitch"]}
+    specs = [parse_spec(text, source="x.toml", **own) for text in texts]
     assert specs[0].digest == specs[1].digest
     assert specs[0] == specs[1]
     assert hash(specs[0].arms[0]) == hash(specs[1].arms[0])

@@ -12,8 +12,8 @@ BOX = Box(-np.inf, np.inf, (2,))
 SEEN = np.random.default_rng(0).normal(size=(50, 2)) * [1.0, 40.0]
 
 
-def named(text, space=BOX, actions=2):
-    return features_named(text, space, actions, lambda: SEEN)
+def named(text, space=BOX, actions=2, **more):
+    return features_named(text, space, actions, lambda: SEEN, **more)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,21 @@ def test_what_is_no_word_is_refused_with_those_there_are():
 
 
 def test_your_own_are_named_by_a_module():
-    assert named("cli.walk:rows").__name__ == "rows"
-    assert named("cli.walk:Table").states == 5
-    assert named("cli.walk:Table,states=9").states == 9
+    own = {"allow": ["cli.walk"]}
+    assert named("cli.walk:rows", **own).__name__ == "rows"
+    assert named("cli.walk:Table", **own).states == 5
+    assert named("cli.walk:Table,states=9", **own).states == 9
     with pytest.raises(ValueError, match=r"'cli\.walk:absent' cannot be imported"):
-        named("cli.walk:absent")
+        named("cli.walk:absent", **own)
     with pytest.raises(ValueError, match=r"must name a class; 'cli\.walk:rows' is"):
-        named("cli.walk:rows,a=1")
+        named("cli.walk:rows,a=1", **own)
+
+
+def test_features_that_nobody_allowed_or_that_are_none_are_not_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = 'subprocess:Popen,args=["touch","ran"]'
+    with pytest.raises(ValueError, match="features 'subprocess:Popen' names code of the module"):
+        named(code)
+    with pytest.raises(ValueError, match="'subprocess:Popen' must be a function of your own, or a"):
+        named(code, allow=["subprocess"])
+    assert not (tmp_path / "ran").exists()

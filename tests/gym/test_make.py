@@ -6,6 +6,9 @@ import gymnasium
 import pytest
 
 from rareswitch.gym.make import made
+from rareswitch.support.imports import NotAllowedError
+
+OURS = ["own_doors"]
 
 OWN = '''
 import gymnasium
@@ -46,21 +49,21 @@ def own_doors(tmp_path, monkeypatch):
 
 
 def test_an_environment_of_gymnasium_is_made_with_its_arguments():
-    world = made("FrozenLake-v1", map_name="8x8", is_slippery=False)
+    world = made("FrozenLake-v1", {"map_name": "8x8", "is_slippery": False})
     assert world.observation_space.n == 64
     assert world.spec.max_episode_steps == 200 or world.spec.max_episode_steps == 100
 
 
 @pytest.mark.usefixtures("own_doors")
 def test_a_class_or_function_of_ones_own_is_called_with_its_arguments():
-    assert made("own_doors:Door").prize == 1.0
-    assert made("own_doors:Door", prize=0.5).prize == 0.5
-    assert made("own_doors:door_with", prize=0.25).prize == 0.25
+    assert made("own_doors:Door", allow=OURS).prize == 1.0
+    assert made("own_doors:Door", {"prize": 0.5}, allow=OURS).prize == 0.5
+    assert made("own_doors:door_with", {"prize": 0.25}, allow=OURS).prize == 0.25
 
 
 @pytest.mark.usefixtures("own_doors")
 def test_a_module_may_register_the_name():
-    world = made("own_doors:OwnDoor-v0", prize=0.5)
+    world = made("own_doors:OwnDoor-v0", {"prize": 0.5}, allow=OURS)
     assert world.unwrapped.prize == 0.5
 
 
@@ -68,7 +71,44 @@ def test_a_module_may_register_the_name():
 @pytest.mark.parametrize("name", ["own_doors:NUMBER", "own_doors:Missing", "own_doors:"])
 def test_what_makes_no_environment_is_refused(name):
     with pytest.raises(ValueError, match="world must be an environment registered with Gymnasium"):
-        made(name)
+        made(name, allow=OURS)
+
+
+@pytest.mark.usefixtures("own_doors")
+@pytest.mark.parametrize("name", ["own_doors:Door", "own_doors:OwnDoor-v0", "own_doors:", "os:x"])
+@pytest.mark.parametrize("arguments", [{}, {"allow": ["own_doors", "os"]}])
+def test_a_module_that_nobody_allowed_is_not_imported(name, arguments):
+    with pytest.raises(NotAllowedError, match=f"'{name}' names code of the module .* --allow"):
+        made(name, arguments)
+    assert "own_doors" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("subprocess:Popen", {"args": ["touch", "ran"]}),
+        ("os:system", {"command": "touch ran"}),
+        (
+            "rareswitch.gym.make:made",
+            {"name": "os:system", "arguments": {"command": "touch ran"}, "allow": ["os"]},
+        ),
+    ],
+)
+def test_an_allowed_object_that_makes_no_world_is_not_called(
+    tmp_path, monkeypatch, name, arguments
+):
+    monkeypatch.chdir(tmp_path)
+    allow = ["subprocess", "os", "rareswitch"]
+    with pytest.raises(ValueError, match=f"'{name}' must be a function of your own, or a class wi"):
+        made(name, arguments, allow=allow)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_world_is_named_by_a_text():
+    with pytest.raises(
+        TypeError, match=r"world must be the name of an environment; got \['os:x'\]"
+    ):
+        made(["os:x"])
 
 
 @pytest.mark.parametrize("name", ["NoSuchWorld-v0", "FrozenLake-v999", "not a name"])
@@ -79,7 +119,7 @@ def test_unknown_names_are_refused_with_what_is_allowed(name):
 
 def test_a_module_that_is_not_there_is_said():
     with pytest.raises(ValueError, match="'no_such_module' cannot be imported"):
-        made("no_such_module:World")
+        made("no_such_module:World", allow=["no_such_module"])
 
 
 def test_without_gymnasium_it_says_what_to_install(monkeypatch):

@@ -313,7 +313,11 @@ def test_a_game_shows_itself_in_a_line():
             "21 and True",
         ),
         ({"features": table().dense()}, ValueError, "one_hot = True.*; got 18 and False"),
-        ({"features": 3}, TypeError, "function must be callable; got 3"),
+        (
+            {"features": 3},
+            TypeError,
+            "features must be a feature map, or a function from a state to rows; got 3",
+        ),
         ({"actions": [0, 1]}, ValueError, "features must have a row for each of 2 actions"),
     ],
 )

@@ -28,6 +28,7 @@ from rareswitch.rules.words import (
     to_python,
     to_words,
 )
+from rareswitch.support.imports import NotAllowedError
 
 TASK = rs.Task(dim=3, horizon=2, episodes=100, feature_norm=2.0)
 
@@ -53,27 +54,26 @@ def here(tmp_path, monkeypatch):
 
 
 def test_ones_own_is_found_in_a_module(here):
-    assert find_class("oracles:Starts") is Starts
-    before = list(sys.path)
-    mine = find_class("my_rules_here:Mine")
-    assert mine.__name__ == "Mine"
+    assert find_class("oracles:Starts", allow=["oracles"]) is Starts
+    before, mine = list(sys.path), {"allow": ["my_rules_here"]}
+    assert find_class("my_rules_here:Mine", **mine).__name__ == "Mine"
     assert sys.path == before
-    assert make_schedule("my_rules_here:Mine", {"wait": 2}, TASK).wait == 2
+    assert make_schedule("my_rules_here:Mine", {"wait": 2}, TASK, **mine).wait == 2
     with pytest.raises(ValueError, match="cannot be imported"):
-        find_class("my_rules_here:Absent")
+        find_class("my_rules_here:Absent", **mine)
     assert sys.path == before
 
 
 def test_ones_own_is_found_in_a_folder_that_is_named(here, monkeypatch):
     monkeypatch.chdir(here.parent)
-    before = list(sys.path)
+    before, mine = list(sys.path), {"allow": ["my_rules_here"]}
     with pytest.raises(ValueError, match="kind 'my_rules_here' cannot be imported"):
-        find_class("my_rules_here:Mine")
-    assert find_class("my_rules_here:Mine", folders=[str(here)]).__name__ == "Mine"
-    rule = make_schedule("my_rules_here:Mine", {}, TASK, folders=[str(here)])
-    assert rule.wait == 3
+        find_class("my_rules_here:Mine", **mine)
+    mine["folders"] = [str(here)]
+    assert find_class("my_rules_here:Mine", **mine).__name__ == "Mine"
+    assert make_schedule("my_rules_here:Mine", {}, TASK, **mine).wait == 3
     capped = {"schedule": {"kind": "my_rules_here:Mine", "wait": 4}, "switches": 2}
-    assert make_schedule("capped", capped, TASK, folders=[str(here)]).schedule.wait == 4
+    assert make_schedule("capped", capped, TASK, **mine).schedule.wait == 4
     assert sys.path == before
 
 
@@ -86,14 +86,15 @@ def test_ones_own_is_found_in_a_folder_that_is_named(here, monkeypatch):
         ("oracles:Mine", ValueError, "kind 'oracles:Mine' cannot be imported .*Mine"),
         (":Mine", ValueError, "kind '' cannot be imported"),
         (".oracles:Mine", ValueError, "kind '.oracles' cannot be imported"),
-        ("oracles:walk", ValueError, "kind 'oracles:walk' must be a class; it is <function"),
+        ("oracles:walk", ValueError, "kind 'oracles:walk' must be a class with .* it is <function"),
+        ("fractions:Fraction", ValueError, "must be a class with a method due; it is <class 'fra"),
         (3, TypeError, "kind must be a name; got 3"),
         (None, TypeError, "kind must be a name; got None"),
     ],
 )
 def test_what_is_nowhere_is_said(name, error, message):
     with pytest.raises(error, match=message):
-        find_class(name)
+        find_class(name, allow=["nowhere", "oracles", "fractions"])
 
 
 @pytest.mark.parametrize(
@@ -218,13 +219,43 @@ def test_a_rule_for_a_budget_may_stand_inside_a_cap():
 
 
 def test_ones_own_rule_takes_its_arguments():
-    own = make_schedule("oracles:Starts", {"starts": [3, 4]}, TASK)
+    own = make_schedule("oracles:Starts", {"starts": [3, 4]}, TASK, allow=["oracles"])
     assert isinstance(own, Starts)
     assert own.starts == (3, 4)
     with pytest.raises(ValueError, match="oracles:Starts needs starts"):
-        make_schedule("oracles:Starts", {}, TASK)
-    with pytest.raises(TypeError, match="schedule must have a method due"):
-        make_schedule("fractions:Fraction", {}, TASK)
+        make_schedule("oracles:Starts", {}, TASK, allow=["oracles"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "table"),
+    [
+        ("subprocess:Popen", {"args": ["touch", "ran"]}, RULES),
+        ("subprocess:Popen", {"args": ["touch", "ran"]}, EXPLORATIONS),
+        ("my_trap:Rule", {}, RULES),
+        ("capped", {"switches": 1, "schedule": {"kind": "my_trap:Rule"}}, RULES),
+    ],
+)
+def test_code_that_nobody_allowed_is_not_run(tmp_path, monkeypatch, kind, arguments, table):
+    (tmp_path / "my_trap.py").write_text("import pathlib\npathlib.Path('ran').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    name = arguments.get("schedule", {"kind": kind})["kind"]
+    module = name.partition(":")[0]
+    message = f"kind {name!r} names code of the module {module}, which is not allowed; .*--allow"
+    for allow in ([], ["my_trap.Rule"], [f"{module}s"], ["my"]):
+        with pytest.raises(NotAllowedError, match=message):
+            read_rule(kind, arguments, table, allow=allow)
+    assert not (tmp_path / "ran").exists()
+    assert "my_trap" not in sys.modules
+
+
+@pytest.mark.parametrize(("table", "method"), [(RULES, "due"), (EXPLORATIONS, "perturbations")])
+def test_an_allowed_class_that_is_no_rule_is_not_made(tmp_path, monkeypatch, table, method):
+    monkeypatch.chdir(tmp_path)
+    arguments = {"args": ["touch", "ran"]}
+    message = f"'subprocess:Popen' must be a class with a method {method}; it is <class 'subproc"
+    with pytest.raises(ValueError, match=message):
+        read_rule("subprocess:Popen", arguments, table, allow=["subprocess"])
+    assert not (tmp_path / "ran").exists()
 
 
 def test_explorations_are_made_by_name():
@@ -498,7 +529,7 @@ class Wrapped:
 
 
 def test_a_rule_around_one_for_a_budget_keeps_its_own_arguments(monkeypatch):
-    monkeypatch.setattr("rareswitch.rules.words.load_object", lambda name, folders: Wrapped)
+    monkeypatch.setattr("rareswitch.rules.words.load_object", lambda name, **more: Wrapped)
     inner = {"kind": "uniform-grid", "switches": 4}
     made = make_schedule("mine:Wrapped", {"schedule": inner, "extra": 7}, TASK)
     assert (made.schedule, made.extra) == (rs.UniformGrid(batches=5), 7)

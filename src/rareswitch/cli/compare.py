@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.allow import allow_option
 from rareswitch.cli.environments import refusals
 from rareswitch.cli.experiments import need
 from rareswitch.cli.saved import opened
@@ -43,6 +44,7 @@ ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
 @click.option(
     "--estimator", type=click.Choice(ESTIMATORS), default=ESTIMATORS[0], help="How to judge."
 )
+@allow_option
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of folds and resamples.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare(
@@ -51,6 +53,7 @@ def compare(
     against: int | None,
     log: Path | None,
     estimator: str,
+    allow: tuple[str, ...],
     seed: int,
     as_json: bool,
 ) -> None:
@@ -60,7 +63,8 @@ def compare(
     from the deployment of the later of the two on, which neither was fitted on. The recommended
     policy was fitted on all: without a --log of other episodes it looks better than it is, and the
     output says so. Long horizons need a great many episodes, since an episode counts as far as the
-    policy would have done the same.
+    policy would have done the same. An environment or features of your own that the folder names as
+    module:name need --allow module.
 
     \b
     Examples:
@@ -74,7 +78,7 @@ def compare(
 
     with refusals():
         saved = opened(folder)
-        training, candidate = saved.folder, saved.agent(version)
+        training, candidate = saved.folder, saved.agent(version, allow)
         other = before(training, version) if against is None else against
         in_force = training.policy(other)
         episodes, note = chosen(training, log, version, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from rareswitch.gym.setting import Setting
 
-env_arg_option: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
+env_arg_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--env-arg",
     "env_args",
     multiple=True,
@@ -59,21 +59,21 @@ def parsed(arguments: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def made_world(env_id: str, arguments: dict[str, Any]) -> Any:
+def made_world(env_id: str, arguments: dict[str, Any], allow: Collection[str]) -> Any:
     """Return the environment of that name; modules are also looked for in the current folder."""
     from rareswitch.gym.make import made
 
     try:
-        world = made(env_id, **arguments)
+        world = made(env_id, arguments, allow=allow)
     except (ImportError, TypeError, ValueError) as error:
         raise ValueError(f"ENV_ID {env_id}: {error}") from None
     click.get_current_context().call_on_close(getattr(world, "close", lambda: None))
     return world
 
 
-def setting_asked(world: Any, settings: dict[str, Any]) -> Setting:
+def setting_asked(world: Any, settings: dict[str, Any], allow: Collection[str]) -> Setting:
     """Return how a world is learnt with the settings of a training."""
     from rareswitch.gym.setting import setting_of
 
     names = ("features", "horizon", "rewards", "stages", "seed")
-    return setting_of(world, **{name: settings[name] for name in names})
+    return setting_of(world, **{name: settings[name] for name in names}, allow=allow)

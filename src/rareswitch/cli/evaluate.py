@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.allow import allow_option, typed_modules
 from rareswitch.cli.environments import env_arg_option, made_world, parsed, refusals
 from rareswitch.cli.experiments import need
 from rareswitch.cli.fresh import played_fresh
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--version", type=click.IntRange(1), help="A deployed policy instead.")
 @click.option("--episodes", type=click.IntRange(2), default=1000, help="Episodes to play.")
 @env_arg_option
+@allow_option
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the episodes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
 def evaluate(
@@ -33,6 +35,7 @@ def evaluate(
     version: int | None,
     episodes: int,
     env_args: tuple[str, ...],
+    allow: tuple[str, ...],
     seed: int,
     as_json: bool,
 ) -> None:
@@ -41,21 +44,24 @@ def evaluate(
     SAVED is the folder of a `rareswitch train`, or an agent.bin alone. Of a folder it is the policy
     that was recommended, or with --version one that was deployed, whose members are then drawn by
     the number of the episode. ENV_ID is the environment that the folder was trained in, unless
-    another is named.
+    another is named. An environment or features of your own that the folder names as module:name
+    need --allow module.
 
     \b
     Examples:
       rareswitch evaluate rareswitch-train-FrozenLake-v1-1a2b3c4d
       rareswitch evaluate lake --version 12 --episodes 5000
       rareswitch evaluate lake/agent.bin FrozenLake-v1 --env-arg is_slippery=false
+      rareswitch evaluate clinic --allow my_module
     """
     need("gym")
     from rareswitch.gym.known import known_returns
     from rareswitch.gym.summary import interval_of
 
+    allow += typed_modules(env_id)
     with refusals():
-        agent, name, arguments = found(saved, env_id, version, parsed(env_args))
-        world = made_world(name, arguments)
+        agent, name, arguments = found(saved, env_id, version, parsed(env_args), allow)
+        world = made_world(name, arguments, allow)
         try:
             with interruptible() as pressed:
                 fresh = played_fresh(agent, world, episodes, seed, pressed, quiet=as_json)
@@ -86,7 +92,11 @@ def evaluate(
 
 
 def found(
-    saved: Path, env_id: str | None, version: int | None, arguments: dict[str, Any]
+    saved: Path,
+    env_id: str | None,
+    version: int | None,
+    arguments: dict[str, Any],
+    allow: tuple[str, ...],
 ) -> tuple[Agent, str, dict[str, Any]]:
     """Return the agent that was saved, and the name and arguments of its environment."""
     from rareswitch.gym.agent import Agent
@@ -100,7 +110,7 @@ def found(
             raise ValueError("--version must be of a folder; a file holds one policy")
         return Agent.from_bytes(saved.read_bytes()), env_id, arguments
     training = opened(saved)
-    agent, settings = training.agent(version), training.settings
+    agent, settings = training.agent(version, allow), training.settings
     if env_id is None:
         return agent, settings["env_id"], settings["env_args"] | arguments
     return agent, env_id, arguments

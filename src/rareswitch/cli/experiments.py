@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.allow import allow_option
 from rareswitch.experiments import PAPER
 
 if TYPE_CHECKING:
@@ -116,10 +117,12 @@ def reproduce(
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@allow_option
 @scale_options
 def run(
     spec: Path,
     out: Path,
+    allow: tuple[str, ...],
     rounds: int | None,
     episodes: int | None,
     seed: int | None,
@@ -130,12 +133,14 @@ def run(
     """Run an experiment of your own from a TOML file, and draw its figure.
 
     Prints the mean of each arm with its 95% interval, and its difference from LSVI-UCB, or from the
-    first arm, paired by rounds.
+    first arm, paired by rounds. Code of your own that the file names as module:name needs --allow
+    module.
 
     \b
     Examples:
       rareswitch run my.toml
       rareswitch run my.toml --rounds 5 --out trial
+      rareswitch run my.toml --allow my_rules
     """
     need("experiments")
     from rareswitch.experiments.load import load_spec
@@ -143,7 +148,7 @@ def run(
 
     try:
         overrides = {"rounds": rounds, "episodes": episodes, "seed": seed}
-        specs = [load_spec(spec, overrides)]
+        specs = [load_spec(spec, overrides, allow=allow)]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.allow import typed_modules
 from rareswitch.cli.worlds import FINITE, build_world, world_options
 
 if TYPE_CHECKING:
@@ -155,12 +156,13 @@ def build_schedule(task: Task, settings: dict[str, Any]) -> Schedule | None:
     """Return the schedule that --schedule names; None acts at random."""
     from rareswitch.rules.words import make_schedule, parse
 
-    if settings["schedule"] == RANDOM:
+    text = settings["schedule"]
+    if text == RANDOM:
         return None
     try:
-        return make_schedule(*parse(settings["schedule"]), task, ridge=settings["ridge"])
+        return make_schedule(*parse(text), task, ridge=settings["ridge"], allow=typed_modules(text))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"--schedule {settings['schedule']}: {error}") from None
+        raise ValueError(f"--schedule {text}: {error}") from None
 
 
 def build_recipe(settings: dict[str, Any]) -> Recipe:
@@ -176,7 +178,11 @@ def build_recipe(settings: dict[str, Any]) -> Recipe:
             f"--exploration bonus,beta={beta:g}"
         )
     try:
-        explores = Ensemble() if text is None else make_exploration(*parse(text))
+        explores = (
+            Ensemble()
+            if text is None
+            else make_exploration(*parse(text), allow=typed_modules(text))
+        )
     except (TypeError, ValueError) as error:
         raise ValueError(f"--exploration {text}: {error}") from None
     given = {name: settings[name] for name in ("ridge", "ties") if name in settings}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.allow import typed_modules
 from rareswitch.cli.environments import told
 from rareswitch.cli.experiments import need
 from rareswitch.cli.plan_environment import (
@@ -243,7 +244,7 @@ def build_candidate(text: str, task: Task, settings: dict[str, Any]) -> Schedule
     from rareswitch.rules.words import make_schedule, parse
 
     try:
-        return make_schedule(*parse(text), task, ridge=settings["ridge"])
+        return make_schedule(*parse(text), task, ridge=settings["ridge"], allow=typed_modules(text))
     except (TypeError, ValueError) as error:
         raise ValueError(f"--candidate {text}: {error}") from None
 
@@ -253,7 +254,7 @@ def load_simulator(path: str) -> Simulator:
     from rareswitch.support.imports import load_object
 
     try:
-        found: Simulator = load_object(path)
+        found: Simulator = load_object(path, allow=typed_modules(path))
     except ValueError as error:
         raise ValueError(f"--simulator must be module:function; {error}") from None
     if not callable(found):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rareswitch.cli.allow import typed_modules
 from rareswitch.cli.environments import env_arg_option, parsed
 from rareswitch.cli.worlds import FINITE
 
@@ -80,6 +81,7 @@ def environment_simulator(
             episodes=settings["episodes"],
             workers=min(settings["workers"] or os.cpu_count() or 1, settings["rounds"]),
             progress=progress,
+            allow=_typed(settings),
             **_asked(settings),
         )
     except ImportError as error:
@@ -113,16 +115,17 @@ def train_command(made: Plan, settings: dict[str, Any]) -> str | None:
 
 def train_code(made: Plan, settings: dict[str, Any]) -> str:
     """Return Python that learns the environment with the recommended rule."""
-    given = [f"{name}={value!r}" for name, value in parsed(settings["env_args"]).items()]
-    world = ", ".join([json.dumps(settings["env"], ensure_ascii=False), *given])
+    given, modules = parsed(settings["env_args"]), _typed(settings)
+    allow = f", allow={modules!r}" if modules else ""
+    world = json.dumps(settings["env"], ensure_ascii=False) + (f", {given!r}" if given else "")
     asked = "".join(f", {name}={value!r}" for name, value in _asked(settings).items())
     lines = [
         *made.paste.imports,
         "from rareswitch.gym import play, setting_of",
         "from rareswitch.gym.make import made",
         "",
-        f"world = made({world})",
-        f"setting = setting_of(world{asked})",
+        f"world = made({world}{allow})",
+        f"setting = setting_of(world{asked}{allow})",
         "learner = setting.learner(",
         *(f"    {argument}" for argument in made.paste.arguments),
         f"    episodes={made.task.episodes},",
@@ -143,6 +146,11 @@ def train_code(made: Plan, settings: dict[str, Any]) -> str:
 def _asked(settings: dict[str, Any]) -> dict[str, Any]:
     """Return what was said of how the environment is learnt."""
     return {name: settings[name] for name in ASKED if settings[name] is not None}
+
+
+def _typed(settings: dict[str, Any]) -> tuple[str, ...]:
+    """Return the modules that a person typed, and so allowed."""
+    return typed_modules(settings["env"], settings["features"])
 
 
 def _option(name: str) -> str:

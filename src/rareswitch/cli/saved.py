@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,15 +20,20 @@ class Saved(NamedTuple):
     folder: RunFolder
     settings: dict[str, Any]
 
-    def agent(self, version: int | None) -> Agent:
-        """Return the recommended policy, or one deployed, with the features it sees through."""
+    def agent(self, version: int | None, allow: Collection[str]) -> Agent:
+        """Return the recommended policy, or one deployed, with the features it sees through.
+
+        Features that are code are made again, in the environment that the settings name; `allow`
+        must have the modules of both.
+        """
         from rareswitch.gym.agent import Agent
 
         folder, settings = self
         policy, agent = folder.policy(version), folder.agent()
         if agent is not None:
             return replace(agent, policy=policy)
-        setting = setting_asked(made_world(settings["env_id"], settings["env_args"]), settings)
+        world = made_world(settings["env_id"], settings["env_args"], allow)
+        setting = setting_asked(world, settings, allow)
         if setting.features.digest != folder.picked["features_digest"]:
             raise ValueError(
                 f"features must do what they did when {folder.path} was trained; they do not any "
@@ -48,4 +54,9 @@ def opened(path: Path) -> Saved:
     folder = RunFolder(path)
     if (settings := folder.settings) is None:
         raise ValueError(f"{path} must be the folder of a training; it has no settings.json")
+    for name, cls in (("env_id", str), ("env_args", dict), ("features", str)):
+        if not isinstance(settings.get(name), cls):
+            raise ValueError(
+                f"{path} must be the folder of a training; its settings.json has no {name}"
+            )
     return Saved(folder, settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from rareswitch.cli.allow import typed_modules
 from rareswitch.cli.environments import (
     env_arg_option,
     made_world,
@@ -129,7 +130,7 @@ def train(out: Path | None, as_json: bool, **options: Any) -> None:
         summary = folder.summary
     if summary is None:
         with refusals():
-            world = made_world(settings["env_id"], settings["env_args"])
+            world = made_world(settings["env_id"], settings["env_args"], typed(settings))
         summary = Run(folder, settings, world, quiet=as_json).finished()
     elif not as_json:
         show_picked(folder.picked, settings)
@@ -172,7 +173,7 @@ class Run:
         """Return the training as it was kept last, or anew, and which of the two."""
         from rareswitch.gym.train import Training
 
-        setting = setting_asked(self.world, self.settings)
+        setting = setting_asked(self.world, self.settings, typed(self.settings))
         schedule, recipe = build_rules(setting, self.settings)
         learner = self.folder.learner(schedule=schedule, exploration=recipe.exploration)
         begun = learner is not None
@@ -268,6 +269,11 @@ def checked_settings(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def typed(settings: dict[str, Any]) -> tuple[str, ...]:
+    """Return the modules that a person typed, and so allowed."""
+    return typed_modules(settings["env_id"], settings["features"])
+
+
 def described_log(path: Path) -> dict[str, str]:
     """Return where a log is and the digest of what it holds, which may change."""
     import hashlib
@@ -292,7 +298,8 @@ def build_rules(setting: Setting, settings: dict[str, Any]) -> tuple[Schedule, R
     if text is None:
         return schedule_for(episodes=episodes, switches=settings["switches"]), recipe
     try:
-        return make_schedule(*parse(text), setting.task(episodes)), recipe
+        task = setting.task(episodes)
+        return make_schedule(*parse(text), task, allow=typed_modules(text)), recipe
     except (TypeError, ValueError) as error:
         raise ValueError(f"--schedule {text}: {error}") from None
 

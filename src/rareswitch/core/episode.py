@@ -91,7 +91,7 @@ class Episode:
 
     @classmethod
     def from_rows(cls, rows: Rows, rewards: Floats, lengths: Sequence[int]) -> Self | None:
-        """Return an episode of arrays that are handed over: checked, and not copied.
+        """Return an episode of arrays that are checked and copied at once.
 
         `rows` are the features of its steps, and then the rows of the states after them, end to
         end, with `lengths` rows each. None, if they are not valid; the constructor says why.
@@ -101,6 +101,7 @@ class Episode:
         """
         if not are_valid(rows, rewards, lengths):
             return None
+        rows, rewards = rows.copy(), rewards.copy()  # the caller may keep a writable view
         rows.flags.writeable = rewards.flags.writeable = False
         return cls.trusted(rows[: len(rewards)], rewards, rows[len(rewards) :], lengths)
 

@@ -58,6 +58,11 @@ class LoggedEpisodes:
         """Lay out the trajectories of a log, each up to the horizon."""
         if not isinstance(log, Iterable) or isinstance(log, Trajectory):
             raise TypeError(f"log must be a list of Trajectories; got {short_repr(log)}")
+        if not callable(features):
+            raise TypeError(
+                "features must be a feature map, or a function from a state to rows; got "
+                f"{short_repr(features)}"
+            )
         stages = [_GrowingStage() for _ in range(horizon)]
         steps: list[tuple[Floats, Floats]] = []  # rewards and likelihood of each episode
         cut_off = 0

@@ -28,7 +28,7 @@ def check(experiment: Experiment) -> None:
         except Exception as error:
             if not arm.own_names:
                 raise
-            reason = explain_error(error, arm.own_names, arm.folders)
+            reason = explain_error(error, arm.own_names, arm.folders, arm.allow)
             raise ValueError(f"arm {arm.name!r}: {reason}") from None
 
 

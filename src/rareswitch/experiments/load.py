@@ -6,7 +6,7 @@ list is written as a list in a list), and {key} in the name and label of an arm 
 
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from string import Formatter
@@ -21,22 +21,32 @@ MOST_ARMS = 10_000
 Overrides = dict[str, int | None]
 
 
-def load_spec(path: Path, overrides: Overrides | None = None) -> Experiment:
-    """Return the experiment of a TOML file; code that it names may lie beside the file."""
+def load_spec(
+    path: Path, overrides: Overrides | None = None, *, allow: Collection[str] = ()
+) -> Experiment:
+    """Return the experiment of a TOML file.
+
+    Code that it names may lie beside the file, and `allow` must have its module.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
     folders = [str(Path.cwd()), str(path.parent.resolve())]
-    return parse_spec(text, source=str(path), overrides=overrides, folders=folders)
+    return parse_spec(text, source=str(path), overrides=overrides, folders=folders, allow=allow)
 
 
 def parse_spec(
-    text: str, *, source: str, overrides: Overrides | None = None, folders: Sequence[str] = ()
+    text: str,
+    *,
+    source: str,
+    overrides: Overrides | None = None,
+    folders: Sequence[str] = (),
+    allow: Collection[str] = (),
 ) -> Experiment:
     """Return the experiment of TOML text; `overrides` replace some of its top-level keys."""
     try:
-        experiment = _read(text, overrides, folders)
+        experiment = _read(text, overrides, folders, allow)
         check(experiment)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{source}: {error}") from None
@@ -55,13 +65,18 @@ def is_paper(experiment: Experiment) -> bool:
     return text is not None and _read(text, scale).digest == experiment.digest
 
 
-def _read(text: str, overrides: Overrides | None = None, folders: Sequence[str] = ()) -> Experiment:
+def _read(
+    text: str,
+    overrides: Overrides | None = None,
+    folders: Sequence[str] = (),
+    allow: Collection[str] = (),
+) -> Experiment:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"is not TOML ({error})") from None
     raw |= {key: value for key, value in (overrides or {}).items() if value is not None}
-    return read_experiment(_expand(raw), folders)
+    return read_experiment(_expand(raw), folders, allow)
 
 
 def _expand(raw: dict[str, Any]) -> dict[str, Any]:

@@ -112,8 +112,9 @@ def compute(piece: Piece) -> Computed:
     except Exception as error:
         if not piece.arm.own_names and not piece.arm.simulated:
             raise
-        reason = explain_error(error, piece.arm.own_names, piece.arm.folders)
-        raise ArmError(f"arm {piece.arm.name!r}: {reason}") from None
+        arm = piece.arm
+        reason = explain_error(error, arm.own_names, arm.folders, arm.allow)
+        raise ArmError(f"arm {arm.name!r}: {reason}") from None
     arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     return Computed(arrays, time.process_time() - began, find_versions(piece.arm))
 

@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -55,7 +55,8 @@ class Arm:
     `rule` is a schedule, a `ForBudget` that makes one for a task, or an algorithm of its own, and
     `schedule` the same in words. `measure_radius` also measures, at every fit, the smallest β with
     which the concentration lemma would have held. Code of the user's own is looked for in `folders`
-    too. An arm is pickled as its words: another process imports that code by name.
+    too, and imported from modules in `allow` only. An arm is pickled as its words: another process
+    imports that code by name.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Arm:
     initial_state: int | str
     measure_radius: bool
     folders: tuple[str, ...]
+    allow: tuple[str, ...]
 
     @cached_property
     def words(self) -> Words:
@@ -86,7 +88,7 @@ class Arm:
     def own_names(self) -> tuple[str, ...]:
         """The names module:name of the user's own code."""
         world = self.world.own_names() if isinstance(self.world, Simulated) else []
-        return (*_find_own_kinds(self.schedule), *_find_own_kinds(self.exploration), *world)
+        return (*words.own_kinds(self.schedule), *words.own_kinds(self.exploration), *world)
 
     @property
     def simulated(self) -> bool:
@@ -131,7 +133,7 @@ class Arm:
     def simulator(self, episodes: int) -> Any:
         """Return the simulator of a world that is only simulated; it has a `task`."""
         assert isinstance(self.world, Simulated)
-        return self.world.simulator(episodes=episodes, folders=self.folders)
+        return self.world.simulator(episodes=episodes, folders=self.folders, allow=self.allow)
 
     def algorithm(self, task: Task) -> Algorithm:
         """Return the algorithm that the arm plays in a task."""
@@ -150,7 +152,7 @@ class Arm:
 
     def __reduce__(self) -> tuple[Any, ...]:
         unloaded = any(isinstance(x, Unloaded) for x in (self.rule, self.recipe.exploration))
-        return read_arm, (self.words, self.folders, not unloaded)
+        return read_arm, (self.words, self.folders, self.allow, not unloaded)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,25 +209,32 @@ class ArmError(RuntimeError):
 
 
 def read_experiment(
-    table: Mapping[str, Any], folders: Sequence[str] = (), import_code: bool = True
+    table: Mapping[str, Any],
+    folders: Sequence[str] = (),
+    allow: Collection[str] = (),
+    import_code: bool = True,
 ) -> Experiment:
     """Return the experiment of a table of words; errors name the arm and the key.
 
-    Code of the user's own is looked for in `folders` too; without `import_code` it stays unknown.
+    Code of the user's own is looked for in `folders` too, and `allow` must have its module; without
+    `import_code` it stays unknown.
     """
     keys = [part.name for part in fields(Experiment)]
     check_keys("an experiment", table, keys, ("name", "title", "rounds", "episodes", "arms"))
     arms = []
     for arm in table["arms"]:
         try:
-            arms.append(read_arm(arm, folders, import_code))
+            arms.append(read_arm(arm, folders, allow, import_code))
         except (TypeError, ValueError, OverflowError, ArmError) as error:
             raise ValueError(f"arm {arm.get('name')!r}: {error}") from None
     return Experiment(**{**table, "arms": tuple(arms)})
 
 
 def read_arm(
-    table: Mapping[str, Any], folders: Sequence[str] = (), import_code: bool = True
+    table: Mapping[str, Any],
+    folders: Sequence[str] = (),
+    allow: Collection[str] = (),
+    import_code: bool = True,
 ) -> Arm:
     """Return the arm of a table of words.
 
@@ -240,10 +249,9 @@ def read_arm(
         )
     bonus = {"kind": "bonus", "beta": table["beta"]} if "beta" in table else {"kind": "ensemble"}
     chosen = table.get("exploration", bonus)
-    explores, explored, _ = _read_choice("exploration", chosen, EXPLORATIONS, folders, import_code)
-    rule, schedule, family = _read_choice(
-        "schedule", table["schedule"], KINDS, folders, import_code
-    )
+    code = (folders, allow, import_code)
+    explores, explored, _ = _read_choice("exploration", chosen, EXPLORATIONS, *code)
+    rule, schedule, family = _read_choice("schedule", table["schedule"], KINDS, *code)
     recipe = {key: table[key] for key in ("ridge", "ties") if key in table}
     start = table.get("initial_state", 0)
     if start != "uniform" and (not isinstance(start, int) or isinstance(start, bool)):
@@ -260,6 +268,7 @@ def read_arm(
         initial_state=start,
         measure_radius=flag("measure_radius", table.get("measure_radius", False)),
         folders=tuple(folders),
+        allow=tuple(allow),
     )
     _check_formula("label", arm.label)
     if not arm.label or arm.label.startswith("_"):  # matplotlib leaves such labels out of legends
@@ -271,11 +280,13 @@ def read_arm(
     return arm
 
 
-def explain_error(error: Exception, names: Sequence[str], folders: Sequence[str]) -> str:
+def explain_error(
+    error: Exception, names: Sequence[str], folders: Sequence[str], allow: Collection[str]
+) -> str:
     """Return an error as a message; in code of the user's own, with its name, file and line."""
     frames = traceback.extract_tb(error.__traceback__)
     try:
-        files = {file: name for name in names for file in own_files(name, folders)}
+        files = {file: name for name in names for file in own_files(name, folders, allow)}
     except Exception:  # the module itself fails when it is imported
         outside = [f.filename for f in frames if f.filename[0] != "<" and PACKAGE not in f.filename]
         files = dict.fromkeys(outside, names[0])
@@ -287,9 +298,9 @@ def explain_error(error: Exception, names: Sequence[str], folders: Sequence[str]
     return str(error) if isinstance(error, ValueError) else said
 
 
-def own_files(name: str, folders: Sequence[str] = ()) -> set[str]:
+def own_files(name: str, folders: Sequence[str], allow: Collection[str]) -> set[str]:
     """Return the files of code that module:name names: of the module, and of the class."""
-    module = load_module(name.partition(":")[0], folders)
+    module = load_module(name, allow=allow, folders=folders)
     named = getattr(module, name.partition(":")[2], module)
     return {inspect.getfile(module), inspect.getfile(named if inspect.isclass(named) else module)}
 
@@ -308,23 +319,29 @@ def _shorten(value: Any) -> Any:
 
 
 def _read_choice(
-    key: str, choice: Any, table: tuple[Row, ...], folders: Sequence[str], import_code: bool = True
+    key: str,
+    choice: Any,
+    table: tuple[Row, ...],
+    folders: Sequence[str],
+    allow: Collection[str],
+    import_code: bool = True,
 ) -> tuple[Any, Words, Row]:
     """Return the object of a table {kind, arguments}, its words, and its row of the table."""
     if not isinstance(choice, Mapping) or not isinstance(kind := choice.get("kind"), str):
         raise ValueError(f"{key} must be a table with a kind, a name; got {short_repr(choice)}")
-    if not import_code and any(_find_own_kinds(choice)):
+    if not import_code and any(words.own_kinds(choice)):
         known = (row for row in table if row.name == kind)
         own = Row(Unloaded, kind, kind.partition(":")[2])
         return Unloaded(), dict(choice), next(known, own)
     arguments = {name: value for name, value in choice.items() if name != "kind"}
     try:
-        cls = words.find_class(kind, table, folders)
-        made = words.read_rule(kind, arguments, table, folders)
+        cls = words.find_class(kind, table, folders, allow)
+        made = words.read_rule(kind, arguments, table, folders, allow)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{key}: {error}") from None
     except Exception as error:  # of the constructor of a user's own class
-        raise ArmError(explain_error(error, list(_find_own_kinds(choice)), folders)) from None
+        names = list(words.own_kinds(choice))
+        raise ArmError(explain_error(error, names, folders, allow)) from None
     row = next((r for r in table if r.cls is cls), Row(cls, kind, cls.__name__))
     said: Words
     if isinstance(made, words.ForBudget):
@@ -336,17 +353,8 @@ def _read_choice(
         bound.apply_defaults()
         said = dict(bound.arguments)
     if isinstance(inner := arguments.get("schedule"), Mapping):
-        said["schedule"] = _read_choice(key, inner, table, folders)[1]
+        said["schedule"] = _read_choice(key, inner, table, folders, allow)[1]
     return made, {**said, "kind": row.name}, row
-
-
-def _find_own_kinds(choice: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the kinds module:Class of a table and of tables within it."""
-    for key, value in choice.items():
-        if key == "kind" and ":" in str(value):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from _find_own_kinds(value)
 
 
 def _check_name(name: Any, allowed: str, pattern: str) -> str:

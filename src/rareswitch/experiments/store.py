@@ -91,7 +91,7 @@ def cut_into_pieces(experiment: Experiment) -> list[Piece]:
 
 def own_code(arm: Arm) -> list[str]:
     """Return the digests of the files of the user's own code that an arm names."""
-    files = {file for name in arm.own_names for file in own_files(name, arm.folders)}
+    files = {file for name in arm.own_names for file in own_files(name, arm.folders, arm.allow)}
     return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)]
 
 

@@ -9,7 +9,7 @@ import difflib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from rareswitch.core.task import Task
@@ -18,7 +18,7 @@ from rareswitch.rules.words import read_rule
 from rareswitch.sim import worlds
 from rareswitch.sim.mdp import FiniteMDP
 from rareswitch.support.arguments import one_of, short_repr, whole
-from rareswitch.support.imports import load_module, load_object
+from rareswitch.support.imports import allowed_modules, checked_maker, load_module, load_object
 from rareswitch.support.streams import Seed
 
 GYMNASIUM = "rareswitch.gym.simulator:world_simulator"
@@ -168,7 +168,7 @@ class Simulated(Table):
     """A function of the user's own, module:function; the other keys of the table are arguments.
 
     The function is called with `episodes` and those arguments, and returns a simulator with the
-    attribute `task`.
+    attribute `task`. Code is imported from modules that a person allowed, and from no others.
     """
 
     kind: str  # type: ignore[misc]
@@ -177,20 +177,25 @@ class Simulated(Table):
     def words(self) -> dict[str, Any]:
         return {"kind": self.kind, **self.arguments}
 
-    def call(self) -> tuple[str, dict[str, Any]]:
-        """Return the function that makes the simulator, as module:name, and its arguments."""
-        return self.kind, self.arguments
+    def maker_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the function that makes the simulator."""
+        return self.arguments
 
     def own_names(self) -> list[str]:
         """Return the names module:name of the user's own code."""
         return [self.kind]
 
-    def simulator(self, *, episodes: int, folders: Sequence[str] = ()) -> Any:
+    def simulator(
+        self, *, episodes: int, folders: Sequence[str] = (), allow: Collection[str] = ()
+    ) -> Any:
         """Return the simulator, made once in a process; its code may lie in one of `folders`."""
         for name in self.own_names():
-            load_module(name.partition(":")[0], folders)
-        function, arguments = self.call()
-        return _simulator(function, json.dumps(arguments | {"episodes": episodes}, sort_keys=True))
+            try:
+                load_module(name, allow=allow, folders=folders)
+            except ValueError as error:
+                raise type(error)(f"world {error}") from None
+        arguments = self.maker_arguments() | {"episodes": episodes}
+        return _simulator(self.kind, json.dumps(arguments, sort_keys=True), allowed_modules(allow))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,12 +219,12 @@ class Gymnasium(Simulated):
 
     words = Table.words
 
-    def call(self) -> tuple[str, dict[str, Any]]:
+    def maker_arguments(self) -> dict[str, Any]:
         arguments = asdict(self)
         if self.rewards is not None:
             arguments["rewards"] = [self.rewards["low"], self.rewards["high"]]
         # Experiments record returns, so regret need not be computed where it could be known.
-        return GYMNASIUM, arguments | {"world": arguments.pop("env"), "exact": False}
+        return arguments | {"world": arguments.pop("env"), "exact": False}
 
     def own_names(self) -> list[str]:
         return [text.partition(",")[0] for text in (self.env, self.features) if ":" in text]
@@ -254,10 +259,13 @@ def read_world(table: Mapping[str, Any]) -> World:
 
 
 @lru_cache(maxsize=4)
-def _simulator(function: str, arguments: str) -> Any:
-    """Return the simulator that a function makes of arguments in JSON."""
+def _simulator(kind: str, arguments: str, allow: frozenset[str]) -> Any:
+    """Return the simulator of a kind of worlds, made with arguments in JSON."""
     try:
-        make = load_object(function)
+        if kind == Gymnasium.kind:
+            make = partial(load_object(GYMNASIUM, allow=["rareswitch"]), allow=allow)
+        else:
+            make = checked_maker(kind, load_object(kind, allow=allow), ("__call__",))
     except ValueError as error:
         raise ValueError(f"world kind {error}") from None
     try:
@@ -266,7 +274,7 @@ def _simulator(function: str, arguments: str) -> Any:
         raise ValueError(f"world cannot be made: {error}") from None
     if not callable(made) or not isinstance(getattr(made, "task", None), Task):
         raise TypeError(
-            f"world kind {function!r} must return a simulator, a function with a Task as its "
+            f"world kind {kind!r} must return a simulator, a function with a Task as its "
             f"attribute task; got {short_repr(made)}"
         )
     return made

@@ -5,7 +5,7 @@ divided by its bound, so that no row is longer than 1.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from rareswitch.features import (
@@ -23,7 +23,7 @@ from rareswitch.features import (
 from rareswitch.features.in_range import in_range
 from rareswitch.rules.words import parse
 from rareswitch.support.arguments import short_repr
-from rareswitch.support.imports import load_object
+from rareswitch.support.imports import checked_maker, load_object
 
 # The word for features picked by the observation space.
 DEFAULT = "default"
@@ -31,11 +31,19 @@ DEFAULT = "default"
 Sample = Callable[[], Sequence[Any]]
 
 
-def features_named(text: str, observation_space: Any, actions: int, sample: Sample) -> Any:
+def features_named(
+    text: str,
+    observation_space: Any,
+    actions: int,
+    sample: Sample,
+    *,
+    allow: Collection[str] = (),
+) -> Any:
     """Return the features that a text names, for observations of a space and so many actions.
 
     `sample` gives observations of random play, and is asked only where numbers must be scaled.
-    What module:name names is returned as it is, or made with its arguments if it is a class.
+    The object of module:name is returned as it is, or made with its arguments if it is a class;
+    `allow` must have the module.
 
     >>> from gymnasium.spaces import Box
     >>> from rareswitch.gym.feature_names import features_named
@@ -45,7 +53,7 @@ def features_named(text: str, observation_space: Any, actions: int, sample: Samp
     """
     word, arguments = parse(text)
     if ":" in word:
-        return _own(word, arguments)
+        return _own(word, arguments, allow)
     made = WORDS.get(word)
     if made is None:
         raise ValueError(
@@ -121,12 +129,12 @@ def _only_known(word: str, made: Callable[..., Features], arguments: dict[str, A
         raise ValueError(f"{word} has no argument {unknown[0]!r}; {takes}")
 
 
-def _own(name: str, arguments: dict[str, Any]) -> Any:
-    """Return what module:name names: a feature map, a function, or a class that makes one."""
+def _own(name: str, arguments: dict[str, Any], allow: Collection[str]) -> Any:
+    """Return the object of module:name: a feature map, a function, or a class that makes one."""
     try:
-        found = load_object(name)
+        found = checked_maker(name, load_object(name, allow=allow), ("__call__",))
     except ValueError as error:
-        raise ValueError(f"features {error}") from None
+        raise type(error)(f"features {error}") from None
     if isinstance(found, type):
         return found(**arguments)
     if arguments:

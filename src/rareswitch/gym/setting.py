@@ -5,7 +5,7 @@ in words. What a user gives is taken as it is.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -88,14 +88,15 @@ def setting_of(
     actions: Sequence[Any] | None = None,
     stages: str = "shared",
     seed: Seed = 0,
+    allow: Collection[str] = (),
 ) -> Setting:
     """Return a setting for an environment of Gymnasium, picking whatever is not given.
 
     Features are picked by the observation space (`features.default_features`), or named by a text
-    such as "fourier,order=3" (`features_named`); rows without a bound are divided by the longest
-    that random play met. The horizon is the environment's own limit of steps, up to 200, or by
-    random play. The range of rewards is that of its model, where it tells one, or else what random
-    play met.
+    such as "fourier,order=3" (`features_named`), or "module:name" if `allow` has the module; rows
+    without a bound are divided by the longest that random play met. The horizon is the
+    environment's own limit of steps, up to 200, or by random play. The range of rewards is that of
+    its model, where it tells one, or else what random play met.
     """
     reasons: dict[str, str] = {}
     stages = one_of("stages", stages, STAGES)
@@ -111,7 +112,7 @@ def setting_of(
     sample = _Sample(world, actions, horizon or LONGEST_HORIZON, seed)
     horizon, reasons["horizon"] = _horizon(world, horizon, sample)
     rewards, reasons["rewards"] = _rewards(world, rewards, sample)
-    features, reasons["features"] = _features(world, features, count, sample)
+    features, reasons["features"] = _features(world, features, count, sample, allow)
     return Setting(
         features=features,
         horizon=horizon,
@@ -181,7 +182,9 @@ def _finite(answer: Any) -> Answer:
     return observation, real("reward", number(reward)), *rest
 
 
-def _features(world: Any, given: Any, count: int, sample: _Sample) -> tuple[FeatureMap, str]:
+def _features(
+    world: Any, given: Any, count: int, sample: _Sample, allow: Collection[str]
+) -> tuple[FeatureMap, str]:
     space = getattr(world, "single_observation_space", getattr(world, "observation_space", None))
     if given is None or (isinstance(given, str) and given == DEFAULT):
         countable = kind_of(space) in ("Discrete", "MultiDiscrete", "MultiBinary")
@@ -189,7 +192,7 @@ def _features(world: Any, given: Any, count: int, sample: _Sample) -> tuple[Feat
         picked = default_features(space, count, observed)
         return picked, f"{picked.name}, by the observation space"
     if isinstance(given, str):
-        given = features_named(given, space, count, lambda: sample.played[0])
+        given = features_named(given, space, count, lambda: sample.played[0], allow=allow)
     sizes = {} if hasattr(given, "dim") else {"probe": sample.played[0][:50]}
     found = as_features(given, **sizes)
     if found.actions != count:

@@ -5,10 +5,10 @@ environment draws in episode k of a round is seeded by the round's seed and k, w
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from rareswitch.gym.witness import Witness
 from rareswitch.learning.learner import Learner
 from rareswitch.sim.outcome import Outcome
 from rareswitch.support.arguments import flag, short_repr, whole
+from rareswitch.support.imports import allowed_modules
 from rareswitch.support.streams import Seed
 from rareswitch.trajectories import Rewards
 
@@ -45,6 +46,7 @@ def world_simulator(
     exact: bool = True,
     workers: int = 1,
     progress: Progress = lambda done, total: None,
+    allow: Collection[str] = (),
 ) -> "WorldSimulator":
     """Return the simulator of an environment, for `rareswitch.plan` and for experiments.
 
@@ -53,7 +55,8 @@ def world_simulator(
     `setting_of` picks and is given here. Where the environment tells its model, outcomes have its
     exact regret, unless `exact` is False, which saves time; else they have the shortfall. `workers`
     is the number of processes that play rounds; the outcomes are the same with any. `progress` is
-    told the rounds done of those asked for.
+    told the rounds done of those asked for. A name module:Name, of an environment or of features,
+    needs its module in `allow`.
 
     >>> from rareswitch import Recipe, UniformGrid
     >>> simulator = world_simulator("FrozenLake-v1", episodes=40, horizon=8)
@@ -77,10 +80,15 @@ def world_simulator(
         "actions": actions,
         "stages": stages,
     }
-    make = _Named(world, dict(arguments or {})) if isinstance(world, str) else world
+    make: Callable[[Seed], Any] = (
+        _Named(world, dict(arguments or {}), allowed_modules(allow))
+        if isinstance(world, str)
+        else world
+    )
     if setting is None:
+        chosen = given | {"stages": "shared" if stages is None else stages}
         with _closing(make((0, 0))) as one:
-            setting = setting_of(one, **given | {"stages": "shared" if stages is None else stages})
+            setting = setting_of(one, **chosen, allow=allow)
     elif more := [name for name, part in given.items() if part is not None]:
         raise TypeError(f"setting and {more[0]} exclude each other")
     return WorldSimulator(
@@ -218,10 +226,11 @@ class _Named:
     """The environment of a name, the same in every round but for what it draws."""
 
     name: str
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any]
+    allow: frozenset[str]
 
     def __call__(self, seed: Seed) -> Any:
-        return made(self.name, **self.arguments)
+        return made(self.name, self.arguments, allow=self.allow)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """From a world to a policy: settle what is needed, play, and keep what happened."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,10 +131,12 @@ def train(
     warm_start: Iterable[Trajectory] = (),
     seed: Seed = 0,
     progress: Callable[[Played], None] = lambda game: None,
+    allow: Collection[str] = (),
 ) -> Training:
     """Learn a world of Gymnasium with defaults, or with whatever is given.
 
-    `world` is an environment or the name of one. At most `switches` new policies are deployed after
+    `world` is an environment or the name of one; a name module:Name, of an environment or of
+    features, needs its module in `allow`. At most `switches` new policies are deployed after
     the first, unless a `schedule` is given. `seed` takes the place of the recipe's. The reasons for
     all other settings are in `setting.reasons`; `warm_start` are episodes that another policy
     played. `progress` is called after every episode.
@@ -147,7 +149,7 @@ def train(
     if switches is not None and schedule is not None:
         raise TypeError("switches and schedule exclude each other")
     if isinstance(world, str):
-        world = made(world)
+        world = made(world, allow=allow)
     setting = setting_of(
         world,
         features=features,
@@ -156,6 +158,7 @@ def train(
         actions=actions,
         stages=stages,
         seed=seed,
+        allow=allow,
     )
     if schedule is None:
         schedule = schedule_for(episodes=episodes, switches=switches)

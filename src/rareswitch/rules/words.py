@@ -1,7 +1,8 @@
 """Rules and explorations as text: names and arguments in, the same words or Python code out.
 
-A rule is named by the table, or as module:Class for a rule of your own. On the command line its
-arguments follow the name, `uniform-grid,batches=50`; in TOML and JSON they are the keys of a table,
+A rule is named by the table, or as module:Class for a rule of your own, whose module a person must
+allow by name (`allow`). On the command line its arguments follow the name,
+`uniform-grid,batches=50`; in TOML and JSON they are the keys of a table,
 {kind = "uniform-grid", batches = 50}. `switches=50` asks any kind of rule that can keep a budget
 for the rule that keeps this one.
 """
@@ -10,7 +11,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any
 
@@ -20,8 +21,8 @@ from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.task import Task
 from rareswitch.rules.table import EXPLORATIONS, RULES, Row, row_of
-from rareswitch.support.arguments import whole
-from rareswitch.support.imports import load_object
+from rareswitch.support.arguments import short_repr, whole
+from rareswitch.support.imports import has_method, load_object
 
 PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
@@ -69,8 +70,16 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     return name, arguments
 
 
-def find_class(name: str, table: tuple[Row, ...] = RULES, folders: Sequence[str] = ()) -> type[Any]:
-    """Return the class of a name of the table, or of module:Class.
+def find_class(
+    name: str,
+    table: tuple[Row, ...] = RULES,
+    folders: Sequence[str] = (),
+    allow: Collection[str] = (),
+) -> type[Any]:
+    """Return the class of a name of the table, or of module:Class if `allow` has the module.
+
+    A class of the user's own must have the method of a schedule (`due`) or of an exploration
+    (`perturbations`). A constructor may set all other parts, which are checked when it has run.
 
     >>> find_class("uniform-grid").__name__
     'UniformGrid'
@@ -84,11 +93,14 @@ def find_class(name: str, table: tuple[Row, ...] = RULES, folders: Sequence[str]
         names = ", ".join(row.name for row in table)
         raise ValueError(f"kind must be one of {names}, or module:Class; got {name!r}")
     try:
-        found = load_object(name, folders)
+        found = load_object(name, allow=allow, folders=folders)
     except ValueError as error:
-        raise ValueError(f"kind {error}") from None
-    if not isinstance(found, type):
-        raise ValueError(f"kind {name!r} must be a class; it is {found!r}")
+        raise type(error)(f"kind {error}") from None
+    method = "perturbations" if table is EXPLORATIONS else "due"
+    if not isinstance(found, type) or not has_method(found, method):
+        raise ValueError(
+            f"kind {name!r} must be a class with a method {method}; it is {short_repr(found)}"
+        )
     return found
 
 
@@ -97,6 +109,7 @@ def read_rule(
     arguments: Mapping[str, Any],
     table: tuple[Row, ...] = RULES,
     folders: Sequence[str] = (),
+    allow: Collection[str] = (),
 ) -> Any:
     """Return the rule of a kind with these arguments, or a `ForBudget` where switches ask for one.
 
@@ -105,7 +118,7 @@ def read_rule(
     >>> read_rule("uniform-grid", {"switches": 4}).rule(Task(dim=2, horizon=3, episodes=100))
     UniformGrid(batches=5, spread='last')
     """
-    cls = find_class(kind, table, folders)
+    cls = find_class(kind, table, folders, allow)
     known = inspect.signature(cls).parameters
     keeps_budgets = hasattr(cls, "for_budget") and "switches" not in known
     allowed = [*known, *(["switches"] if keeps_budgets else [])]
@@ -122,7 +135,7 @@ def read_rule(
     given = dict(arguments)
     if isinstance(inner := given.get("schedule"), Mapping):
         rest = {name: value for name, value in inner.items() if name != "kind"}
-        given["schedule"] = made = read_rule(inner.get("kind", ""), rest, table, folders)
+        given["schedule"] = made = read_rule(inner.get("kind", ""), rest, table, folders, allow)
         if isinstance(made, ForBudget):
             return ForBudget(cls, given)
     return cls(**given)
@@ -135,27 +148,43 @@ def make_schedule(
     *,
     ridge: float = 1.0,
     folders: Sequence[str] = (),
+    allow: Collection[str] = (),
 ) -> Schedule:
     """Return the rule of that kind, which must serve the task.
 
     >>> make_schedule("uniform-grid", {"switches": 4}, Task(dim=2, horizon=3, episodes=100))
     UniformGrid(batches=5, spread='last')
     """
-    rule = read_rule(kind, arguments, folders=folders)
+    rule = read_rule(kind, arguments, folders=folders, allow=allow)
     if isinstance(rule, ForBudget):
         rule = rule.rule(task, ridge)
     schedule: Schedule = checked_schedule(rule, task)
     return schedule
 
 
-def make_exploration(kind: str, arguments: Mapping[str, Any]) -> Exploration:
+def make_exploration(
+    kind: str, arguments: Mapping[str, Any], *, allow: Collection[str] = ()
+) -> Exploration:
     """Return the exploration of that kind.
 
     >>> make_exploration("perturbation", {"scale": 0.1})
     Perturbation(scale=0.1, draws=10, estimate=False)
     """
-    explores: Exploration = read_rule(kind, arguments, EXPLORATIONS)
+    explores: Exploration = read_rule(kind, arguments, EXPLORATIONS, allow=allow)
     return explores
+
+
+def own_kinds(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the kinds module:Class of a table {kind, arguments} and of tables within it.
+
+    >>> list(own_kinds({"kind": "capped", "schedule": {"kind": "my_rules:Weekly"}}))
+    ['my_rules:Weekly']
+    """
+    for key, value in table.items():
+        if key == "kind" and isinstance(value, str) and ":" in value:
+            yield value
+        elif isinstance(value, Mapping):
+            yield from own_kinds(value)
 
 
 def describe(thing: Any) -> dict[str, Any]:

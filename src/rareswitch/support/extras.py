@@ -8,7 +8,7 @@ EXTRAS = {
     "features": ("sklearn",),
     "gym": ("gymnasium", "matplotlib"),
     "logs": ("pyarrow",),
-    "campaigns": ("sqlalchemy", "alembic", "tomli_w", "matplotlib", "jinja2", "pyarrow"),
+    "campaigns": ("sqlalchemy", "alembic", "orjson", "tomli_w", "pyarrow"),
     "postgres": ("psycopg",),
 }
 

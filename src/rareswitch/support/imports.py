@@ -1,39 +1,112 @@
-"""Objects of the user's own by name, module:attribute."""
+"""Code of the user's own by name, module:attribute.
+
+Data is never code: a file may name a module, but only a person allows it. Every function here takes
+`allow`, the modules that the person allowed by name; by default there are none.
+"""
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+PACKAGE = __name__.partition(".")[0]
+Builtin = type(len)
 
-def load_object(name: str, folders: Sequence[str] = ()) -> Any:
-    """Return the object that module:attribute names.
 
-    The module is installed, or lies in the current folder or in one of `folders`. `sys.path` is the
-    same afterwards.
+class NotAllowedError(ValueError):
+    """A name is code of a module that no person allowed; nothing was imported."""
 
-    >>> load_object("math:pi")
+
+def load_object(name: str, *, allow: Collection[str] = (), folders: Sequence[str] = ()) -> Any:
+    """Return the object that module:attribute names, if `allow` has its module.
+
+    The module is installed, or lies in the current folder or in one of `folders`. An installed
+    module comes first, so no file takes the place of a library. `sys.path` is the same afterwards.
+
+    >>> load_object("math:pi", allow=["math"])
     3.141592653589793
+    >>> load_object("math:pi")
+    Traceback (most recent call last):
+    rareswitch.support.imports.NotAllowedError: 'math:pi' names code of the module math, which is \
+not allowed; allow it by name: --allow math (in Python: allow=("math",))
     """
-    module, _, attribute = name.partition(":")
     try:
-        return getattr(load_module(module, folders), attribute)
+        return getattr(load_module(name, allow=allow, folders=folders), name.partition(":")[2])
     except AttributeError as error:
         raise ValueError(f"{name!r} cannot be imported ({error})") from None
 
 
-def load_module(name: str, folders: Sequence[str] = ()) -> Any:
-    """Return a module, from where `load_object` looks."""
+def load_module(name: str, *, allow: Collection[str] = (), folders: Sequence[str] = ()) -> Any:
+    """Return the module of a name module:attribute, as `load_object` finds it."""
+    module = module_of(name)
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ValueError(f"{module!r} cannot be imported (a module is named as in Python)")
+    if not is_allowed(module, allow):
+        raise NotAllowedError(
+            f"{name!r} names code of the module {module}, which is not allowed; allow it by name: "
+            f'--allow {module} (in Python: allow=("{module}",))'
+        )
     before = list(sys.path)
-    sys.path[:0] = [str(Path.cwd()), *folders]
+    sys.path += [str(Path.cwd()), *folders]
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(module)
     except (ImportError, ValueError, TypeError) as error:
-        raise ValueError(f"{name!r} cannot be imported ({error})") from None
+        raise ValueError(f"{module!r} cannot be imported ({error})") from None
     finally:
         sys.path[:] = before
+
+
+def module_of(name: str) -> str:
+    """Return the module of a name module:attribute."""
+    return name.partition(":")[0]
+
+
+def is_allowed(module: str, allow: Collection[str]) -> bool:
+    """Return whether a module, or a package that it is in, is among the allowed ones.
+
+    >>> is_allowed("my_rules.weekly", ["my_rules"]), is_allowed("my_rules", ["my_rules.weekly"])
+    (True, False)
+    """
+    allowed = allowed_modules(allow)
+    parts = module.split(".")
+    return any(".".join(parts[:length]) in allowed for length in range(1, len(parts) + 1))
+
+
+def allowed_modules(allow: Collection[str]) -> frozenset[str]:
+    """Return `allow` as a set, if it is a collection of names; one text alone is refused."""
+    if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
+        raise TypeError(f"allow must be a collection of modules' names; got {allow!r}")
+    return frozenset(allow)
+
+
+def has_method(cls: type[Any], name: str) -> bool:
+    """Return whether the objects of a class have a method; its metaclass does not count.
+
+    >>> has_method(dict, "__iter__"), has_method(dict, "__call__")
+    (True, False)
+    """
+    return callable(getattr(cls, name, None)) and any(name in vars(base) for base in cls.__mro__)
+
+
+def checked_maker(name: str, found: Any, methods: tuple[str, ...]) -> Any:
+    """Return a function of the user's own, or a class whose objects have these methods.
+
+    Anything else is refused before it is called: a built-in function, and a function of this
+    package, which data could hand a permission of its own.
+    """
+    if isinstance(found, type):
+        right = all(has_method(found, method) for method in methods)
+    else:
+        ours = str(getattr(found, "__module__", "")).partition(".")[0] == PACKAGE
+        right = callable(found) and not isinstance(found, Builtin) and not ours
+    if not right:
+        raise ValueError(
+            f"{name!r} must be a function of your own, or a class with {' and '.join(methods)}; it "
+            f"is {found!r}"
+        )
+    return found
 
 
 @contextmanager
