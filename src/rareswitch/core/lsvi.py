@@ -22,7 +22,8 @@ class QFunction(NamedTuple):
     """Q_h of one stage, as a function of feature rows; `cap` is H−h, or None for no clip.
 
     Leading axes are free: runs, members, both or none. Rows are (n, d); one-hot rows are given by
-    the positions (n,) of their ones, and W by its diagonal.
+    the positions (n,) of their ones, and W by its diagonal. Rows with leading axes of their own,
+    (..., n, d) or positions (..., n), are paired with the leading axes of the function.
     """
 
     weights: Floats  # w (..., d)
@@ -30,7 +31,7 @@ class QFunction(NamedTuple):
     whitener: Floats | None  # W (..., d, d) or (..., d)
     beta: float
     offsets: Floats | None  # o_j (..., J, d), of a perturbed fit
-    cap: float | None
+    cap: float | Floats | None
 
     def q_values(self, rows: Rows) -> Floats:
         """Return min{l + φᵀw + β‖Wφ‖ + max_j φᵀo_j, cap}⁺ of n rows, (..., n).
@@ -220,9 +221,17 @@ def backward(
 
 
 def project(directions: Floats, rows: Rows) -> Floats:
-    """Return the products (..., n) of directions (..., d) with n rows."""
-    products: Floats = directions[..., rows] if rows.ndim == 1 else directions @ rows.T
-    return products
+    """Return the products (..., n) of directions (..., d) with n rows, or with paired rows."""
+    own = 1 if rows.dtype == np.int64 else 2  # the axes of n rows
+    if rows.ndim == own:
+        return directions[..., rows] if own == 1 else directions @ rows.T
+    if directions.ndim > rows.ndim - own + 1:  # several draws for each of the leading axes
+        rows = np.expand_dims(rows, -own - 1)
+    if own == 1:
+        shape = np.broadcast_shapes(directions.shape[:-1], rows.shape[:-1])
+        wide = np.broadcast_to(directions, (*shape, directions.shape[-1]))
+        return np.take_along_axis(wide, np.broadcast_to(rows, (*shape, rows.shape[-1])), -1)
+    return np.matvec(rows, directions)
 
 
 def clip_values(values: Floats, cap: float | Floats) -> Floats:
@@ -245,8 +254,8 @@ def spectrum(whitener: Floats, one_hot: bool) -> tuple[Floats, Floats | None]:
 
 
 def _norms(whitener: Floats, rows: Rows) -> Floats:
-    """Return ‖Wφ‖ (..., n) of n rows."""
-    if rows.ndim == 1:
-        return whitener[..., rows]
+    """Return ‖Wφ‖ (..., n) of n rows, or of paired rows."""
+    if rows.dtype == np.int64:
+        return project(whitener, rows)
     whitened = rows @ whitener.mT
     return np.sqrt(np.vecdot(whitened, whitened))

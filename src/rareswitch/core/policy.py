@@ -11,7 +11,7 @@ agree on it, before or after the fact and on any machine, and every version allo
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -294,6 +294,34 @@ class Policy:
             return self._choices_in_one(h, features)
         return self._greedy(h, self._feasible(np.concatenate(features)), states=len(features))
 
+    def act_through(self, features: Rows, members: Ints) -> Ints:
+        """Return the greedy actions of whole episodes, (k, n), each played by one of the members.
+
+        `features` are the rows offered at the first n stages, (k, n, A, d) or positions (k, n, A);
+        `members` (k,) play them. One call in place of k·n calls of `act`.
+        """
+        n = features.shape[1]
+        axes = policy_arrays(self.one_hot)
+
+        def own(name: str) -> Floats | None:
+            array: Floats | None = getattr(self, name)
+            if array is None:
+                return None
+            mine = array[members] if array.ndim > axes[name] else array[None]
+            return mine[:, :n]
+
+        weights = own("weights")
+        assert weights is not None
+        cap = np.arange(self.horizon, self.horizon - n, -1.0)[:, None] if self.clip else None
+        stages = QFunction(weights, own("levels"), own("whitener"), self.beta, own("offsets"), cap)
+
+        def along(_: Floats) -> Floats:
+            ties = own("directions")
+            assert ties is not None
+            return project(ties, features)
+
+        return self._furthest(stages.q_values(features), along)
+
     def value(self, h: int, features: Rows) -> float:
         """Return the value of the state with these actions, the mean of its members' estimates."""
         return float(self.q_values(h, features).max(axis=-1).mean())
@@ -382,13 +410,20 @@ class Policy:
         def by_state(values: Floats) -> Floats:
             return values.reshape(-1, states, len(rows) // states)
 
-        values = by_state(self.stage(h).q_values(rows))
+        choices = self._furthest(
+            by_state(self.stage(h).q_values(rows)),
+            lambda ties: by_state(project(ties[..., h, :], rows)),
+        )
+        return choices if len(choices) == self.members else choices.repeat(self.members, axis=0)
+
+    def _furthest(self, values: Floats, along: Callable[[Floats], Floats]) -> Ints:
+        """Return the best action of values (..., A); of tied actions, the one furthest `along`."""
         best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
         if self.directions is not None and np.count_nonzero(best) > best.size // best.shape[-1]:
-            furthest = np.where(best, by_state(project(self.directions[..., h, :], rows)), -np.inf)
+            furthest = np.where(best, along(self.directions), -np.inf)
             best = furthest >= furthest.max(axis=-1, keepdims=True) - TIE_TOLERANCE
         choices: Ints = best.argmax(axis=-1)
-        return choices if len(choices) == self.members else choices.repeat(self.members, axis=0)
+        return choices
 
     @cached_property
     def _by_member(self) -> dict[str, Floats]:
