@@ -1,6 +1,11 @@
-"""Campaigns: a switch budget spent in the real world, on record."""
+"""Campaigns: a switch budget spent in the real world, on record.
 
-from rareswitch.campaigns.campaign import Campaign
+Every verb of `rareswitch campaign` is a function of that name here (`import` is `import_reports`).
+Those that are about one campaign take it as their first argument: `approve(campaign, 7, by="ben",
+reason="reviewed")` is `campaign.approve(7, by="ben", reason="reviewed")`.
+"""
+
+from rareswitch.campaigns.campaign import Act, Campaign, list_campaigns
 from rareswitch.campaigns.errors import (
     CampaignError,
     ConflictError,
@@ -9,20 +14,56 @@ from rareswitch.campaigns.errors import (
     NotAllowedError,
     RefusedError,
     UnavailableError,
+    UnreadableError,
 )
-from rareswitch.campaigns.learn.learning import Learning
+from rareswitch.campaigns.learning.learning import Learning, learn, propose
+from rareswitch.campaigns.observations import Observer, packed_features, read_csv
+from rareswitch.campaigns.proof.backup import backup, restore
+from rareswitch.campaigns.proof.export.export import export
+from rareswitch.campaigns.proof.one_file import verifier
+from rareswitch.campaigns.proof.prove import verify
 from rareswitch.campaigns.protocol import Protocol
+from rareswitch.campaigns.rehearsal.circumstances import Circumstances
+from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
+from rareswitch.campaigns.rehearsal.world import FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.simulated.circumstances import Circumstances
-from rareswitch.campaigns.simulated.finite_world import FiniteWorld
-from rareswitch.campaigns.simulated.result import SimulatedCampaign
-from rareswitch.campaigns.simulated.simulate import simulate_campaign
-from rareswitch.campaigns.simulated.world import Step, World
-from rareswitch.campaigns.stopping.rules import DataQuality, Futility, Harm
-from rareswitch.campaigns.store import Store, open_store
-from rareswitch.campaigns.terms import Approval, FeatureName, Intake
+from rareswitch.campaigns.rulebook.stopping import DataQuality, Futility, Harm
+from rareswitch.campaigns.rulebook.terms import Approval, FeatureTerms, Intake
+from rareswitch.campaigns.status import (
+    Status,
+    candidates,
+    heads,
+    ledger,
+    list_episodes,
+    open_episodes,
+    protocol,
+    refusals,
+    sites,
+    status,
+)
+from rareswitch.campaigns.store import Store, migrate, open_store
+
+init = Campaign.create
+act, assign, record, import_reports = (
+    Campaign.act,
+    Campaign.assign,
+    Campaign.record,
+    Campaign.record_all,
+)
+correct, withdraw, cancel, forget = (
+    Campaign.correct,
+    Campaign.withdraw,
+    Campaign.cancel,
+    Campaign.forget,
+)
+approve, reject, rollback = Campaign.approve, Campaign.reject, Campaign.rollback
+amend, stop, reopen = Campaign.amend, Campaign.stop, Campaign.reopen
+policy = Campaign.policy
+# `list` and `open` are not in __all__: a star import must not shadow the built-in functions.
+list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
 __all__ = [
+    "Act",
     "Approval",
     "Campaign",
     "CampaignError",
@@ -30,7 +71,7 @@ __all__ = [
     "ConflictError",
     "DamagedError",
     "DataQuality",
-    "FeatureName",
+    "FeatureTerms",
     "FiniteWorld",
     "Futility",
     "Harm",
@@ -38,14 +79,51 @@ __all__ = [
     "Learning",
     "MovedError",
     "NotAllowedError",
+    "Observer",
     "Protocol",
     "RefusedError",
     "Report",
     "SimulatedCampaign",
+    "Status",
     "Step",
     "Store",
     "UnavailableError",
+    "UnreadableError",
     "World",
+    "act",
+    "amend",
+    "approve",
+    "assign",
+    "backup",
+    "cancel",
+    "candidates",
+    "correct",
+    "episodes",
+    "export",
+    "forget",
+    "head",
+    "import_reports",
+    "init",
+    "learn",
+    "ledger",
+    "migrate",
     "open_store",
-    "simulate_campaign",
+    "packed_features",
+    "policy",
+    "propose",
+    "protocol",
+    "read_csv",
+    "record",
+    "refusals",
+    "reject",
+    "reopen",
+    "restore",
+    "rollback",
+    "simulate",
+    "sites",
+    "status",
+    "stop",
+    "verifier",
+    "verify",
+    "withdraw",
 ]

@@ -1,46 +1,47 @@
 """A campaign: a protocol, and everything that is recorded and decided under it."""
 
-import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from rareswitch.campaigns import decisions
-from rareswitch.campaigns.errors import CampaignError, ConflictError, NotAllowedError, RefusedError
-from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.record.artifacts import add_artifact, artifact_of
-from rareswitch.campaigns.record.canonical import canonical, digest_of
-from rareswitch.campaigns.record.cohorts import Cohorts
-from rareswitch.campaigns.record.corrections import correct
-from rareswitch.campaigns.record.group_commit import GroupCommit
-from rareswitch.campaigns.record.ledger import Entry, enter, entries_after
-from rareswitch.campaigns.record.names import checked_name, checked_text, same_person
-from rareswitch.campaigns.record.pen import Head, Pen, begin_chains, heads_of
-from rareswitch.campaigns.record.people import forget
-from rareswitch.campaigns.record.recording import (
-    Answer,
-    Asked,
-    Assign,
-    Assignment,
-    Recorded,
-    Recording,
+from rareswitch.campaigns import decisions, recording
+from rareswitch.campaigns.errors import (
+    CampaignError,
+    ConflictError,
+    NotAllowedError,
+    UnavailableError,
+    UnreadableError,
 )
-from rareswitch.campaigns.record.refusals import refuse
-from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.reports import reports_of
-from rareswitch.campaigns.state import Candidate, State, Version
-from rareswitch.campaigns.stopping.looking import ENGINE, look
+from rareswitch.campaigns.observations import Observer
+from rareswitch.campaigns.protocol import Protocol, task_of
+from rareswitch.campaigns.reading import checked_values, is_observed, read_values, reports_from
+from rareswitch.campaigns.recording import Assignment, Recorded, Recording, Refusal, Work
+from rareswitch.campaigns.report import Report, checked_participant
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.names import SCHEDULE, checked_name, checked_person, checked_text
+from rareswitch.campaigns.rulebook.rows import Entry, Head
+from rareswitch.campaigns.rulebook.state import Candidate, State, Version
+from rareswitch.campaigns.rulebook.terms import FeatureTerms, Terms
 from rareswitch.campaigns.store import Store
-from rareswitch.campaigns.store.tables import campaigns, ledger
+from rareswitch.campaigns.store.rows import StoredRecord, entries_after, heads_of
+from rareswitch.campaigns.store.tables import campaigns
+from rareswitch.campaigns.store.transaction import begin_chains
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
+from rareswitch.support.persistent import PersistentList
 
 IMPORTED_TOGETHER = 1000
+# More would hold so many lists at once that collecting garbage costs more than reading.
+READ_TOGETHER = 64
+MOST_POLICIES = 32  # that are kept in memory
+Counted = tuple[Head, Head, int]
 
 
 def server_time() -> str:
@@ -48,18 +49,51 @@ def server_time() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+class PolicyBytes(NamedTuple):
+    """The bytes of a version's policy, and their digest."""
+
+    version: int
+    digest: str
+    data: bytes
+
+
+class Act(NamedTuple):
+    """The action that the assigned member takes, and its probability given the actions before."""
+
+    episode_id: str
+    version: int
+    member: int
+    stage: int
+    action: str
+    place: int
+    probability: float
+
+
 class Campaign:
     """One campaign of a store, open in this process; any number of threads may use it.
 
     State is a function of the log and the ledger, so several processes may have it open at once.
-    `clock` tells the time that rows are stamped with.
+    The protocol may name code of your own, which is imported only if its module is in `allow`. A
+    rehearsal is recorded to only if it is opened as such. `clock` tells the time that rows are
+    stamped with.
     """
 
-    def __init__(self, store: Store, name: str, *, clock: Callable[[], str] = server_time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        allow: Sequence[str] = (),
+        rehearsal: bool = False,
+        clock: Callable[[], str] = server_time,
+    ) -> None:
         self.store, self.name, self.clock = store, checked_name("name", name), clock
-        self._known: tuple[tuple[Entry, ...], State] = (), State()
+        self.allow, self._rehearsal = tuple(allow), rehearsal
+        self._lock = threading.Lock()  # of the state that was read last
+        self._known: tuple[PersistentList[Entry], State] = PersistentList(), State()
+        self._counted: tuple[Counted, Cohorts] | None = None  # after the last commit
+        self._observer: Observer | None = None
         self._policies: dict[str, Policy] = {}
-        self._together: GroupCommit[Asked, Answer] = GroupCommit(self._commit)
         with store.reading() as connection:
             if not heads_of(connection, self.name):
                 raise NotAllowedError(f"there is no campaign {self.name} in {store.url}")
@@ -70,43 +104,49 @@ class Campaign:
         store: Store,
         protocol: Protocol,
         *,
-        actor: str,
+        by: str,
         reason: str = "as agreed",
         simulation: bytes | None = None,
+        features: bytes | None = None,
+        rehearsal: bool = False,
         clock: Callable[[], str] = server_time,
     ) -> "Campaign":
         """Lock a protocol and put version 1, fitted on no data, in force.
 
-        `simulation` is the report whose digest the protocol has. The same protocol again is the
-        campaign that is there.
+        `simulation` and `features` are the report and the feature map whose digests the protocol
+        has. The same protocol again is the campaign that is there.
         """
         if not isinstance(protocol, Protocol):
             raise TypeError(f"protocol must be a Protocol; got {type(protocol).__name__}")
-        if (digest_of(simulation) if simulation is not None else "") != protocol.simulation:
-            raise NotAllowedError(
-                "simulation must be the report whose digest the protocol has, "
-                f"{protocol.simulation or 'none'}"
+        given = {"simulation": simulation, "features": features}
+        artifacts = {kind: data for kind, data in given.items() if data is not None}
+        protocol.check_artifacts(artifacts)
+        if protocol.features is not None and features is not None:
+            # A map that does not suit the task would lock a protocol that nobody can act by.
+            Observer(
+                features=protocol.features,
+                data=features,
+                actions=protocol.actions,
+                task=protocol.task,
             )
-        name, actor = protocol.name, _person(actor)
+        name, signed = protocol.name, _signed(by, reason)
         with store.creating(name) as connection:
             if heads_of(connection, name):
-                found = connection.execute(
-                    sa.select(ledger.c.payload).where(
-                        ledger.c.campaign == name, ledger.c.number == 1
-                    )
-                ).scalar_one()
-                if json.loads(found)["digest"] != protocol.digest:
+                first = entries_after(connection, name, 0)[0].payload
+                if bool(first.get("rehearsal", False)) != rehearsal:
+                    found = "a rehearsal" if first.get("rehearsal") else "a campaign"
+                    raise ConflictError(f"{name} is {found} in {store.url}; use another store")
+                if first["digest"] != protocol.digest:
                     raise ConflictError(f"there is a campaign {name} with another protocol already")
             else:
                 now = clock()
                 connection.execute(campaigns.insert().values(campaign=name, created=now))
-                pen = begin_chains(connection, name)
-                if simulation is not None:
-                    add_artifact(connection, name, "simulation", simulation)
-                first = protocol.learner().policy
-                decisions.create(pen, protocol, first=first, actor=actor, reason=reason, now=now)
-                pen.write()
-        return cls(store, name, clock=clock)
+                transaction = begin_chains(connection, name, now=now)
+                decisions.create(transaction, protocol, artifacts, rehearsal=rehearsal, **signed)
+                transaction.write()
+        return cls(store, name, allow=protocol.modules, rehearsal=rehearsal, clock=clock)
+
+    # Where it stands
 
     @property
     def state(self) -> State:
@@ -115,9 +155,14 @@ class Campaign:
             return self.state_at(connection)
 
     @property
+    def terms(self) -> Terms:
+        """The terms of the protocol in force, without its schedule."""
+        return self.state.terms
+
+    @property
     def protocol(self) -> Protocol:
-        """The revision of the protocol that is in force."""
-        return self.state.protocol
+        """The revision of the protocol in force; its schedule may need to be allowed."""
+        return Protocol.from_plain(self.state.terms.plain, allow=self.allow)
 
     @property
     def version(self) -> int:
@@ -131,92 +176,174 @@ class Campaign:
             return self.entries_at(connection)
 
     def policy(self, version: int | None = None) -> Policy:
-        """Return the policy of a version, the one in force if none is named."""
+        """Return the policy of a version, by default of the version in force."""
         state = self.state
         number = state.in_force.version if version is None else version
         return self.artifact(state.version(number).digest)
 
+    def policy_bytes(self, version: int | None = None) -> PolicyBytes:
+        """Return the bytes of a version's policy, by default of the version in force."""
+        with self.store.reading() as connection:
+            state = self.state_at(connection)
+            found = state.in_force if version is None else state.version(version)
+            data = StoredRecord(connection, self.name).artifact(found.digest)
+        return PolicyBytes(found.version, found.digest, data)
+
     def artifact(self, digest: str) -> Policy:
         """Return a policy by its digest."""
-        if digest not in self._policies:
+        if (found := self._policies.get(digest)) is None:
             with self.store.reading() as connection:
-                data = artifact_of(connection, self.name, digest)
-            self._policies[digest] = Policy.from_bytes(data)
-        return self._policies[digest]
+                data = StoredRecord(connection, self.name).artifact(digest)
+            found = Policy.from_bytes(data)
+            while len(self._policies) >= MOST_POLICIES:
+                self._policies.pop(next(iter(self._policies)), None)
+            self._policies[digest] = found
+        return found
+
+    # Recording
 
     def assign(self, episode_id: str) -> Assignment:
-        """Say which version and member play an episode that is about to begin; always the same."""
-        answer = self._together.ask(Assign(checked_name("episode_id", episode_id)))
-        assert isinstance(answer, Assignment)
-        return answer
+        """Assign an episode that is about to begin to a version and a member; always the same."""
+        assigned: Assignment = self._do(Work(*recording.assign(_id(episode_id))))
+        return assigned
 
-    def record(self, episode_id: str, episode: Episode, **told: Any) -> Recorded:
-        """Take in one finished episode; it is on disk when this returns.
+    def act(
+        self,
+        episode_id: str,
+        observation: Mapping[str, Any],
+        *,
+        earlier: Sequence[tuple[Mapping[str, Any], str | int]] = (),
+    ) -> Act:
+        """Assign an episode, and return the action to take for a raw observation.
 
-        What may be told besides are the fields of a `Report`. The same again is answered with its
-        place in the log, and its participant is kept if none is; another content under that id, or
-        another participant, is a `ConflictError`. What cannot be taken is a `RefusedError`, and in
-        the register of refusals.
+        `earlier` are the observations and actions of the stages before. The protocol must name the
+        columns of an observation and the actions.
         """
-        try:
-            report = Report(id=episode_id, episode=episode, **told)
-        except (TypeError, ValueError) as error:
-            said = f"{type(episode).__name__} with {', '.join(told) or 'nothing else'}"
-            raise self._refused(episode_id, error, said) from None
-        return self.take(report)
+        observer, stage = self.observer, len(earlier)
+        if stage >= observer.task.horizon:
+            raise ValueError(
+                f"earlier must have fewer stages than the horizon, {observer.task.horizon}; got "
+                f"{stage}"
+            )
+        for passed, (seen, taken) in enumerate(earlier):
+            observer.rows(seen, passed), observer.place(taken)
+        observer.rows(observation, stage)  # refused before anything is assigned
+        assigned = self.assign(episode_id)
+        policy = self.artifact(assigned.digest)
+        member = policy.member(assigned.member)
+        choice = observer.choose(member, stage, observation)
+        chance = observer.probability(policy, earlier, observation, choice.place)
+        return Act(
+            episode_id,
+            assigned.version,
+            assigned.member,
+            stage,
+            choice.action,
+            choice.place,
+            chance,
+        )
 
-    def record_json(self, text: str | bytes) -> Recorded:
-        """Take in one report in JSON, as `report.py` describes it."""
-        return self.take(self._read(text))
+    @property
+    def observer(self) -> Observer:
+        """The feature map of the protocol, which reads raw observations."""
+        with self.store.reading() as connection:
+            plain = self.state_at(connection).terms.plain
+            features = FeatureTerms(**plain.get("features", {"name": "rows"}))
+            if not features.columns:
+                raise NotAllowedError(
+                    "the protocol's [features] has no columns: reports hold rows of features"
+                )
+            if self._observer is None or self._observer.features != features:
+                data = StoredRecord(connection, self.name).artifact(features.digest)
+                self._observer = Observer(
+                    features=features,
+                    data=data,
+                    actions=tuple(plain["task"]["actions"]),
+                    task=task_of(plain["task"]),
+                )
+            return self._observer
 
-    def take(self, report: Report) -> Recorded:
-        """Take in one report."""
-        report.digest  # noqa: B018 packed and hashed now, and not while others wait
-        try:
-            answer = self._together.ask(report)
-        except RefusedError as error:
-            raise self._refused(report.id, error, canonical(report.plain)) from None
-        assert isinstance(answer, Recorded)
-        return answer
+    def record(
+        self,
+        report: Report | Mapping[str, Any] | str | bytes,
+        episode: Episode | None = None,
+        **fields: Any,
+    ) -> Recorded:
+        """Record one finished episode; it is on disk when this returns.
 
-    def take_all(
-        self, reports: Iterable[Report | str | bytes]
+        Give a `Report`, its JSON, or the id and the episode with further fields of a `Report`. The
+        same report again is answered with its row, and its participant is kept if none is; other
+        content under that id, or another participant, is a `ConflictError`. A report that cannot be
+        recorded is a `RefusedError`, and in the register of refusals; input that is not a report at
+        all is an `UnreadableError`, and is not.
+        """
+        recorded: Recorded = self._do(self._work(self._read(report, episode, fields)))
+        return recorded
+
+    def record_all(
+        self, reports: Iterable[Report | Mapping[str, Any] | str | bytes]
     ) -> Iterator[Recorded | CampaignError]:
-        """Take in many reports, or texts of them, a thousand to a commit; give each its answer.
+        """Record many reports, a thousand to a commit; yield the answer to each.
 
-        One that is refused does not hold up the others.
+        A report that is refused does not hold up the others.
         """
         given = iter(reports)
         while group := list(islice(given, IMPORTED_TOGETHER)):
-            yield from self._take_group(self._read_all(group))
+            works = [
+                one if isinstance(one, CampaignError) else self._work(one)
+                for start in range(0, len(group), READ_TOGETHER)
+                for one in self._reports(group[start : start + READ_TOGETHER])
+            ]
+            ready = [work for work in works if isinstance(work, Work)]
+            answers = iter(self.store.writer.ask(self._commit_all, ready))
+            for work in works:
+                yield next(answers) if isinstance(work, Work) else work
 
-    def correct(self, report: Report, *, actor: str, reason: str) -> Recorded:
-        """Record an episode anew: what was recorded stays, and later fits use this instead."""
-        try:
-            with self._deciding() as (pen, state):
-                return correct(pen, state, report.id, report, **self._signed(actor, reason))
-        except RefusedError as error:
-            raise self._refused(report.id, error, canonical(report.plain)) from None
+    def correct(
+        self, report: Report | Mapping[str, Any] | str | bytes, *, by: str, reason: str
+    ) -> Recorded:
+        """Correct a recorded episode: the first row stays, and later fits use the correction."""
+        signed = _signed(by, reason)
+        found = self._read(report)
+        if isinstance(found, Report):
+            work = recording.correct(found, **signed)
+        else:
+            work = recording.refuse(found)
+        corrected: Recorded = self._do(work)
+        return corrected
 
-    def correct_json(self, text: str | bytes, *, actor: str, reason: str) -> Recorded:
-        """Record an episode anew from a report in JSON; what cannot be read is in the register."""
-        return self.correct(self._read(text), actor=actor, reason=reason)
+    def withdraw(self, episode_id: str, *, by: str, reason: str) -> Recorded:
+        """Take an episode out of all later fits, and of its cohort, for good."""
+        work = recording.withdraw(_id(episode_id), **_signed(by, reason))
+        withdrawn: Recorded = self._do(work)
+        return withdrawn
 
-    def withdraw(self, episode_id: str, *, actor: str, reason: str) -> Recorded:
-        """Take an episode out of all later fits, and of its cohort."""
-        with self._deciding() as (pen, state):
-            return correct(pen, state, episode_id, None, **self._signed(actor, reason))
+    def cancel(self, episode_id: str, *, by: str, reason: str) -> bool:
+        """Cancel an assigned episode that never began; return False if it was cancelled before."""
+        work = recording.cancel(_id(episode_id), **_signed(by, reason))
+        return bool(self._do(work))
 
-    def forget(self, participant: str, *, actor: str, reason: str) -> int:
-        """Remove who was behind episodes; return how many. The numbers stay, without a name.
+    def forget(self, participant: str, *, by: str, reason: str) -> int:
+        """Erase a participant's name; return the number of episodes that had it. The data stay.
 
-        No later report of these episodes brings the name back.
+        No later report of these episodes brings the name back. The name leaves the files of the
+        store too; if another reader prevents that, it is an `UnavailableError`: call it again.
         """
-        checked_text("participant", participant, most=1000)
-        with self._deciding() as (pen, _):
-            gone = forget(pen, participant)
-            enter(pen, "forgotten", {"episodes": gone}, **self._signed(actor, reason))
+        name = checked_participant(participant)
+        gone: int = self._do(recording.forget(name, **_signed(by, reason)))
+        if not self.store.purge():
+            raise UnavailableError(
+                f"the name is erased from {gone} episodes, but another reader keeps old pages of "
+                "the store; forget it again later to erase these too"
+            )
+        if not gone:
+            raise NotAllowedError(
+                "no episode has a participant of that name, and no file of the store keeps one "
+                "that was erased"
+            )
         return gone
+
+    # Decisions
 
     def propose(
         self,
@@ -225,76 +352,73 @@ class Campaign:
         seq: int,
         evidence: Mapping[str, Any],
         expected: int,
-        actor: str,
+        by: str,
         reason: str,
         planned: bool = True,
     ) -> Candidate:
         """Enter a candidate for the version after `expected`, fitted on the log up to `seq`.
 
-        Where the schedule alone decides, it is in force at once. `Learning` calls this.
+        The schedule alone puts it in force at once. `Learning` calls this.
         """
-        with self._deciding() as (pen, state):
-            number = decisions.propose(
-                pen,
-                state,
-                policy,
-                seq=seq,
-                evidence=evidence,
-                expected=expected,
-                planned=planned,
-                **self._signed(actor, reason),
-            )
-        return self.state.candidate(number)
+        signed = _signed(by, reason, schedule=planned)
+        work = decisions.propose(
+            policy, seq=seq, evidence=evidence, expected=expected, planned=planned, **signed
+        )
+        candidate: Candidate = self._do(work)
+        return candidate
 
-    def approve(self, candidate: int, *, actor: str, reason: str) -> Version:
-        """Sign for a candidate and put it in force."""
-        with self._deciding() as (pen, state):
-            version = decisions.approve(pen, state, candidate, **self._signed(actor, reason))
-        return self.state.version(version)
+    def approve(self, number: int, *, by: str, reason: str) -> Version | Entry:
+        """Sign for a candidate, an amendment or a reopening by its entry, and carry it out."""
+        found: Version | Entry = self._do(decisions.approve(number, **_signed(by, reason)))
+        return found
 
-    def reject(self, candidate: int, *, actor: str, reason: str) -> None:
-        """Turn a candidate down; it leaves no trace in what is fitted later."""
-        with self._deciding() as (pen, state):
-            decisions.reject(pen, state, candidate, **self._signed(actor, reason))
+    def reject(self, number: int, *, by: str, reason: str) -> None:
+        """Turn down a candidate, an amendment or a reopening; fits do not depend on it."""
+        self._do(decisions.reject(number, **_signed(by, reason)))
 
-    def roll_back(self, to: int, *, actor: str, reason: str) -> Version:
-        """Put the policy of an earlier version in force, as a new version: never blocked."""
-        with self._deciding() as (pen, state):
-            version = decisions.roll_back(pen, state, to, **self._signed(actor, reason))
-        return self.state.version(version)
+    def rollback(self, to: int, *, by: str, reason: str) -> Version:
+        """Put the policy of an earlier version in force, as a new version."""
+        version: Version = self._do(decisions.rollback(to, **_signed(by, reason)))
+        return version
 
-    def amend(self, changes: Mapping[str, Any], *, actor: str, reason: str) -> Protocol:
-        """Make a new revision of the protocol; nothing that is recorded changes."""
-        signed = self._signed(actor, reason)
-        with self._deciding() as (pen, state):
-            protocol = decisions.amend(pen, state, changes, **signed)
-            cohorts = Cohorts(pen, state)
-            for version in state.versions:  # what it says may be reached already
-                if look(pen, protocol, cohorts, version=version.version, now=signed["now"]):
-                    break
-        return protocol
+    def amend(self, changes: Mapping[str, Any], *, by: str, reason: str) -> Entry:
+        """Amend the protocol, or propose to where two persons must agree; return the entry."""
+        protocol = self.protocol.amended(changes, allow=self.allow)
+        work = decisions.amend(protocol, **_signed(by, reason))
+        entry: Entry = self._do(work)
+        return entry
 
-    def stop(self, *, actor: str, reason: str) -> None:
-        """End the campaign: no episode begins and no version is deployed any more."""
-        with self._deciding() as (pen, state):
-            decisions.stop(pen, state, **self._signed(actor, reason))
+    def stop(self, *, by: str, reason: str) -> None:
+        """End the campaign: no episode begins any more, and no candidate is deployed."""
+        self._do(decisions.stop(**_signed(by, reason)))
 
-    def note_export(self, digest: str, *, actor: str, reason: str) -> None:
-        """Enter that the record was exported, with the digest of what was."""
-        with self._deciding() as (pen, _):
-            enter(pen, "exported", {"digest": digest}, **self._signed(actor, reason))
+    def reopen(self, *, by: str, reason: str) -> Entry:
+        """Propose to reopen a campaign that data quality stopped; a second person approves it."""
+        entry: Entry = self._do(decisions.reopen(**_signed(by, reason)))
+        return entry
 
-    @contextmanager
-    def _deciding(self) -> Iterator[tuple[Pen, State]]:
-        """Give the pen and the state under the lock; write what was entered."""
-        with self.store.writing(self.name) as connection:
-            heads = heads_of(connection, self.name)
-            pen = Pen(connection, self.name, heads)
-            yield pen, self._known_at(connection, heads["ledger"])[1]
-            pen.write()
+    def note_export(self, digest: str, *, by: str, reason: str) -> None:
+        """Enter an export into the ledger, with the digest of its manifest."""
+        self._do(decisions.note_export(digest, **_signed(by, reason)))
 
-    def _signed(self, actor: str, reason: str) -> dict[str, str]:
-        return {"actor": _person(actor), "reason": reason, "now": self.clock()}
+    # How it works
+
+    def submit(self, work: Work) -> "Future[Any]":
+        """Queue work for the thread that writes; the future is done when it is on disk."""
+        return self.store.writer.submit(self._commit, work)
+
+    def _do(self, work: Work) -> Any:
+        """Have work done by the thread that writes; return or raise its answer."""
+        return self.store.writer.ask(self._commit, work)
+
+    def work_of(self, report: Report | Mapping[str, Any] | str | bytes) -> Work:
+        """Return the work that records a report, for `submit`."""
+        return self._work(self._read(report))
+
+    def check_rehearsal(self, state: State) -> None:
+        """Refuse to record to a rehearsal, or to learn from it, unless it was opened as such."""
+        if state.rehearsal and not self._rehearsal:
+            raise NotAllowedError(f"{self.name} is a rehearsal: nobody is treated in it")
 
     def entries_at(self, connection: Connection) -> Sequence[Entry]:
         """Return the whole ledger as a connection sees it."""
@@ -304,72 +428,133 @@ class Campaign:
         """Return the state as a connection sees it."""
         return self._known_at(connection, heads_of(connection, self.name)["ledger"])[1]
 
-    def _known_at(self, connection: Connection, head: Head) -> tuple[tuple[Entry, ...], State]:
-        """Return ledger and state of the moment that a connection sees, which may be an old one."""
-        entries, state = self._known
-        if entries and entries[-1].link == head.link:
+    def _known_at(self, connection: Connection, head: Head) -> tuple[PersistentList[Entry], State]:
+        """Return ledger and state of the moment that a connection sees, perhaps an old one."""
+        with self._lock:
+            entries, state = self._known
+            if len(entries) and entries[-1].link == head.link:
+                return entries, state
+            if head.length < len(entries):
+                entries, state = PersistentList(), State()
+            new = entries_after(connection, self.name, len(entries))
+            entries, state = entries.extend(new), state.after(*new)
+            if len(entries) >= len(self._known[0]):
+                self._known = entries, state
             return entries, state
-        if head.length < len(entries):
-            entries = tuple(entries_after(connection, self.name, 0))
-            return entries, State().after(entries)
-        entries = (*entries, *entries_after(connection, self.name, len(entries)))
-        state = State().after(entries)  # one that was handed out is never changed
-        self._known = entries, state
-        return entries, state
 
-    def _commit(self, asked: list[Asked]) -> list[Answer | BaseException]:
-        """Answer all that was asked in one transaction."""
-        with self._deciding() as (pen, state):
-            recording = Recording(pen, state, now=self.clock(), asked=asked)
-            answers: list[Answer | BaseException] = [recording.answer(one) for one in asked]
-            recording.write()
+    def _commit_all(self, groups: Sequence[Sequence[Work]]) -> list[list[Any]]:
+        return [self._commit(group) for group in groups]
+
+    def _commit(self, group: Sequence[Work]) -> list[Any]:
+        """Do all work of a group in one transaction; return an answer or an error for each."""
+        with self.store.writing(self.name) as connection:
+            heads = heads_of(connection, self.name)
+            entries, state = self._known_at(connection, heads["ledger"])
+            self.check_rehearsal(state)
+            counted, self._counted = self._counted, None
+            cohorts = None
+            if counted is not None and counted[0] == _counted(heads, state):
+                cohorts = counted[1]
+            transaction = Recording(
+                connection,
+                self.name,
+                state=state,
+                heads=heads,
+                now=self.clock(),
+                cohorts=cohorts,
+                works=group,
+                policies=self.artifact,
+            )
+            answers = []
+            for work in group:
+                added = transaction.added
+                try:
+                    answers.append(work.run(transaction))
+                except (CampaignError, TypeError, ValueError) as error:
+                    if transaction.added != added:
+                        raise
+                    answers.append(error)
+            cohorts = transaction.write()
+        heads = transaction.heads
+        with self._lock:
+            if transaction.entries and self._known[0] is entries:
+                self._known = entries.extend(transaction.entries), transaction.state
+        if cohorts is not None:
+            self._counted = _counted(heads, transaction.state), cohorts
         return answers
 
-    def _take_group(
-        self, group: Sequence[Report | RefusedError]
-    ) -> Iterator[Recorded | CampaignError]:
-        answers = iter(self._commit([one for one in group if isinstance(one, Report)]))
-        for one in group:
-            answer = one if isinstance(one, RefusedError) else next(answers)
-            if isinstance(answer, RefusedError) and isinstance(one, Report):
-                answer = self._refused(one.id, answer, canonical(one.plain))
-            assert isinstance(answer, Recorded | CampaignError)
-            yield answer
-
-    def _read(self, text: str | bytes) -> Report:
-        (found,) = self._read_all([text])
-        if isinstance(found, RefusedError):
+    def _read(
+        self,
+        report: Report | Mapping[str, Any] | str | bytes,
+        episode: Episode | None = None,
+        fields: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Report | Refusal:
+        """Return a report from any of its forms, or why it is not valid."""
+        if episode is not None or fields:
+            try:
+                return Report(id=report, episode=episode, **fields)  # type: ignore[arg-type]
+            except (TypeError, ValueError) as error:
+                return Refusal(error, {"id": report})
+        found = self._reports([report])[0]
+        if isinstance(found, CampaignError):
             raise found
         return found
 
-    def _read_all(self, group: Sequence[Report | str | bytes]) -> Sequence[Report | RefusedError]:
-        """Read those that are texts; what cannot be read is in the register."""
-        texts = [one for one in group if not isinstance(one, Report)]
-        read = iter(reports_of(texts))
-        found: list[Report | RefusedError] = []
-        for one in group:
-            report = one if isinstance(one, Report) else next(read)
-            if isinstance(report, Exception):
-                said = one.decode(errors="replace") if isinstance(one, bytes) else str(one)
-                report = self._refused(None, report, said)
-            found.append(report)
-        return found
+    def _reports(
+        self, given: Sequence[Report | Mapping[str, Any] | str | bytes | ValueError]
+    ) -> list[Report | Refusal | CampaignError]:
+        """Return reports from any of their forms, or why they are not valid."""
+        found: dict[int, Report | Refusal | CampaignError] = {}
+        tables: dict[int, dict[str, Any]] = {}
+        for place, one in enumerate(given):
+            if isinstance(one, Report):
+                found[place] = one
+                continue
+            try:
+                if isinstance(one, ValueError):
+                    raise UnreadableError(str(one))
+                is_text = isinstance(one, str | bytes)
+                values = read_values(one) if is_text else checked_values(one)  # type: ignore[arg-type]
+            except UnreadableError as error:
+                found[place] = error
+                continue
+            if not is_observed(values):
+                tables[place] = values
+                continue
+            try:
+                found[place] = self.observer.report(values)
+            except NotAllowedError as refused:  # the protocol has no columns
+                found[place] = refused
+            except (TypeError, ValueError) as error:
+                found[place] = Refusal(error, values)
+        for (place, values), read in zip(
+            tables.items(), reports_from([*tables.values()]), strict=True
+        ):
+            found[place] = read if isinstance(read, Report) else Refusal(read, values)
+        return [found[place] for place in range(len(given))]
 
-    def _refused(self, episode_id: Any, error: Exception, said: str) -> RefusedError:
-        """Write a refusal into the register; return the error for whoever asked."""
-        with self._deciding() as (pen, state):
-            number = refuse(pen, state, episode_id, reason=str(error), said=said, now=self.clock())
-        return RefusedError(f"{error} (refusal {number})")
+    def _work(self, found: Report | Refusal) -> Work:
+        """Return the work that records a report, or registers why it cannot be recorded."""
+        is_refusal = isinstance(found, Refusal)
+        return recording.refuse(found) if is_refusal else recording.record(found)  # type: ignore[arg-type]
 
 
-def _person(actor: str) -> str:
-    """Return who signs, if that is not the name that only the engine stops campaigns by."""
-    if same_person(checked_text("actor", actor, most=200), ENGINE):
-        raise NotAllowedError(f"actor must be a person; {ENGINE} stops a campaign by a rule")
-    return actor
+def _counted(heads: Mapping[str, Head], state: State) -> Counted:
+    """Return all that cohorts depend on: a reopening begins the intake anew."""
+    return heads["episodes"], heads["refusals"], state.reopened
 
 
-def campaigns_of(store: Store) -> list[str]:
+def _id(episode_id: str) -> str:
+    return checked_name("episode_id", episode_id)
+
+
+def _signed(by: str, reason: str, *, schedule: bool = False) -> dict[str, str]:
+    """Return who signs and why; the schedule signs its own proposals only."""
+    name = by if schedule and by == SCHEDULE else checked_person("by", by)
+    return {"by": name, "reason": checked_text("reason", reason)}
+
+
+def list_campaigns(store: Store) -> list[str]:
     """Return the names of the campaigns of a store."""
     with store.reading() as connection:
         return sorted(connection.execute(sa.select(campaigns.c.campaign)).scalars())

@@ -1,36 +1,71 @@
-"""What a campaign answers instead of doing what it was asked."""
+"""Errors of campaigns: a sentence for people, a `code` for programs, and the fields it is about."""
+
+from typing import Any, ClassVar
 
 
 class CampaignError(Exception):
-    """The campaign refuses, and says why."""
+    """The campaign refuses, and says why.
+
+    `code` names the kind of error; `fields` hold the values that a program needs to go on, such as
+    the number of a refusal or the version in force.
+    """
+
+    code: ClassVar[str] = "campaign"
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The error as JSON holds it."""
+        return {"error": str(self), "code": self.code, **self.fields}
+
+
+class UnreadableError(CampaignError, ValueError):
+    """The input is not a report at all; nothing was recorded, and the register does not have it."""
+
+    code = "unreadable"
 
 
 class RefusedError(CampaignError, ValueError):
-    """What was reported is not an episode of this campaign; it is in the register of refusals."""
+    """The report is not an episode of this campaign; the register of refusals has it."""
+
+    code = "refused"
 
 
 class ConflictError(CampaignError):
-    """Something else is recorded under that name already, and nothing is overwritten."""
+    """Other content is recorded under that name already, and nothing is overwritten."""
+
+    code = "conflict"
 
 
 class NotAllowedError(CampaignError):
     """The protocol does not allow it now."""
 
+    code = "not-allowed"
+
 
 class MovedError(NotAllowedError):
-    """Another version is in force than the one that the decision was about."""
+    """Another version is in force than the version that the decision was about."""
+
+    code = "moved"
 
 
 class UnavailableError(CampaignError):
-    """The store cannot be read or written; nothing was half-written, and it may be tried again.
+    """The store cannot be read or written; nothing was half-written, and a later try may succeed.
 
     `full` says that there is no room.
     """
 
+    code = "unavailable"
+
     def __init__(self, message: str, *, full: bool = False) -> None:
-        super().__init__(message)
+        super().__init__(message, full=full)
         self.full = full
 
 
 class DamagedError(CampaignError):
-    """What is stored cannot have been written by this library."""
+    """The store holds something that this library cannot have written."""
+
+    code = "damaged"

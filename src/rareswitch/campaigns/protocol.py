@@ -1,36 +1,32 @@
-"""What is agreed before the first episode, and never changes without a reason on record."""
+"""The protocol: the agreement before the first episode, changed by amendments on record only."""
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
-from rareswitch.campaigns.record.canonical import canonical, digest_of
-from rareswitch.campaigns.record.names import checked_digest, checked_name
-from rareswitch.campaigns.stopping.rules import StoppingRule, plain_rule, rule_of
-from rareswitch.campaigns.terms import Approval, FeatureName, Intake
+from rareswitch.campaigns.errors import NotAllowedError
+from rareswitch.campaigns.rulebook.names import checked_digest, checked_name
+from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
+from rareswitch.campaigns.rulebook.stopping import StoppingRule, plain_rule, rule_of
+from rareswitch.campaigns.rulebook.terms import AMENDABLE, Approval, FeatureTerms, Intake
 from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
 from rareswitch.learning.snapshot import describe_recipe
 from rareswitch.rules.words import describe, make_exploration, make_schedule
-from rareswitch.statistics import History, history_of
 from rareswitch.support.arguments import set_fields, short_repr, whole
 
 FORMAT = 1
-RECIPE_KEYS = tuple(part.name for part in fields(Recipe))
-TASK_KEYS = (*(part.name for part in fields(Task)), "actions")
-# What an amendment may change: nothing that statistics of recorded episodes depend on.
-AMENDABLE = ("episodes", "schedule", "budget", "approval", "intake", "stopping")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Task, recipe, schedule and budget, who approves, what is taken and what ends it.
+    """Task, recipe, schedule and budget, approval, intake and stopping rules.
 
     `budget` is the most deployments after the first; rollbacks are counted apart. `simulation` is
     the digest of the report of a simulation that was made beforehand.
@@ -52,7 +48,7 @@ class Protocol:
     budget: int
     recipe: Recipe = field(default_factory=Recipe)
     actions: tuple[str, ...] = ()
-    features: FeatureName | None = None
+    features: FeatureTerms | None = None
     approval: Approval = field(default_factory=Approval)
     intake: Intake = field(default_factory=Intake)
     stopping: tuple[StoppingRule, ...] = ()
@@ -66,8 +62,9 @@ class Protocol:
                 f"{short_repr(self.recipe)}"
             )
         planned_episodes(self.task, "a campaign")
-        if not all(isinstance(name, str) and name for name in self.actions):
-            raise TypeError(f"actions must be names; got {short_repr(self.actions)}")
+        _check_actions(self.actions)
+        if self.features is not None and self.features.columns and not self.actions:
+            raise ValueError("actions must be named where [features] has columns; got none")
         if self.simulation:
             checked_digest("simulation", self.simulation)
         set_fields(
@@ -77,7 +74,53 @@ class Protocol:
             actions=tuple(self.actions),
             stopping=tuple(self.stopping),
         )
-        self.learner()  # refuses what does not fit together
+        self._check_possible()
+        self.learner()  # refuses a recipe that does not fit the task
+
+    def _check_possible(self) -> None:
+        """Refuse terms that can never be met, or that contradict each other."""
+        for rule in self.stopping:
+            try:
+                rule.check(self.task.horizon, self.episodes)
+            except ValueError as error:
+                raise ValueError(f"stopping rule {rule.name}: {error}") from None
+        switches = getattr(self.schedule, "switches", None)
+        if isinstance(switches, int) and switches > self.budget:
+            raise ValueError(
+                f"budget must be at least {switches}, the switches that the schedule may make; got "
+                f"{self.budget}"
+            )
+
+    def check_artifacts(self, artifacts: Mapping[str, bytes]) -> None:
+        """Refuse a simulation or a feature map that is not the one whose digest is agreed."""
+        columns = self.features.columns if self.features is not None else ()
+        wanted = {
+            "simulation": self.simulation,
+            "features": self.features.digest if self.features and columns else "",
+        }
+        for kind, digest in wanted.items():
+            given = digest_of(artifacts[kind]) if kind in artifacts else ""
+            if given != digest:
+                raise NotAllowedError(
+                    f"{kind} must be the file whose digest the protocol has, {digest or 'none'}; "
+                    f"got {given or 'none'}"
+                )
+        if "simulation" in artifacts:
+            self._check_simulation(artifacts["simulation"])
+
+    def _check_simulation(self, report: bytes) -> None:
+        """Refuse the report of a plan that recommends another schedule."""
+        try:
+            plan = json.loads(report)
+            options = {option["name"]: option["schedule"] for option in plan["options"]}
+            planned = options[plan["recommended"]]
+        except (ValueError, LookupError, TypeError):
+            return  # the report of another program
+        if planned not in (schedule := describe(self.schedule), None):
+            raise NotAllowedError(
+                f"simulation must be of the protocol's schedule, {schedule}; its plan recommends "
+                f"{planned}"
+            )
 
     def learner(self) -> Learner:
         """Return a learner that has seen nothing, with version 1 in force."""
@@ -89,11 +132,6 @@ class Protocol:
         return planned_episodes(self.task, "a campaign")
 
     @cached_property
-    def no_data(self) -> History:
-        """The history of no episode, which knows what an episode of this task must be."""
-        return history_of(self.task, self.recipe.ridge)
-
-    @cached_property
     def plain(self) -> dict[str, Any]:
         """All of it as plain values, the tables of a TOML file."""
         tables: dict[str, Any] = {
@@ -103,11 +141,11 @@ class Protocol:
             "recipe": describe_recipe(self.recipe),
             "schedule": describe(self.schedule),
             "budget": {"deployments": self.budget},
-            "approval": vars(self.approval),
-            "intake": vars(self.intake),
+            "approval": _without_empty(vars(self.approval), "signers"),
+            "intake": _without_empty(vars(self.intake), "concealed"),
         }
         if self.features is not None:
-            tables["features"] = vars(self.features)
+            tables["features"] = self.features.plain
         if self.stopping:
             tables["stopping"] = [plain_rule(rule) for rule in self.stopping]
         if self.simulation:
@@ -118,6 +156,12 @@ class Protocol:
     def digest(self) -> str:
         """SHA-256 of the canonical text of `plain`."""
         return digest_of(canonical(self.plain))
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules of the user's own rules and exploration, also of rules inside a rule."""
+        tables = (self.plain["schedule"], self.plain["recipe"]["exploration"])
+        return tuple(sorted({name for table in tables for name in _own_modules(table)}))
 
     def to_toml(self) -> str:
         """Return what `from_toml` reads; what is None is left out.
@@ -133,20 +177,39 @@ class Protocol:
         """
         import tomli_w
 
-        return tomli_w.dumps(_without_none(self.plain))
+        return tomli_w.dumps(without_none(self.plain))
 
     @classmethod
-    def from_toml(cls, text: str) -> "Protocol":
-        """Read a protocol; an error names the table and the key."""
+    def from_toml(cls, text: str, *, allow: Collection[str] = ()) -> "Protocol":
+        """Read a protocol; an error names the table and the key.
+
+        A rule or exploration of your own, module:Class, needs its module in `allow`.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be the TOML text of a protocol; got {short_repr(text)}")
         try:
             plain = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"a protocol must be TOML; {error}") from None
-        return cls.from_plain(plain)
+        return cls.from_plain(plain, allow=allow)
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Protocol":
-        """Read what `plain` returned, or the tables of a TOML file, where much may be left out."""
+    def from_plain(cls, plain: Mapping[str, Any], *, allow: Collection[str] = ()) -> "Protocol":
+        """Read what `plain` returned, or the tables of a TOML file, where much may be left out.
+
+        A rule or exploration of your own, module:Class, needs its module in `allow`.
+        """
+        return cls._read(plain, allow)
+
+    @classmethod
+    def _read(
+        cls,
+        plain: Mapping[str, Any],
+        allow: Collection[str],
+        recipe: Recipe | None = None,
+        schedule: Schedule | None = None,
+    ) -> "Protocol":
+        """Read plain values; a recipe or a schedule that is given takes the place of its table."""
         tables = _known(plain, "", TABLES)
         if whole("format", tables.get("format", FORMAT), least=1) != FORMAT:
             raise ValueError(f"format must be {FORMAT}; got {tables['format']}")
@@ -159,12 +222,14 @@ class Protocol:
             if missing := [key for key in ("dim", "horizon", "episodes") if key not in sizes]:
                 raise ValueError(f"needs {missing[0]}")
             task = Task(**sizes)
-        with _reading("recipe"):
-            recipe = _recipe(given["recipe"])
-        schedule = _table(tables["schedule"], "schedule")
-        with _reading("schedule"):
-            kind = schedule.pop("kind", None)
-            made = make_schedule(kind, schedule, task, ridge=recipe.ridge)
+        if recipe is None:
+            with _reading("recipe"):
+                recipe = _recipe(given["recipe"], allow)
+        if schedule is None:
+            rule = _table(tables["schedule"], "schedule")
+            with _reading("schedule"):
+                kind = rule.pop("kind", None)
+                schedule = make_schedule(kind, rule, task, ridge=recipe.ridge, allow=allow)
         with _reading("budget"):
             if "deployments" not in given["budget"]:
                 raise ValueError("needs deployments, the most after the first")
@@ -175,7 +240,7 @@ class Protocol:
                 parts[name] = part(**given[name])
         if "features" in tables:
             with _reading("features"):
-                parts["features"] = FeatureName(**{"name": None} | given["features"])
+                parts["features"] = FeatureTerms(**{"name": None} | given["features"])
         stopping = tables.get("stopping", [])
         if not isinstance(stopping, list):
             raise TypeError(
@@ -192,7 +257,7 @@ class Protocol:
                 name=tables["name"],
                 task=task,
                 recipe=recipe,
-                schedule=made,
+                schedule=schedule,
                 budget=budget,
                 stopping=tuple(rules),
                 simulation=given["simulation"].get("digest", ""),
@@ -200,11 +265,11 @@ class Protocol:
                 **parts,
             )
 
-    def amended(self, changes: Mapping[str, Any]) -> "Protocol":
+    def amended(self, changes: Mapping[str, Any], *, allow: Collection[str] = ()) -> "Protocol":
         """Return the next revision: the tables given replace those that they name.
 
         `episodes` stands for [task] episodes. What recorded episodes were counted by cannot be
-        amended.
+        amended. A new schedule of your own, module:Class, needs its module in `allow`.
 
         >>> from rareswitch import UniformGrid
         >>> first = Protocol(
@@ -220,14 +285,12 @@ class Protocol:
             )
         if not changes:
             raise ValueError("an amendment must change something; got nothing")
-        tables = dict(self.plain)
-        given = dict(changes)
-        if "episodes" in given:
-            tables["task"] = tables["task"] | {"episodes": given.pop("episodes")}
-        amended = Protocol.from_plain(tables | given)
-        if amended == self:
-            raise ValueError("an amendment must change something; this one is the same protocol")
-        return amended
+        tables = self.plain | dict(changes)
+        if "episodes" in changes:
+            tables["task"] = tables["task"] | {"episodes": tables.pop("episodes")}
+        # Code that is known already is not read again: only new code needs `allow`.
+        kept = None if "schedule" in changes else self.schedule
+        return Protocol._read(tables, allow, self.recipe, kept)
 
     def with_simulation(self, report: bytes) -> "Protocol":
         """Return the protocol with the digest of a simulation's report."""
@@ -238,30 +301,56 @@ TABLES = (
     "format", "name", "task", "recipe", "schedule", "budget", "approval", "intake", "features",
     "stopping", "simulation",
 )  # fmt: skip
+PARTS = {"recipe": Recipe, "approval": Approval, "intake": Intake, "features": FeatureTerms}
 TASK_SIZES = tuple(part.name for part in fields(Task))
-KEYS = {
-    "task": TASK_KEYS,
-    "recipe": RECIPE_KEYS,
-    "budget": ("deployments",),
-    "approval": tuple(part.name for part in fields(Approval)),
-    "intake": tuple(part.name for part in fields(Intake)),
-    "features": tuple(part.name for part in fields(FeatureName)),
-    "simulation": ("digest",),
-}
+KEYS = {name: tuple(part.name for part in fields(kind)) for name, kind in PARTS.items()}
+KEYS |= {
+    "task": (*TASK_SIZES, "actions"), "budget": ("deployments",), "simulation": ("digest",),
+}  # fmt: skip
 
 
-@lru_cache(maxsize=64)
-def protocol_of(text: str) -> Protocol:
-    """Return the protocol of a canonical text: a ledger is read more often than it is amended."""
-    return Protocol.from_plain(json.loads(text))
+def task_of(table: Mapping[str, Any]) -> Task:
+    """Return the task of the table [task] of a locked protocol."""
+    return Task(**{name: value for name, value in table.items() if name in TASK_SIZES})
 
 
-def _without_none(table: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in table.items()
-        if value is not None
-    }
+def recipe_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Recipe:
+    """Return the recipe of a locked protocol; code of your own needs its module in `allow`."""
+    return _recipe(dict(plain["recipe"]), allow)
+
+
+def schedule_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Schedule:
+    """Return the schedule of a locked protocol; code of your own needs its module in `allow`."""
+    rule = dict(plain["schedule"])
+    kind, task = rule.pop("kind"), task_of(plain["task"])
+    return make_schedule(kind, rule, task, ridge=plain["recipe"]["ridge"], allow=allow)
+
+
+def _own_modules(table: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _own_modules(value)
+        elif key == "kind" and ":" in str(value):
+            yield value.partition(":")[0]
+
+
+def _check_actions(actions: Any) -> None:
+    """Refuse actions that are not distinct names."""
+    if not all(isinstance(name, str) and name.strip() == name != "" for name in actions):
+        raise TypeError(
+            f"actions must be names without spaces around them; got {short_repr(actions)}"
+        )
+    if len(set(actions)) < len(actions):
+        twice = next(name for name in actions if actions.count(name) > 1)
+        raise ValueError(f"actions must be distinct names; got {short_repr(twice)} twice")
+
+
+def _without_empty(table: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a table without a key that is not set: protocols without it keep their digest."""
+    kept = {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
+    if not kept[name]:
+        del kept[name]
+    return kept
 
 
 def _table(value: Any, name: str) -> dict[str, Any]:
@@ -288,9 +377,9 @@ def _reading(name: str) -> Iterator[None]:
         raise type(error)(f"[{name}] {error}") from None
 
 
-def _recipe(table: dict[str, Any]) -> Recipe:
+def _recipe(table: dict[str, Any], allow: Collection[str]) -> Recipe:
     exploration = _table(table.pop("exploration", {"kind": "ensemble"}), "exploration")
     kind = exploration.pop("kind", None)
     if isinstance(seed := table.get("seed"), list):
         table["seed"] = tuple(seed)
-    return Recipe(exploration=make_exploration(kind, exploration), **table)
+    return Recipe(exploration=make_exploration(kind, exploration, allow=allow), **table)

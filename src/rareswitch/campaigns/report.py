@@ -1,24 +1,17 @@
-"""What an actor reports of an episode: all that learning, evidence and a later reader need.
+"""The report of an episode by an actor: all that learning, evidence and a later reader need."""
 
-In JSON a report is an object with the names of the fields below; arrays are nested lists, and what
-is None is left out:
-
-    {"id": "site-3:0042", "version": 2, "features": [[…], …], "rewards": […], "next_features": […],
-     "first_features": [[…], …], "actions": […], "propensities": […], "recommended": […],
-     "site": "3", "began": "2026-11-02T09:00Z", "ended": "2026-11-16T10:30Z", "participant": "…"}
-"""
-
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rareswitch.campaigns.record.canonical import canonical_row, digest_of
-from rareswitch.campaigns.record.names import checked_name, checked_text
-from rareswitch.campaigns.record.strict_json import numbers, read_json, rows_at_once
+from rareswitch.campaigns.rulebook.names import checked_name, checked_text
+from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 from rareswitch.core.episode import Episode
+from rareswitch.core.policy import Policy
 from rareswitch.support import codec
 from rareswitch.support.arguments import (
     LARGEST_COUNT,
@@ -32,15 +25,9 @@ from rareswitch.support.arguments import (
     whole,
 )
 
-# Of what is read: longer texts are no reports.
-MOST_BYTES = 16 * 2**20
 CLAIMS = ("site", "began", "ended")
 ARRAYS = ("features", "rewards", "next_features", "lengths")
 MORE_ARRAYS = ("first_features", "actions", "propensities", "recommended")
-JSON_FIELDS = (
-    "id", "version", "member", "features", "rewards", "next_features", *MORE_ARRAYS, *CLAIMS,
-    "participant",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,15 +66,15 @@ class Report:
         self._check_offers()
 
     @classmethod
-    def of_checked(cls, **told: Any) -> "Report":
-        """Return a report whose arrays are known to be sound, and read-only: words are checked."""
+    def trusted(cls, **told: Any) -> "Report":
+        """Return a report of read-only arrays that were validated before; words are checked."""
         report = cls.__new__(cls)
-        vars(report).update(told)
+        report.__dict__.update(told)
         report._check_words()
         return report
 
     def _check_words(self) -> None:
-        """Refuse names and texts that are none, and anything that is no episode."""
+        """Refuse texts that are not names, and anything that is not an episode."""
         checked_name("id", self.id)
         if not isinstance(self.episode, Episode):
             raise TypeError(f"episode must be an Episode; got {short_repr(self.episode)}")
@@ -96,9 +83,9 @@ class Report:
                 set_fields(self, **{name: whole(name, given, least=least, most=2**31)})
         for name in CLAIMS:
             if (text := getattr(self, name)) is not None:
-                checked_text(name, text, most=1000)
+                set_fields(self, **{name: checked_text(name, text, most=1000)})
         if self.participant is not None:
-            _check_participant(self.participant)
+            set_fields(self, participant=checked_participant(self.participant))
 
     def _check_offers(self) -> None:
         """Refuse choices that are not among what was offered."""
@@ -128,15 +115,16 @@ class Report:
                 raise ValueError(f"propensities must be above 0 and at most 1; got {chances.min()}")
             set_fields(self, propensities=chances)
 
-    @property
+    @cached_property
     def total(self) -> float:
         """The return."""
         return float(np.add.reduce(self.episode.rewards))
 
-    @property
-    def claims(self) -> dict[str, str]:
-        """What the actor claims besides the numbers."""
-        return {name: text for name in CLAIMS if (text := getattr(self, name)) is not None}
+    @cached_property
+    def claims(self) -> str:
+        """Site, begin and end as the actor tells them, in canonical JSON."""
+        told = {name: text for name in CLAIMS if (text := getattr(self, name)) is not None}
+        return canonical(told) if told else "{}"
 
     @cached_property
     def body(self) -> bytes:
@@ -155,48 +143,12 @@ class Report:
 
     @cached_property
     def digest(self) -> str:
-        """What tells this report from another under the same id."""
-        return digest_of(
-            canonical_row(
-                {
-                    "id": self.id,
-                    "version": self.version,
-                    "member": self.member,
-                    "claims": self.claims,
-                    "body": self.body[-32:].hex(),
-                }
-            )
-        )
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> "Report":
-        """Read one JSON object, strictly: nothing is converted, guessed or left out in silence."""
-        return cls.from_plain(values_of(text))
-
-    @classmethod
-    def from_plain(cls, values: Any) -> "Report":
-        """Read the fields of a report as JSON has them."""
-        if not isinstance(values, Mapping):
-            raise TypeError(f"a report must be an object; got {short_repr(values)}")
-        if unknown := [name for name in values if name not in JSON_FIELDS]:
-            raise ValueError(
-                f"a report has no field {unknown[0]!r}; it has {', '.join(JSON_FIELDS)}"
-            )
-        given = {name: value for name, value in values.items() if value is not None}
-        for name in ("id", "features", "rewards"):
-            if name not in given:
-                raise ValueError(f"a report needs {name}; it has {', '.join(given) or 'nothing'}")
-        episode = _episode_told(
-            given.pop("features"), given.pop("rewards"), given.pop("next_features", [])
-        )
-        for name in MORE_ARRAYS:
-            if name in given:
-                given[name] = numbers(name, given[name])
-        return cls(episode=episode, **given)
+        """SHA-256 that tells this report from another under the same id."""
+        return report_digest(self.body, self.claims, self.id, self.version, self.member)
 
     @property
     def plain(self) -> dict[str, Any]:
-        """What `from_plain` takes, without who it was."""
+        """The fields as JSON has them, without the participant."""
         episode = self.episode
         values: dict[str, Any] = {
             "id": self.id,
@@ -209,45 +161,73 @@ class Report:
         for name in MORE_ARRAYS:
             if (array := getattr(self, name)) is not None:
                 values[name] = array.tolist()
-        return {name: value for name, value in values.items() if value is not None} | self.claims
+        claims: dict[str, str] = json.loads(self.claims)
+        return {name: value for name, value in values.items() if value is not None} | claims
 
     @classmethod
     def from_body(cls, body: bytes, **known: Any) -> "Report":
-        """Read what `body` returned, with what is known beside it."""
+        """Return the report that a body holds, which was checked when it was recorded."""
         parts = codec.unpack("report", body)
         more: dict[str, Any] = {
             name: parts.arrays[name] for name in MORE_ARRAYS if name in parts.arrays
         }
         with parts.reading():
-            return cls(episode=_episode(parts), **more, **known)
+            return cls.trusted(episode=_episode(parts), **more, **known)
 
 
-def values_of(text: str | bytes) -> Any:
-    """Return what the text of a report holds, whatever that is."""
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"a report must have at most {MOST_BYTES} bytes; got {len(text)}")
-    try:
-        return read_json(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"a report must be JSON; {error}") from None
+def report_digest(
+    body: bytes, claims: str, name: str, version: int | None, member: int | None
+) -> str:
+    """Return the digest of a report, of the canonical JSON of these values.
 
-
-def _episode_told(features: Any, rewards: Any, following: Any) -> Episode:
-    """Return the episode of lists as JSON has them."""
-    if not isinstance(following, list):
-        raise TypeError(f"next_features must be a list; got {short_repr(following)}")
-    earned = numbers("rewards", rewards)
-    rows = rows_at_once([features, *following])
-    if (
-        rows is not None
-        and (found := Episode.from_rows(rows, earned, list(map(len, following)))) is not None
-    ):
-        return found
-    return Episode(
-        features=numbers("features", features),
-        rewards=earned,
-        next_features=[numbers(f"next_features[{t}]", rows) for t, rows in enumerate(following)],
+    Only the checksum of the body enters. A name needs no escapes, and claims are JSON already.
+    """
+    told = ["null" if number is None else number for number in (member, version)]
+    return digest_of(
+        f'{{"body":"{body[-32:].hex()}","claims":{claims},"id":"{name}",'
+        f'"member":{told[0]},"version":{told[1]}}}'
     )
+
+
+def count_deviations(
+    policy: Policy, members: Sequence[int], reports: Sequence[Report]
+) -> list[int | None]:
+    """Return the steps of each report whose action is not the one that its member takes.
+
+    None stands for a report that does not tell its actions, or the rows offered at its first state.
+
+    >>> episode = Episode(features=[[1.0, 0.0]], rewards=[1.0], next_features=[])
+    >>> report = Report(id="ada", episode=episode, first_features=np.eye(2), actions=[0])
+    >>> count_deviations(Policy(weights=[[0.0, 1.0]]), [0], [report])
+    [1]
+    """
+    found: list[int | None] = [None] * len(reports)
+    alike: dict[tuple[int, int], list[int]] = {}
+    for place, report in enumerate(reports):
+        first, episode, steps = report.first_features, report.episode, len(report.episode)
+        if first is None or report.actions is None:
+            continue
+        following = episode.next_features[: steps - 1]
+        if {*map(len, following)} <= {len(first)}:  # usual: as many actions at every stage
+            alike.setdefault((steps, len(first)), []).append(place)
+        else:
+            member = policy.member(members[place])
+            offered = enumerate([first, *following])
+            actions = np.array([member.act(stage, rows) for stage, rows in offered])
+            found[place] = int(np.count_nonzero(actions != report.actions))
+    for (steps, size), places in alike.items():
+        rows: list[Rows] = []
+        for place in places:
+            told = reports[place]
+            assert told.first_features is not None
+            rows += [told.first_features, told.episode.next_rows[: (steps - 1) * size]]
+        joined = np.concatenate(rows)
+        offers = joined.reshape(len(places), steps, size, *joined.shape[1:])
+        chosen = policy.act_through(offers, np.array([members[place] for place in places]))
+        taken = np.array([reports[place].actions for place in places])
+        for place, count in zip(places, (chosen != taken).sum(axis=1).tolist(), strict=True):
+            found[place] = count
+    return found
 
 
 def episode_of(body: bytes) -> Episode:
@@ -300,11 +280,11 @@ def _were_chosen(actions: Ints, offered: Sequence[Rows | None], features: Rows) 
     return same_bytes or bool(np.array_equal(chosen, taken))  # 0.0 and -0.0 are equal
 
 
-def _check_participant(participant: Any) -> None:
-    """Refuse what is no text, without repeating it: a refusal is on record for good."""
+def checked_participant(participant: Any) -> str:
+    """Return a participant's name; an error does not repeat it: a refusal is on record for good."""
     try:
-        checked_text("participant", participant, most=1000)
+        return checked_text("participant", participant, most=1000)
     except (TypeError, ValueError) as error:
         raise type(error)(
-            "participant must be a text of 1 to 1000 characters, none of them a control character"
+            "participant must be a text of one line, 1 to 1000 visible characters"
         ) from None

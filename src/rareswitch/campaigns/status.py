@@ -1,5 +1,7 @@
-"""Where a campaign stands, for the people who run it; without reading its episodes."""
+"""Where a campaign stands, for the people who run it, and pages of its record."""
 
+import json
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -7,26 +9,31 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.learn.learning import progress_of
-from rareswitch.campaigns.record.cohorts import cohorts_of
-from rareswitch.campaigns.record.pen import heads_of
-from rareswitch.campaigns.state import Candidate, State
-from rareswitch.campaigns.store.tables import episodes
+from rareswitch.campaigns.errors import NotAllowedError
+from rareswitch.campaigns.learning.learning import progress_of
+from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.rows import Entry, Head
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.store.rows import heads_of, rows_of
+from rareswitch.campaigns.store.tables import assignments, episodes
+from rareswitch.campaigns.store.transaction import cohorts_of
 
 CONFIDENCE = 0.95
+OPEN = ("number", "episode_id", "version", "member", "assigned")  # columns of an assignment
 
 
 @dataclass(frozen=True, kw_only=True)
 class VersionStatus:
-    """A version as a cohort: since when, how it came about, and what its episodes returned.
+    """A version as a cohort: in force from an episode, by whom, and the returns of its episodes.
 
-    `low` and `high` are an interval for the mean return that holds at every look together.
+    `low` and `high` are an interval for the mean return that is valid at any time.
     """
 
     version: int
     since: int
     at: str
-    actor: str
+    by: str
     rollback_to: int | None
     digest: str
     episodes: int
@@ -38,9 +45,16 @@ class VersionStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """All that a trial manager asks first."""
+    """The answers to a trial manager's first questions.
+
+    `recorded` counts episodes, withdrawn ones included; `open` are assigned and not reported, and
+    `late` were played by a version that had been replaced. `heads` are the lengths and last links
+    of the chains: kept elsewhere, they prove later that nothing was cut off. After a rejection the
+    schedule is asked again at row `asked_again`, None once it was.
+    """
 
     name: str
+    rehearsal: bool
     protocol: str
     revision: int
     stopped: str | None
@@ -51,61 +65,161 @@ class Status:
     rollbacks: int
     planned_episodes: int
     recorded: int
-    rows: int
+    withdrawn: int
     assigned: int
     open: int
+    cancelled: int
     refused: int
     late: int
+    rows: int
     folded: int
     triggers: tuple[dict[str, Any], ...]
     waiting: dict[str, Any] | None
+    amendment: dict[str, Any] | None
+    reopening: dict[str, Any] | None
+    asked_again: int | None
     versions: tuple[VersionStatus, ...]
-    ledger: int
-    ledger_link: str
+    heads: dict[str, Head]
 
     @property
     def plain(self) -> dict[str, Any]:
         """All of it as plain values."""
-        return asdict(self)
+        return asdict(self) | {"heads": {name: list(head) for name, head in self.heads.items()}}
 
 
-def status_of(campaign: Campaign) -> Status:
-    """Return where a campaign stands at one moment."""
+def status(campaign: Campaign) -> Status:
+    """Return where a campaign stands at one moment, without reading its episodes."""
     with campaign.store.reading() as connection:
         state, heads = campaign.state_at(connection), heads_of(connection, campaign.name)
         reported, late = _counts(connection, campaign.name)
-        versions = _versions(connection, campaign.name, state, late)
-        folded, said = progress_of(connection, campaign.name) or (0, {"triggers": []})
-        in_force = state.in_force.entry.number
-    current = said.get("entries", 0) >= in_force  # else it speaks of an earlier version
-    protocol = state.protocol
+        versions = _versions(cohorts_of(connection, campaign.name, state), state, late)
+        folded, said = progress_of(connection, campaign.name)
+    terms, began = state.terms, heads["assignments"].length
+    current = said["entries"] >= state.in_force.entry.number  # else it is of an earlier version
     return Status(
         name=campaign.name,
-        protocol=protocol.digest,
+        rehearsal=state.rehearsal,
+        protocol=terms.digest,
         revision=len(state.revisions),
-        stopped=None if state.stopped is None else state.stopped.reason,
+        stopped=state.stopped and state.stopped.reason,
         version=state.in_force.version,
-        budget=protocol.budget,
+        budget=terms.budget,
         spent=state.spent,
         left=state.left,
         rollbacks=sum(version.rollback_to is not None for version in state.versions),
-        planned_episodes=protocol.episodes,
-        recorded=sum(version.episodes for version in versions),
-        rows=heads["episodes"].length,
-        assigned=heads["assignments"].length,
-        open=heads["assignments"].length - reported,
+        planned_episodes=terms.episodes,
+        recorded=heads["episodes"].length - state.corrections,
+        withdrawn=state.withdrawn,
+        assigned=began,
+        open=began - reported - len(state.cancelled),
+        cancelled=len(state.cancelled),
         refused=heads["refusals"].length,
         late=sum(late.values()),
+        rows=heads["episodes"].length,
         folded=folded,
-        triggers=tuple(said["triggers"]) if current else (),
-        waiting=_waiting(state.waiting),
+        triggers=tuple(said["triggers"]) if current and not state.stopped else (),
+        waiting=state.waiting.plain if state.waiting and not state.stopped else None,
+        amendment=state.amendment and state.amendment._asdict(),
+        reopening=state.reopening and state.reopening._asdict(),
+        asked_again=state.asked_again if state.asked_again > heads["episodes"].length else None,
         versions=versions,
-        ledger=heads["ledger"].length,
-        ledger_link=heads["ledger"].link,
+        heads=heads,
     )
 
 
-def _counts(connection: Connection, campaign: str) -> tuple[int, dict[int, int]]:
+def heads(campaign: Campaign) -> dict[str, Head]:
+    """Return the length and the last link of each chain: kept elsewhere, they prove its past."""
+    with campaign.store.reading() as connection:
+        return heads_of(connection, campaign.name)
+
+
+def ledger(campaign: Campaign, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+    """Return entries of the ledger, by default all of them."""
+    return list(campaign.entries[after:][:limit])
+
+
+def protocol(campaign: Campaign, revision: int | None = None) -> dict[str, Any]:
+    """Return the tables of a revision of the protocol, by default of the one in force."""
+    revisions = campaign.state.revisions
+    if revision is not None and not 1 <= revision <= len(revisions):
+        raise NotAllowedError(f"revision must be from 1 to {len(revisions)}; got {revision}")
+    plain: dict[str, Any] = revisions[-1 if revision is None else revision - 1].plain
+    return plain
+
+
+def candidates(campaign: Campaign) -> list[dict[str, Any]]:
+    """Return every candidate with its evidence and its decision, as plain values."""
+    return [candidate.plain for candidate in campaign.state.candidates.values()]
+
+
+def refusals(campaign: Campaign, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+    """Return refused reports with their reasons, a page at a time."""
+    return _page(campaign, "refusals", after, limit)
+
+
+def list_episodes(campaign: Campaign, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+    """Return rows of the log with their reports, a page at a time."""
+    page = _page(campaign, "episodes", after, limit)
+    for plain in page:
+        body = plain.pop("body")
+        report = None if body is None else Report.from_body(body, id=plain["episode_id"]).plain
+        plain |= {"withdrawn": body is None, "report": report}
+    return page
+
+
+def open_episodes(campaign: Campaign, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+    """Return episodes that are assigned and not reported, a page at a time."""
+    columns = [assignments.c[name] for name in OPEN]
+    reported = sa.select(episodes.c.seq).where(
+        episodes.c.campaign == assignments.c.campaign,
+        episodes.c.episode_id == assignments.c.episode_id,
+        episodes.c.revision == 0,
+    )
+    with campaign.store.reading() as connection:
+        cancelled = campaign.state_at(connection).cancelled_ids
+        rows = connection.execute(
+            sa.select(*columns)
+            .where(assignments.c.campaign == campaign.name, assignments.c.number > after)
+            .where(~reported.exists())
+            .order_by(assignments.c.number)
+            .limit(limit + len(cancelled))
+        ).all()
+    return [dict(row._mapping) for row in rows if row.episode_id not in cancelled][:limit]
+
+
+def sites(campaign: Campaign) -> list[dict[str, Any]]:
+    """Return the recorded, late and deviating episodes of each site, and their mean return.
+
+    A corrected episode counts as corrected, and a withdrawn episode does not count.
+    """
+    last: dict[str, Any] = {}
+    columns = ("claims", "late", "total", "deviations", "episode_id", "digest")
+    with campaign.store.reading() as connection:
+        for row in rows_of(connection, "episodes", campaign.name, columns=columns):
+            last[row.episode_id] = row
+    found: dict[str, list[Any]] = {}
+    for row in last.values():
+        if row.digest:  # no withdrawal
+            found.setdefault(json.loads(row.claims).get("site", ""), []).append(row)
+    return [
+        {
+            "site": site,
+            "episodes": len(rows),
+            "late": sum(bool(row.late) for row in rows),
+            "deviating": sum(bool(row.deviations) for row in rows),
+            "mean_return": sum(row.total for row in rows) / len(rows),
+        }
+        for site, rows in sorted(found.items())
+    ]
+
+
+def _page(campaign: Campaign, chain: str, after: int, limit: int) -> list[dict[str, Any]]:
+    with campaign.store.reading() as connection:
+        page = rows_of(connection, chain, campaign.name, after=after, upto=after + limit)
+        return [row._asdict() for row in page]
+
+
+def _counts(connection: Connection, campaign: str) -> tuple[int, Counter[int]]:
     """Return how many assigned episodes were reported, and how many of each version were late."""
     columns = episodes.c
     rows = connection.execute(
@@ -113,49 +227,30 @@ def _counts(connection: Connection, campaign: str) -> tuple[int, dict[int, int]]
         .where(columns.campaign == campaign, columns.revision == 0)
         .group_by(columns.version, columns.assigned, columns.late)
     ).all()
-    late: dict[int, int] = {}
+    late = Counter[int]()
     for version, _, was_late, count in rows:
-        if was_late:
-            late[version] = late.get(version, 0) + count
+        late[version] += count if was_late else 0
     return sum(count for _, assigned, _, count in rows if assigned), late
 
 
-def _versions(
-    connection: Connection, campaign: str, state: State, late: dict[int, int]
-) -> tuple[VersionStatus, ...]:
-    cohorts, horizon, found = cohorts_of(connection, campaign), state.protocol.task.horizon, []
+def _versions(found: Cohorts, state: State, late: Counter[int]) -> tuple[VersionStatus, ...]:
+    horizon, versions = state.terms.horizon, []
     for version in state.versions:
-        seen = cohorts.get(version.version)
-        ends = (0.0, 1.0) if seen is None else seen.bounds(CONFIDENCE)
-        mean = None if seen is None else seen.mean
-        found.append(
+        seen = found[version.version]
+        low, high = seen.bounds(CONFIDENCE)
+        versions.append(
             VersionStatus(
                 version=version.version,
                 since=version.since,
                 at=version.entry.at,
-                actor=version.entry.actor,
+                by=version.entry.actor,
                 rollback_to=version.rollback_to,
                 digest=version.digest,
-                episodes=0 if seen is None else seen.observations,
-                late=late.get(version.version, 0),
-                mean=None if mean is None else horizon * mean,
-                low=horizon * ends[0],
-                high=horizon * ends[1],
+                episodes=seen.observations,
+                late=late[version.version],
+                mean=None if seen.mean is None else horizon * seen.mean,
+                low=horizon * low,
+                high=horizon * high,
             )
         )
-    return tuple(found)
-
-
-def _waiting(candidate: Candidate | None) -> dict[str, Any] | None:
-    if candidate is None:
-        return None
-    return {
-        "candidate": candidate.number,
-        "version": candidate.version,
-        "proposer": candidate.proposer,
-        "planned": candidate.planned,
-        "seq": candidate.seq,
-        "digest": candidate.digest,
-        "reason": candidate.entry.reason,
-        "evidence": candidate.evidence,
-    }
+    return tuple(versions)

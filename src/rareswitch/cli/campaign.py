@@ -2,23 +2,44 @@
 
 import click
 
-from rareswitch.cli.campaign_decide import amend, approve, learn, propose, reject, rollback, stop
-from rareswitch.cli.campaign_init import init
-from rareswitch.cli.campaign_prove import backup, export, restore, verify
-from rareswitch.cli.campaign_record import (
-    assign,
-    correct,
-    forget,
-    import_,
-    policy,
-    record,
-    withdraw,
-)
-from rareswitch.cli.campaign_simulate import simulate
-from rareswitch.cli.campaign_status import ledger, status
+from rareswitch.cli import campaign_decide as decide
+from rareswitch.cli import campaign_field as field
+from rareswitch.cli import campaign_look as look
+from rareswitch.cli import campaign_prove as prove
+from rareswitch.cli import campaign_setup as setup
+
+SECTIONS = {
+    "Set up": (setup.init, setup.simulate, setup.amend, setup.protocol),
+    "Field": (
+        field.assign, field.act, field.record, field.import_, field.correct, field.withdraw,
+        field.cancel, field.forget, field.policy,
+    ),
+    "Decide": (
+        decide.learn, decide.propose, decide.approve, decide.reject, decide.rollback, decide.stop,
+        decide.reopen,
+    ),
+    "Look": (
+        look.list_, look.status, look.ledger, look.candidates, look.episodes, look.open_,
+        look.refusals, look.sites, look.head,
+    ),
+    "Prove and keep": (
+        prove.verify, prove.verifier, prove.export, prove.backup, prove.restore, prove.migrate,
+    ),
+}  # fmt: skip
 
 
-@click.group()
+class Sections(click.Group):
+    """A group whose help lists its commands by section."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.commands))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                rows = [(f"{one.name:<{width}}", one.get_short_help_str(60)) for one in commands]
+                formatter.write_dl(rows)
+
+
+@click.group(cls=Sections)
 def campaign() -> None:
     """Run a campaign: spend a switch budget in the real world, and prove it.
 
@@ -35,9 +56,6 @@ def campaign() -> None:
     """
 
 
-for command in (
-    init, status, ledger, assign, record, import_, correct, withdraw, forget, policy, learn,
-    propose, approve, reject, rollback, amend, stop, verify, export, backup, restore,
-    simulate,
-):  # fmt: skip
-    campaign.add_command(command)
+for commands in SECTIONS.values():
+    for command in commands:
+        campaign.add_command(command)

@@ -1,236 +1,187 @@
-"""Commands of those who decide: candidates, approvals, rollbacks, amendments, the end."""
+"""Verbs of the people who decide: learn, propose, approve, reject, rollback, stop and reopen."""
 
 from __future__ import annotations
 
 import json
-import threading
-import tomllib
-from pathlib import Path
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rareswitch.cli.campaign_options import (
-    answer,
-    campaign_options,
-    opened_campaign,
-    signed_options,
-)
+import rareswitch as rs
+from rareswitch.cli.campaign_look import candidate_text, needed_approval
+from rareswitch.cli.campaign_verb import Answer, verb, wants_json
 from rareswitch.cli.interrupt import interruptible
 
 if TYPE_CHECKING:
-    from rareswitch.campaigns.state import Candidate
+    from rareswitch.campaigns import Campaign
+
+LONGEST_PAUSE = 30.0  # seconds between two tries to reach a store
+NUMBER = click.IntRange(1)
 
 
-@click.command()
-@click.option("--follow", is_flag=True, help="Go on until Ctrl-C, as the episodes come in.")
+@verb("learn", "learn --follow --store postgresql://ana@db/trial", code=True)
+@click.option("--follow", is_flag=True, help="Continue until Ctrl-C, as episodes come in.")
 @click.option("--every", type=click.FloatRange(0.01), default=1.0, help="Seconds between looks.")
-@campaign_options
-def learn(follow: bool, every: float, store: str, name: str | None, as_json: bool) -> None:
-    """Be the learner: fold what has come in, and propose the policies that are due.
+def learn(campaign: Campaign, follow: bool, every: float) -> Answer | None:
+    """Run the learner and propose due policies.
 
-    There is one learner of a campaign at a time; killed at any point, another goes on. Where the
-    protocol leaves it to the schedule, what is proposed is in force at once.
-
-    \b
-    Examples:
-      rareswitch campaign learn
-      rareswitch campaign learn --follow --store postgresql://ana@db/trial
+    It processes new episodes and proposes a policy when the schedule asks for one. Where the
+    protocol leaves the decision to the schedule, the policy is in force at once. A campaign has one
+    learner at a time; if its process dies, another continues. With --follow it also waits for a
+    store that is unavailable, and --json prints a line for each event.
     """
-    with opened_campaign(store, name) as campaign, interruptible() as pressed:
-        from rareswitch.campaigns import Learning
-
-        with Learning(campaign) as learning:
-            pause = threading.Event()
-            while not pressed():
-                found = learning.step()
-                if found is not None:
-                    _show(found, as_json=as_json)
-                elif not follow:
-                    break
-                else:
-                    pause.wait(every)
-            if not as_json:
-                for trigger in learning.triggers:
-                    click.echo(_trigger(trigger.to_dict()))
+    if follow:
+        _follow(campaign, every)
+        return None
+    found = [candidate.plain for candidate in rs.campaigns.learn(campaign)]
+    return _proposed(campaign, found, {"candidates": found})
 
 
-@click.command()
-@click.option("--early", is_flag=True, help="Even if none is due: it is on record as unplanned.")
-@signed_options
-@campaign_options
-def propose(early: bool, by: str, reason: str, store: str, name: str | None, as_json: bool) -> None:
-    """Propose a policy fitted on all that is recorded, if one is due.
+@verb(
+    'propose --by ana --reason "quarterly look"',
+    'propose --early --by ana --reason "new guideline"',
+    signed=True,
+    code=True,
+)
+@click.option("--early", is_flag=True, help="Before it is due; the ledger marks it as unplanned.")
+def propose(campaign: Campaign, early: bool, **signed: str) -> Answer:
+    """Propose a policy that is due, or early.
 
-    An early proposal needs the approval of a second person, whatever the protocol says.
-
-    \b
-    Examples:
-      rareswitch campaign propose --by ana --reason "quarterly look"
-      rareswitch campaign propose --early --by ana --reason "new guideline"
+    A person proposes in place of the schedule, so another person has to approve. An early proposal
+    is fitted on all recorded episodes, and always needs approval.
     """
-    with opened_campaign(store, name) as campaign:
-        from rareswitch.campaigns import Learning
-
-        with Learning(campaign) as learning:
-            found = (
-                learning.propose_early(actor=by, reason=reason)
-                if early
-                else learning.step(actor=by, reason=reason)
-            )
-            watched = learning.triggers
-    if found is not None:
-        _show(found, as_json=as_json)
-        return
-    text = "nothing is due\n" + "\n".join(_trigger(one.to_dict()) for one in watched)
-    answer(
-        {"candidate": None, "triggers": [one.to_dict() for one in watched]},
-        text.strip(),
-        as_json=as_json,
-    )
+    found = rs.campaigns.propose(campaign, **signed, early=early)
+    plain = found and found.plain
+    return _proposed(campaign, [plain] if plain else [], {"candidate": plain})
 
 
-@click.command()
-@click.argument("candidate", type=click.IntRange(1))
-@signed_options
-@campaign_options
-def approve(
-    candidate: int, by: str, reason: str, store: str, name: str | None, as_json: bool
-) -> None:
-    """Sign for a CANDIDATE and put it in force; it must have been proposed by another person.
+@verb('approve 7 --by ben --reason "reviewed on 12 May"', signed=True, rehearsal=True)
+@click.argument("number", type=NUMBER)
+def approve(campaign: Campaign, number: int, **signed: str) -> Answer:
+    """Sign for a proposal and carry it out.
 
-    \b
-    Examples:
-      rareswitch campaign approve 7 --by ben --reason "reviewed on 12 May"
+    NUMBER is that of the candidate, amendment or reopening, as `status` shows it. Its proposer
+    cannot approve it.
     """
-    with opened_campaign(store, name) as campaign:
-        found = campaign.approve(candidate, actor=by, reason=reason)
-    answer(
-        {"version": found.version, "digest": found.digest},
-        f"version {found.version} is in force, approved by {by}",
-        as_json=as_json,
-    )
+    from rareswitch.campaigns.rulebook.rows import Entry
+
+    done = campaign.approve(number, **signed)
+    revision = len(campaign.state.revisions)
+    if not isinstance(done, Entry):
+        plain = {"version": done.version, "digest": done.digest}
+        text = f"version {done.version} is in force"
+    else:
+        plain = {"kind": done.kind, "entry": done.number, "revision": revision}
+        text = "the campaign runs again"
+        if done.kind == "amended":
+            text = f"revision {revision} of the protocol is in force"
+    return Answer(plain, f"{text}, approved by {signed['by']}")
 
 
-@click.command()
-@click.argument("candidate", type=click.IntRange(1))
-@signed_options
-@campaign_options
-def reject(
-    candidate: int, by: str, reason: str, store: str, name: str | None, as_json: bool
-) -> None:
-    """Turn a CANDIDATE down; it leaves no trace in what is fitted later.
+@verb('reject 7 --by ben --reason "too few patients on the new dose"', signed=True, rehearsal=True)
+@click.argument("number", type=NUMBER)
+def reject(campaign: Campaign, number: int, **signed: str) -> Answer:
+    """Turn a proposal down.
 
-    \b
-    Examples:
-      rareswitch campaign reject 7 --by ben --reason "too few patients on the new dose"
+    NUMBER is that of the candidate, amendment or reopening. Later fits do not depend on it.
     """
-    with opened_campaign(store, name) as campaign:
-        campaign.reject(candidate, actor=by, reason=reason)
-    answer({"rejected": candidate}, f"candidate {candidate} is rejected", as_json=as_json)
+    campaign.reject(number, **signed)
+    return Answer({"rejected": number}, f"proposal {number} is rejected")
 
 
-@click.command()
-@click.argument("version", type=click.IntRange(1))
-@signed_options
-@campaign_options
-def rollback(
-    version: int, by: str, reason: str, store: str, name: str | None, as_json: bool
-) -> None:
-    """Put the policy of an earlier VERSION in force again, as a new version.
+@verb('rollback 2 --by ben --reason "adverse events"', signed=True, rehearsal=True)
+@click.argument("version", type=NUMBER)
+def rollback(campaign: Campaign, version: int, **signed: str) -> Answer:
+    """Put an earlier policy in force again.
 
-    It is never blocked, always on record, and counted apart from the budget.
-
-    \b
-    Examples:
-      rareswitch campaign rollback 2 --by ben --reason "adverse events"
+    The policy of an earlier VERSION becomes a new version. A rollback is possible at any time, also
+    after a stop, and does not count against the budget.
     """
-    with opened_campaign(store, name) as campaign:
-        found = campaign.roll_back(version, actor=by, reason=reason)
-    answer(
-        {"version": found.version, "to": version, "digest": found.digest},
-        f"version {found.version} is in force, with the policy of version {version}",
-        as_json=as_json,
-    )
+    done = campaign.rollback(version, **signed)
+    plain = {"version": done.version, "to": version, "digest": done.digest}
+    return Answer(plain, f"version {done.version} is in force, with the policy of {version}")
 
 
-@click.command()
-@click.argument("changes", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@signed_options
-@campaign_options
-def amend(changes: Path, by: str, reason: str, store: str, name: str | None, as_json: bool) -> None:
-    """Amend the protocol: a TOML file with the tables that CHANGE, as they shall be.
+@verb('stop --by ana --reason "the sponsor withdrew"', signed=True, rehearsal=True)
+def stop(campaign: Campaign, **signed: str) -> Answer:
+    """End the campaign.
 
-    Amended may be episodes (a number), schedule, budget, approval, intake and stopping.
-
-    \b
-    Examples:
-      rareswitch campaign amend more-episodes.toml --by ana --reason "slow recruitment"
+    No episode begins and no candidate is deployed any more. Assigned episodes may still be
+    recorded, and a rollback to an earlier policy stays possible.
     """
-    with opened_campaign(store, name) as campaign:
-        tables = tomllib.loads(changes.read_text(encoding="utf-8"))
-        protocol = campaign.amend(tables, actor=by, reason=reason)
-        revision = len(campaign.state.revisions)
-    answer(
-        {"revision": revision, "protocol": protocol.digest},
-        f"revision {revision}, protocol {protocol.digest}",
-        as_json=as_json,
-    )
+    campaign.stop(**signed)
+    return Answer({"stopped": True}, "the campaign has stopped")
 
 
-@click.command()
-@signed_options
-@campaign_options
-def stop(by: str, reason: str, store: str, name: str | None, as_json: bool) -> None:
-    """End the campaign: no episode begins and no version is deployed any more.
+@verb('reopen --by ana --reason "a wrong file was sent twice"', signed=True, rehearsal=True)
+def reopen(campaign: Campaign, **signed: str) -> Answer:
+    """Propose to lift a stop by data quality.
 
-    Episodes that were assigned before may still be recorded.
-
-    \b
-    Examples:
-      rareswitch campaign stop --by ana --reason "the sponsor withdrew"
+    The campaign runs again when another person approves it.
     """
-    with opened_campaign(store, name) as campaign:
-        campaign.stop(actor=by, reason=reason)
-    answer({"stopped": True}, "the campaign has stopped", as_json=as_json)
+    entry = campaign.reopen(**signed)
+    needed = needed_approval(entry.number, entry.actor, campaign.terms.approval.signers)
+    return Answer({"reopening": entry.number}, f"reopening {entry.number} {needed}")
 
 
-def _show(candidate: Candidate, *, as_json: bool) -> None:
-    """Print a candidate with its evidence."""
-    values: dict[str, Any] = {
-        name: getattr(candidate, name)
-        for name in ("number", "version", "seq", "digest", "proposer", "planned", "status")
-    }
-    if as_json:
-        click.echo(json.dumps(values | {"evidence": candidate.evidence}, indent=2))
-        return
-    click.echo("\n".join(candidate_lines(values | {"evidence": candidate.evidence})))
+def _proposed(campaign: Campaign, found: list[dict[str, Any]], plain: dict[str, Any]) -> Answer:
+    """Answer with proposed candidates, and the triggers that the schedule watches."""
+    from rareswitch.campaigns import status
+    from rareswitch.campaigns.proof.export.words import trigger_line
+
+    now = status(campaign)
+    signers = campaign.terms.approval.signers
+    lines = [line for candidate in found for line in candidate_text(candidate, signers)]
+    if now.stopped:
+        lines.append(f"the campaign has stopped: {now.stopped}")
+    elif not found and now.waiting:
+        needed = needed_approval(now.waiting["number"], now.waiting["proposer"], signers)
+        lines.append(f"candidate {now.waiting['number']} {needed}")
+    elif not found:
+        lines += ["no policy is due", *map(trigger_line, now.triggers)]
+    return Answer(plain | {"triggers": list(now.triggers)}, "\n".join(lines))
 
 
-def candidate_lines(candidate: dict[str, Any]) -> list[str]:
-    """Return what people read of a candidate."""
-    evidence = candidate["evidence"]
-    number = candidate.get("number", candidate.get("candidate"))
-    planned = "" if candidate["planned"] else ", unplanned"
-    lines = [
-        f"candidate      {number}, for version {candidate['version']}, fitted on "
-        f"{evidence['episodes']} episodes; proposed by {candidate['proposer']}{planned}"
-    ]
-    if "status" in candidate:
-        lines.append(f"status         {candidate['status']}")
-    lines += [_trigger(trigger) for trigger in evidence["triggers"]]
-    if evidence["disagreement"] is not None:
-        share = f"{evidence['disagreement']:.0%}"
-        lines.append(f"acts otherwise in {share} of the states of the log")
-    if evidence["gain"] is not None:
-        lines.append(f"expected       {evidence['gain']['verdict']}")
-    lines += [f"note           {warning}" for warning in evidence["warnings"]]
-    return lines
+def _follow(campaign: Campaign, every: float) -> None:
+    """Run the learner until Ctrl-C, and tell each event."""
+    from rareswitch.campaigns import Learning, UnavailableError
+
+    outage, last_stop = 0.0, None
+    with interruptible() as pressed:
+        while not pressed():
+            try:
+                with Learning(campaign) as learning:  # after an outage its lock is taken again
+                    while not pressed():
+                        candidate = learning.step()
+                        state = campaign.state
+                        if outage:
+                            outage = 0.0
+                            _tell("available", "the store is available again")
+                        if candidate is not None:
+                            text = candidate_text(candidate.plain, state.terms.approval.signers)
+                            _tell("candidate", "\n".join(text), **candidate.plain)
+                        if state.stopped not in (None, last_stop):
+                            reason = state.stopped.reason
+                            _tell("stopped", f"the campaign has stopped: {reason}", reason=reason)
+                        last_stop = state.stopped
+                        if candidate is None:
+                            _pause(every, pressed)
+            except UnavailableError as error:
+                if not outage:
+                    reason = " ".join(str(error).split())
+                    _tell("unavailable", f"{reason}; trying again until Ctrl-C", **error.plain)
+                outage = min(2 * outage or every, LONGEST_PAUSE)
+                _pause(outage, pressed)
 
 
-def _trigger(trigger: dict[str, Any]) -> str:
-    reached = "reached" if trigger["reached"] else "not reached"
-    return (
-        f"trigger        {trigger['quantity']}: {trigger['value']:.6g} of "
-        f"{trigger['threshold']:.6g}, {reached}"
-    )
+def _tell(event: str, text: str, **plain: Any) -> None:
+    click.echo(json.dumps({"event": event} | plain) if wants_json() else text)
+
+
+def _pause(seconds: float, pressed: Callable[[], bool]) -> None:
+    """Wait, but not after Ctrl-C."""
+    end = time.monotonic() + seconds
+    while not pressed() and (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, 0.2))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rareswitch.campaigns.simulated.world import Step
+from rareswitch.campaigns.rehearsal.world import Step
 from rareswitch.gym.answers import five, number, pair
 from rareswitch.gym.known import known_returns
 from rareswitch.gym.offers import Offer, Offers

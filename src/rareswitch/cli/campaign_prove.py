@@ -1,121 +1,135 @@
-"""Commands that prove and keep: verify, export, backup and restore."""
+"""Verbs that prove and keep: verify, verifier, export, backup, restore and migrate."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rareswitch.cli.campaign_options import (
-    answer,
-    campaign_options,
-    json_option,
-    opened_campaign,
-    opened_store,
-    signed_options,
-    store_option,
-)
+import rareswitch as rs
+from rareswitch.cli.campaign_verb import FILE, NEW_FILE, Answer, verb, wants_json
 from rareswitch.cli.progress import progress
 
+if TYPE_CHECKING:
+    from rareswitch.campaigns import Campaign, Store
 
-@click.command()
-@campaign_options
-def verify(store: str, name: str | None, as_json: bool) -> None:
-    """Prove the campaign: every chain, every rule, and every version fitted again.
 
-    Whatever was altered, removed, added or put in another order is named. The command ends with
-    status 1 if anything is wrong.
+@verb("verify", "verify --anchor /elsewhere/heads.jsonl --json", access="read", code=True)
+@click.option("--anchor", type=FILE, help="Lines that `head` printed earlier, kept elsewhere.")
+def verify(campaign: Campaign, anchor: Path | None) -> Answer:
+    """Prove the campaign from its record.
 
-    \b
-    Examples:
-      rareswitch campaign verify
-      rareswitch campaign verify --json
+    It checks every chain and every rule, and fits every version again. Each row that was altered,
+    removed, added or moved is named, and the command ends with status 1. No byte of the store
+    changes.
     """
-    with opened_campaign(store, name) as campaign:
-        from rareswitch.campaigns.proof.verify import verify as verified
-
-        with progress("verify", 1, quiet=as_json) as report:
-            found = verified(campaign, progress=lambda what, done, of: report(done, what, total=of))
-    if as_json:
-        plain: dict[str, Any] = {"ok": found.ok, "checks": [asdict(one) for one in found.checks]}
-        click.echo(json.dumps(plain, indent=2))
-    else:
-        for check in found.checks:
-            verdict = "ok" if not check.problems else f"{len(check.problems)} problems"
-            click.echo(f"{check.name:<14} {check.rows} rows: {verdict}")
-            for remark in check.remarks:
-                click.echo(f"               {remark}")
-            for problem in check.problems:
-                click.echo(f"               {problem}")
-        click.echo("verdict        " + ("proven" if found.ok else "NOT proven"))
-    if not found.ok:
-        raise click.exceptions.Exit(1)
+    anchors = [] if anchor is None else _anchors(anchor, campaign.name)
+    with progress("verify", 1, quiet=wants_json()) as report:
+        found = rs.campaigns.verify(
+            campaign, anchors=anchors, progress=lambda what, done, of: report(done, what, total=of)
+        )
+    lines = []
+    for check in found.checks:
+        lines.append(f"{check.name:<14} {check.rows} rows: {check.outcome}")
+        unchecked = [f"unchecked: {part}" for part in check.unchecked]
+        lines += [f"{'':<14} {line}" for line in [*check.remarks, *unchecked, *check.problems]]
+    lines.append(f"verdict        {found.verdict}")
+    return Answer(found.plain, "\n".join(lines), ok=found.ok)
 
 
-@click.command()
+@verb("verifier --out verify_export.py", about="nothing")
+@click.option("--out", type=NEW_FILE, help="Write it here.  [default: standard output]")
+def verifier(*, out: Path | None) -> Answer | None:
+    """Write the one-file verifier for auditors.
+
+    `python verify_export.py FOLDER` checks an export with Python and NumPy alone. Take the file
+    from the package and not from the person whose export it checks; its SHA-256 is printed to
+    standard error.
+    """
+    from rareswitch.campaigns.proof import one_file
+    from rareswitch.support.archive import write_bytes
+
+    data, digest = one_file.verifier(), one_file.verifier_digest()
+    if out is None and (wants_json() or sys.stdout.isatty()):
+        raise click.UsageError("--out must name a file to write; standard output is not one")
+    click.echo(f"SHA-256 {digest}", err=True)
+    if out is None:
+        click.echo(data, nl=False)
+        return None
+    write_bytes(out, data)
+    return Answer({"file": str(out), "sha256": digest}, f"written        {out}")
+
+
+@verb('export final --by ana --reason "final report"', signed=True, rehearsal=True)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@signed_options
-@campaign_options
-def export(folder: Path, by: str, reason: str, store: str, name: str | None, as_json: bool) -> None:
-    """Write the whole record into a new FOLDER, for readers, analysts and auditors.
+def export(campaign: Campaign, folder: Path, **signed: str) -> Answer:
+    """Write the record and the final report.
 
-    It holds the protocol, episodes (JSON lines and Parquet), policies, ledger, cohorts, refused
-    input, an appendix, report.html, and a verifier that needs only NumPy. Names of participants
-    stay in the store.
-
-    \b
-    Examples:
-      rareswitch campaign export final --by ana --reason "final report"
+    The new FOLDER holds the protocol, episodes (JSON lines and Parquet), policies, ledger, refused
+    reports, cohorts, sites, a data dictionary and the report (appendix.md, report.html). Names of
+    participants stay in the store.
     """
-    with opened_campaign(store, name) as campaign:
-        from rareswitch.campaigns.proof.export import export_campaign
-
-        with progress("export", 1, quiet=as_json) as report:
-            found = export_campaign(
-                campaign,
-                folder,
-                actor=by,
-                reason=reason,
-                progress=lambda what, done, of: report(done, what, total=of),
-            )
-    answer(found.plain, f"written        {folder}, manifest {found.digest}", as_json=as_json)
+    with progress("export", 1, quiet=wants_json()) as report:
+        found = rs.campaigns.export(
+            campaign, folder, **signed, progress=lambda what, done, of: report(done, what, total=of)
+        )
+    return Answer(found.plain, f"written        {folder}\nmanifest       SHA-256 {found.digest}")
 
 
-@click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@store_option
-@json_option
-def backup(file: Path, store: str, as_json: bool) -> None:
-    """Copy all campaigns of the store into a new SQLite FILE, while others go on writing.
+@verb(
+    "backup backup.db",
+    "backup backup.db --store postgresql://ana@db/trial",
+    about="store",
+    access="read",
+)
+@click.argument("file", type=NEW_FILE)
+def backup(store: Store, file: Path) -> Answer:
+    """Copy the store into one new file.
 
-    \b
-    Examples:
-      rareswitch campaign backup backup.db
-      rareswitch campaign backup backup.db --store postgresql://ana@db/trial
+    Others may write meanwhile: the new SQLite FILE has all campaigns as of one moment.
     """
-    with opened_store(store) as opened:
-        from rareswitch.campaigns.proof.backup import back_up
-
-        names = back_up(opened, file)
-    answer({"file": str(file), "campaigns": names}, f"written        {file}", as_json=as_json)
+    names = rs.campaigns.backup(store, file)
+    return Answer({"file": str(file), "campaigns": names}, f"written        {file}")
 
 
-@click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@store_option
-@json_option
-def restore(file: Path, store: str, as_json: bool) -> None:
-    """Copy all campaigns of a backup FILE into a store that has none of them.
+@verb("restore backup.db --store sqlite:///trial.db", about="store", access="create")
+@click.argument("file", type=FILE)
+def restore(store: Store, file: Path) -> Answer:
+    """Copy a backup into a store.
 
-    \b
-    Examples:
-      rareswitch campaign restore backup.db --store sqlite:///trial.db
+    The store must have none of the campaigns of FILE. No byte of FILE changes.
     """
-    with opened_store(store, create=True) as target:
-        from rareswitch.campaigns.proof.backup import restore as restored
+    names = rs.campaigns.restore(file, store)
+    text = f"restored       {', '.join(names) or 'no campaign'} from {file} to {store.url}"
+    return Answer({"file": str(file), "campaigns": names}, text)
 
-        names = restored(file, target)
-    answer({"campaigns": names}, f"restored       {', '.join(names)}", as_json=as_json)
+
+@verb("migrate --store sqlite:///trial.db", about="address")
+def migrate(address: str) -> Answer:
+    """Bring a store to this version's schema.
+
+    Make a backup first: older versions of rareswitch cannot open the store afterwards.
+    """
+    from rareswitch.campaigns.store.schema import NEWEST, revision_before
+
+    applied = rs.campaigns.migrate(address)
+    before = revision_before(applied[0]) if applied else NEWEST
+    text = f"the store went from revision {before} to revision {NEWEST}"
+    return Answer({"from": before, "to": NEWEST}, text)
+
+
+def _anchors(file: Path, name: str) -> list[dict[str, Any]]:
+    """Return the heads of a campaign that were kept in a file."""
+    from rareswitch.campaigns.proof.verifier import read_anchors
+
+    try:
+        found = read_anchors(file.read_text(encoding="utf-8"), name)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise click.UsageError(
+            f"--anchor must have lines of JSON that `head` printed; {file} has others"
+        ) from None
+    if not found:
+        raise click.UsageError(f"--anchor must have a head of the campaign {name}; {file} has none")
+    return found

@@ -13,18 +13,24 @@ if TYPE_CHECKING:
 
 HEADER = """\
 # A protocol for `rareswitch campaign`, as `rareswitch plan` recommends it. It is complete, but read
-# it before it is locked: afterwards it changes by amendments only, each with a reason on record.
+# it before it is locked: afterwards only amendments change it, each with a reason on record.
+# `rareswitch campaign protocol validate FILE` checks it after an edit.
 #
-# name          what the campaign is called
-# [task]        actions = ["…", "…"] may name the actions, and then no more are ever offered
-# [recipe]      seed draws which member of a mixture gets an episode: take one of your own
+# name          the name of the campaign
+# [task]        actions lists the names of the actions; then no others are ever offered
+# [recipe]      seed draws the member of a mixture that gets an episode: choose one of your own
+# [schedule]    after an edit, plan again or delete [simulation]: `init` refuses the report of a
+#               plan with another schedule
 # [budget]      deployments after the first; a rollback to an earlier version is always allowed
-# [approval]    by = "schedule" deploys what is due at once; "second-person" waits for a signature
-# [intake]      late = "record" keeps episodes of earlier versions out of later fits; with
-#               assigned = true only episodes that were assigned are taken
-# [[stopping]]  none yet; for instance rule = "harm", below = 0.2 stops when a version surely
-#               returns less than that
-# [simulation]  the digest of plan.json, the report of this plan, which `init` wants to see too:
+# [approval]    by says who decides: the "schedule" puts a due policy in force at once, a
+#               "second-person" has to sign for it; signers lists the only names that may sign
+# [intake]      late says whether fits "learn" from episodes of a replaced version, or the log
+#               only keeps them on "record"; assigned takes reports of assigned episodes only;
+#               concealed, too, draws the member at the assignment, so that no site can choose it
+# [features]    columns names the numbers of a raw observation, in the order of the feature map;
+#               then sites report observations, and `init` takes the map's bytes as --features
+# [[stopping]]  none yet; the rule "harm" stops when a version surely returns less than below
+# [simulation]  the digest of plan.json, the report of this plan, which `init` takes too:
 #               rareswitch campaign init protocol.toml --simulation plan.json --by NAME
 
 """
@@ -34,12 +40,12 @@ def protocol_of_plan(
     made: Plan, *, name: str, budget: int | None, report: bytes, setting: Setting | None = None
 ) -> Protocol:
     """Return the protocol of a plan's recommendation, with the digest of its report."""
-    from rareswitch.campaigns import FeatureName, Protocol
+    from rareswitch.campaigns import FeatureTerms, Protocol
 
     limit = made.recommended.candidate.deployment_limit
     features = None
     if setting is not None:
-        features = FeatureName(name=setting.features.name, digest=setting.features.digest)
+        features = FeatureTerms(name=setting.features.name, digest=setting.features.digest)
     return Protocol(
         name=name,
         task=made.task,
@@ -56,16 +62,20 @@ def write_protocol(
     """Write protocol.toml beside a plan; return why not, if that cannot be."""
     from rareswitch.support.archive import write_bytes
     from rareswitch.support.extras import require
+    from rareswitch.support.imports import module_of
 
     try:
         require("campaigns")
         from rareswitch.campaigns import Protocol
+        from rareswitch.rules.words import own_kinds
 
         protocol = protocol_of_plan(
             made, name=campaign_name(out), budget=budget, report=report, setting=setting
         )
         text = HEADER + protocol.to_toml()
-        if Protocol.from_toml(text) != protocol:
+        # A person typed the rule, and so allowed its module.
+        typed = [module_of(kind) for kind in own_kinds(protocol.plain)]
+        if Protocol.from_toml(text, allow=typed) != protocol:
             raise ValueError("a rule of your own must be a dataclass of plain values")
     except (ImportError, TypeError, ValueError) as error:
         return f"no protocol.toml is written: {error}"

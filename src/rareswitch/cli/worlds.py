@@ -30,7 +30,7 @@ INSTANCES = ("hard", "misspecified", "lower-bound", "random-linear", "tabular")
 DEFAULT_DIM, DEFAULT_HORIZON = 13, 10
 
 
-def world_options(default: str | None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def world_options(default: str | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options of a world; without a default, no world need be named."""
     options = (
         click.option(
@@ -65,7 +65,7 @@ def world_options(default: str | None) -> Callable[[Callable[..., None]], Callab
         click.option("--actions", default=4, help="random-linear, tabular: number of actions."),
     )
 
-    def add(command: Callable[..., None]) -> Callable[..., None]:
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
         return command

@@ -121,4 +121,9 @@ def as_features(thing: Any, **sizes: Any) -> FeatureMap:
     """
     if any(hasattr(thing, part) for part in PARTS) and not isinstance(thing, type):
         return checked_map("features", thing)
+    if not callable(thing):
+        raise TypeError(
+            "features must be a feature map, or a function from a state to rows; got "
+            f"{short_repr(thing)}"
+        )
     return Custom(thing, **sizes)

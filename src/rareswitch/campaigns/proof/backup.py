@@ -1,43 +1,59 @@
 """Copying campaigns from one store to another: a backup while others write, and its restoration."""
 
-import shutil
-import tempfile
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from rareswitch.campaigns.errors import NotAllowedError
-from rareswitch.campaigns.record.log import READ_TOGETHER
+from rareswitch.campaigns.errors import NotAllowedError, UnavailableError
 from rareswitch.campaigns.store import Store, open_store
+from rareswitch.campaigns.store.rows import READ_TOGETHER
+from rareswitch.campaigns.store.store import unavailable
 from rareswitch.campaigns.store.tables import campaigns, metadata
 
 
-def back_up(store: Store, path: Path) -> list[str]:
-    """Copy one moment of a store into a new SQLite file; return the names of its campaigns."""
+def backup(store: Store, path: Path) -> list[str]:
+    """Copy one moment of a store into a new SQLite file; return the names of its campaigns.
+
+    The file is on disk when this returns. A backup that fails leaves no file.
+    """
     if path.exists():
         raise FileExistsError(f"{path} is there already; a backup is a new file")
     part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    with open_store(part, create=True) as target:
-        names = copy_campaigns(store, target)
-        with target.engine.connect() as connection:  # one file, without a log beside it
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-            connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
-    part.rename(path)
+    try:
+        _remove(part)
+        with open_store(part, create=True) as target:
+            names = copy_campaigns(store, target)
+            with target.plainly("written"), target.engine.connect() as connection:
+                # The backup is one file, without a log beside it.
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
+        _sync(part)
+        part.rename(path)
+        _sync(path.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            _remove(part)
+        if isinstance(error, UnavailableError):
+            raise UnavailableError(
+                f"no backup {path} was made: {error}", full=error.full
+            ) from error
+        if isinstance(error, OSError):
+            raise unavailable(error, f"no backup {path} was made") from error
+        raise
     return names
 
 
 def restore(path: Path, target: Store) -> list[str]:
     """Copy all campaigns of a backup into a store that has none of them; return their names.
 
-    The file stays as it is: to open a store is to migrate it and to write beside it.
+    The file may be a store in use: all acknowledged rows are copied. No byte of it changes.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        copy = shutil.copy(path, Path(folder) / "backup.db")
-        with open_store(Path(copy)) as source:
-            return copy_campaigns(source, target)
+    with open_store(path, read_only=True) as source:
+        return copy_campaigns(source, target)
 
 
 def copy_campaigns(source: Store, target: Store) -> list[str]:
@@ -67,3 +83,17 @@ def _copy(reading: Connection, writing: Connection, table: sa.Table, campaign: s
             last = tuple(rows[-1][column.name] for column in key)
         if len(rows) < READ_TOGETHER or not key:
             return
+
+
+def _remove(part: Path) -> None:
+    for end in ("", "-wal", "-shm", "-journal"):
+        part.with_name(f"{part.name}{end}").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Force a file, or the names in a folder, to disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,27 +1,37 @@
-"""Proving a campaign from its store: chains, rules, stops, and every version fitted again."""
+"""Proving a campaign from its record: chains, rules, stops, evidence, and every version again."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
-from sqlalchemy.engine import Connection
-
-from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.errors import CampaignError
-from rareswitch.campaigns.proof.chain_check import ChainCheck
-from rareswitch.campaigns.proof.check import NONSENSE, Check, Said, words
-from rareswitch.campaigns.proof.log_check import LogCheck
-from rareswitch.campaigns.proof.replay_check import replay
-from rareswitch.campaigns.proof.rule_check import follow
-from rareswitch.campaigns.proof.stop_check import check_stops
-from rareswitch.campaigns.record.artifacts import artifact_of
-from rareswitch.campaigns.record.cohorts import cohorts_of
-from rareswitch.campaigns.record.counting import INTAKE, Counting
-from rareswitch.campaigns.record.ledger import Entry
-from rareswitch.campaigns.record.log import rows_of
-from rareswitch.campaigns.record.pen import heads_of
-from rareswitch.campaigns.state import State
+from rareswitch.campaigns.errors import CampaignError, DamagedError
+from rareswitch.campaigns.proof.audit import Audit
+from rareswitch.campaigns.proof.checks import (
+    ALTERED,
+    ChainCheck,
+    Check,
+    Progress,
+    checked,
+    describe,
+    marks_of,
+    quiet,
+)
+from rareswitch.campaigns.proof.exported import SecondGram
+from rareswitch.campaigns.proof.replay import Replay
+from rareswitch.campaigns.report import Report, count_deviations
+from rareswitch.campaigns.rulebook.cohorts import in_their_order
+from rareswitch.campaigns.rulebook.decisions import broken_rules
+from rareswitch.campaigns.rulebook.rows import Entry, Head, LedgerRow, Record, RefusalRow, canonical
+from rareswitch.campaigns.rulebook.state import State
 from rareswitch.core.policy import Policy
+
+CHAINS = ("assignments", "refusals", "episodes")
+MOST_POLICIES = 32  # that are kept in memory
+COUNTED_TOGETHER = 512
 
 
 @dataclass(kw_only=True)
@@ -38,116 +48,214 @@ class Verification:
     def problems(self) -> list[str]:
         return [problem for check in self.checks for problem in check.problems]
 
+    @property
+    def unchecked(self) -> list[str]:
+        return [part for check in self.checks for part in check.unchecked]
 
-def verify(campaign: Campaign, *, progress: Said = lambda what, done, of: None) -> Verification:
-    """Check one moment of a campaign; everything that is wrong is named with its row."""
-    checks: list[Check] = []
-    with campaign.store.reading() as connection:
-        rows = list(rows_of(connection, "ledger", campaign.name))
-        checks.append(_ledger(connection, campaign, rows))
-        if checks[0].problems:
-            return Verification(checks=checks)  # what follows would be about other rows
-        entries, state, broken = follow(rows)
-        if state is not None:
-            checks.extend(_chains(connection, campaign, entries, state, progress))
-        sound = state is not None and not any(check.problems for check in checks)
-        checks.append(Check(name="rules", rows=len(rows), problems=broken))
-        if state is None or not sound:
-            return Verification(checks=checks)
-        checks.append(_artifacts(connection, campaign, state))
-        if not any(check.problems for check in checks):
-            checks.extend(_counted(connection, campaign, entries, state))
-            checks.append(replay(connection, campaign, entries, progress))
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        checks = [asdict(check) | {"outcome": check.outcome} for check in self.checks]
+        return {"ok": self.ok, "verdict": self.verdict, "checks": checks}
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in a sentence."""
+        if not self.ok:
+            return "NOT proven"
+        return "proven, except for the parts named as unchecked" if self.unchecked else "proven"
+
+
+def verify_record(
+    record: Record,
+    *,
+    allow: Sequence[str] = (),
+    anchors: Sequence[dict[str, Head]] = (),
+    second: type[SecondGram] | None = None,
+    progress: Progress = quiet,
+) -> Verification:
+    """Check one moment of a campaign; every problem is named with its row.
+
+    `allow` names the modules of the user's own code that the protocol may use. `anchors` are heads
+    of the chains that somebody kept elsewhere: the record must still contain them. `second` makes a
+    second computation of the log-determinants from a protocol.
+    """
+    checks = [_anchored(record, anchors)] if anchors else []
+    chain = ChainCheck("ledger")
+    rows = list(checked(record.rows("ledger"), chain))
+    checks.append(chain.end(record.heads["ledger"]))
+    if checks[-1].problems:
+        return Verification(checks=checks)  # all other checks rest on the ledger
+    entries, problems = _read(rows)
+    rules = Check(name="rules", rows=len(rows), problems=problems)
+    if problems:
+        return Verification(checks=[*checks, rules])
+    try:
+        checks.extend(_walk(record, entries, progress))
+    except ALTERED as error:
+        rules.fail(f"the rules cannot be asked, {describe(error)}")
+        checks.append(rules)
+    if any(check.problems for check in checks):
+        return Verification(checks=checks)
+    checks.append(_artifacts(record, State().after(*entries)))
+    if not checks[-1].problems:
+        policies = lru_cache(MOST_POLICIES)(lambda d: Policy.from_bytes(record.artifact(d)))
+        gram = second(entries[0].payload["protocol"]) if second is not None else None
+        replay = Replay(record, allow=allow, progress=progress, policies=policies, second=gram)
+        checks += [_deviations(record, entries, policies), replay.run(entries)]
     return Verification(checks=checks)
 
 
-def _ledger(connection: Connection, campaign: Campaign, rows: Sequence[Any]) -> Check:
-    """Go through the ledger, from its first row to its head."""
-    check = ChainCheck("ledger")
-    for row in rows:
-        check.see(row._asdict())
-    problems = check.ended(heads_of(connection, campaign.name)["ledger"])
-    return Check(name="ledger", rows=check.length, problems=problems)
-
-
-def _chains(
-    connection: Connection,
-    campaign: Campaign,
-    entries: Sequence[Entry],
-    state: State,
-    progress: Said,
-) -> Iterator[Check]:
-    """Go through every other chain from its first row to its head, in the light of the ledger."""
-    heads, log = heads_of(connection, campaign.name), LogCheck(entries, state)
-    for chain in ("assignments", "refusals", "episodes"):
-        check = ChainCheck(chain, marks=_marks(entries, chain))
-        more: list[str] = []
-        for row in rows_of(connection, chain, campaign.name):
-            check.see(row._asdict())
-            more += log.see(chain, row)
-            if check.length % 1000 == 0:
-                progress(chain, check.length, heads[chain].length)
-        problems = check.ended(heads[chain]) + more
-        yield Check(name=chain, rows=check.length, problems=problems)
-
-
-def _counted(
-    connection: Connection, campaign: Campaign, entries: Sequence[Entry], state: State
-) -> Iterator[Check]:
-    """Make every look again, and compare what is kept of every cohort with what was counted."""
-    counting = Counting(horizon=state.protocol.task.horizon)
-    yield check_stops(connection, campaign.name, entries, counting)
-    kept, counted = cohorts_of(connection, campaign.name), counting.cohorts
-    yield Check(
-        name="cohorts",
-        rows=len(kept),
-        problems=[
-            f"cohort of {'the intake' if number == INTAKE else f'version {number}'}: the log says "
-            "otherwise than what is kept"
-            for number in sorted({*kept, *counted})
-            if kept.get(number) != counted.get(number)
-        ],
-    )
-
-
-def _marks(entries: Sequence[Entry], chain: str) -> dict[int, list[tuple[str, str]]]:
-    """Return which links entries of the ledger saw at the head of a chain, by its length."""
-    marks: dict[int, list[tuple[str, str]]] = {}
-    for entry in entries:
-        length, link = entry.payload["reached"][chain]
-        marks.setdefault(length, []).append((link, f"entry {entry.number} of the ledger"))
-    return marks
-
-
-def _artifacts(connection: Connection, campaign: Campaign, state: State) -> Check:
-    """Look whether everything that the ledger names by its digest is there."""
-    check = Check(name="artifacts")
-    policies = {version.digest for version in state.versions}
-    policies |= {candidate.digest for candidate in state.candidates.values()}
-    digests = policies | {
-        revision.simulation for revision in state.revisions if revision.simulation
-    }
-    for digest in sorted(digests):
-        check.rows += 1
-        try:
-            data = artifact_of(connection, campaign.name, digest)
-        except CampaignError as error:
-            check.problems.append(str(error))
-            continue
-        try:
-            if digest in policies:
-                check.problems.extend(_allocated_otherwise(Policy.from_bytes(data), state))
-        except NONSENSE as error:
-            check.problems.append(f"artifact {digest[:12]} is no policy, {words(error)}")
+def _anchored(record: Record, anchors: Sequence[dict[str, Head]]) -> Check:
+    """Compare the record with heads that somebody kept elsewhere."""
+    check = Check(name="anchors")
+    for anchor in anchors:
+        for chain, head in anchor.items():
+            check.rows += 1
+            if not head.length:
+                continue
+            found = list(record.rows(chain, after=head.length - 1, upto=head.length))
+            if not found:
+                check.fail(f"{chain}: row {head.length} was seen elsewhere, and is missing here")
+            elif found[0].link != head.link:
+                check.fail(f"{chain}: row {head.length} is not the row that was seen elsewhere")
     return check
 
 
-def _allocated_otherwise(policy: Policy, state: State) -> Iterator[str]:
-    """Give the entries that say of a policy that it has other members than it has."""
-    entries = [version.entry for version in state.versions]
-    entries += [candidate.entry for candidate in state.candidates.values()]
-    for entry in entries:
-        told = entry.payload
-        alike = (told["members"], told["allocation"]) == (policy.members, policy.allocation)
-        if told["digest"] == policy.digest and not alike:
-            yield f"ledger: entry {entry.number}: its policy is allocated otherwise"
+def _read(rows: Sequence[LedgerRow]) -> tuple[list[Entry], list[str]]:
+    """Return the entries of a ledger, and the problems up to the entry that ends the reading."""
+    entries, problems, state = list[Entry](), list[str](), State()
+    for row in rows:
+        where, broken = f"ledger: entry {row.number}", list[Exception]()
+        try:
+            entry = Entry.of(row)
+            if canonical(entry.payload) != row.payload:
+                raise DamagedError("its payload is not in canonical form")
+            broken = list(broken_rules(state, entry))
+            if not any(isinstance(error, DamagedError) for error in broken):
+                state = state.after(entry)
+        except ALTERED as error:
+            broken = broken or [error]
+        for problem in broken:
+            told = problem if isinstance(problem, CampaignError) else describe(problem)
+            problems.append(f"{where}: {told}")
+        if state.entries < row.number:
+            return entries, problems
+        entries.append(entry)
+    if [entry.kind for entry in entries[:2]] != ["created", "deployed"]:
+        return entries, ["ledger: it must begin with the protocol and version 1"]
+    return entries, []
+
+
+def _walk(record: Record, entries: Sequence[Entry], progress: Progress) -> Iterator[Check]:
+    """Go through all chains in the order in which they were written, links and rules at once."""
+    first = entries[0].payload["protocol"]
+    audit = Audit(
+        horizon=first["task"]["horizon"],
+        task=first["task"],
+        corrected={e.payload["episode_id"] for e in entries if e.kind == "corrected"},
+    )
+    chains = {name: ChainCheck(name, marks_of(entries, name)) for name in CHAINS}
+    rows = {name: checked(record.rows(name), chains[name]) for name in CHAINS}
+    written = in_their_order(rows["episodes"], rows["refusals"])
+    seen = dict.fromkeys(CHAINS, 0)
+    coming: Any = next(written, None)
+    length = record.heads["episodes"].length
+
+    def until(reached: dict[str, Any] | None) -> None:
+        nonlocal coming
+        while reached is None or seen["assignments"] < reached["assignments"][0]:
+            if (row := next(rows["assignments"], None)) is None:
+                break
+            seen["assignments"] += 1
+            audit.assignment(row)
+        while coming is not None:
+            name = "refusals" if isinstance(coming, RefusalRow) else "episodes"
+            if reached is not None and seen[name] >= reached[name][0]:
+                break
+            seen[name] += 1
+            if isinstance(coming, RefusalRow):
+                audit.refusal(coming, seen["episodes"])
+            else:
+                audit.episode(coming)
+                if coming.seq % 1000 == 0:
+                    progress("episodes", coming.seq, length)
+            coming = next(written, None)
+
+    try:
+        for entry in entries:
+            until(entry.payload["reached"])
+            if any(seen[name] != entry.payload["reached"][name][0] for name in CHAINS):
+                audit.checks["rules"].fail(
+                    f"ledger: entry {entry.number} was written between other rows than it says"
+                )
+                break
+            audit.entry(entry)
+        until(None)
+        audit.end()
+    except ALTERED as error:
+        audit.checks["rules"].fail(f"the rules cannot be asked, {describe(error)}")
+        for name in CHAINS:
+            deque(rows[name], maxlen=0)  # every row that was altered is named all the same
+    ended = [chain.end(record.heads[name]) for name, chain in chains.items()]
+    altered = [check for check in ended if check.problems]  # the rules speak of other rows then
+    yield from altered or audit.checks.values()
+
+
+def _deviations(
+    record: Record, entries: Sequence[Entry], policies: Callable[[str], Policy]
+) -> Check:
+    """Count the steps again at which an action was taken that the assigned member does not take.
+
+    Rows of an early version of the store have no count; from the first count on, all rows have it.
+    """
+    check, versions = Check(name="deviations"), State().after(*entries).versions
+    rows, counted = record.rows("episodes"), False
+    while block := list(islice(rows, COUNTED_TOGETHER)):
+        told: dict[int, list[tuple[Any, Report]]] = {}
+        for row in block:
+            counted = counted or row.deviations is not None
+            if counted and row.body is not None:
+                with suppress(*ALTERED):  # the replay names a body that cannot be read
+                    report = Report.from_body(row.body, id=row.episode_id)
+                    told.setdefault(row.version, []).append((row, report))
+        for version, some in told.items():
+            check.rows += len(some)
+            acted, reports = zip(*some, strict=True)
+            with suppress(*ALTERED):
+                policy = policies(versions[version - 1].digest)
+                due = count_deviations(policy, [row.member for row in acted], reports)
+                check.problems += [
+                    f"episodes: row {row.seq}: deviations must be {count}, not {row.deviations}"
+                    for row, count in zip(acted, due, strict=True)
+                    if row.deviations != count
+                ]
+    return check
+
+
+def _artifacts(record: Record, state: State) -> Check:
+    """Check everything that the ledger names by its digest."""
+    check = Check(name="artifacts")
+    named = [version.entry for version in state.versions]
+    named += [candidate.entry for candidate in state.candidates.values()]
+    policies = {entry.payload["digest"] for entry in named}
+    others = {terms.simulation for terms in state.revisions} | {
+        terms.features for terms in state.revisions if "columns" in terms.plain.get("features", {})
+    }
+    for digest in sorted((policies | others) - {""}):
+        check.rows += 1
+        try:
+            data = record.artifact(digest)
+            if digest not in policies:
+                continue
+            policy = Policy.from_bytes(data)
+            for entry in named:
+                told = entry.payload
+                alike = (told["members"], told["allocation"]) == (policy.members, policy.allocation)
+                if told["digest"] == digest and not alike:
+                    check.fail(f"ledger: entry {entry.number}: its policy has other members")
+        except CampaignError as error:
+            check.fail(str(error))
+        except ALTERED as error:
+            check.fail(f"artifact {digest[:12]} is not a policy, {describe(error)}")
+    return check

@@ -4,6 +4,8 @@ import re
 import unicodedata
 from typing import Any
 
+from rareswitch.support.arguments import short_repr
+
 MOST_CHARACTERS = 200
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_:@+=-]|\.(?!\.))*")
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -12,10 +14,12 @@ NOBODY = (ENGINE, SCHEDULE)
 # Control, format (zero width, bidirectional), surrogate, private and unassigned characters, and
 # the separators of lines and paragraphs.
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-# Letters of other scripts, and digits, that look like these Latin letters.
+# Letters and a symbol that are blank on paper: the fillers of Hangul, and Braille without dots.
+BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+# Letters of other scripts, rare letters, and digits, that look like these Latin letters.
 ALIKE = str.maketrans(
-    "авсԁеɡһніјкӏмոпоргѕтсуԛԝхзαβεικνορτυχωηγօս01",
-    "abcdeghhijklmnnoprstcyqwxzabeikvoptuxwnyouol",
+    "авсԁеɡһніјкӏмոпоргѕтсуԛԝхзαβεικνορτυχωηγօսɑıȷᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ01",
+    "abcdeghhijklmnnoprstcyqwxzabeikvoptuxwnyouaijabcdeghijklmnoprtuvwyzol",
 )
 
 
@@ -26,11 +30,11 @@ def checked_name(what: str, value: Any) -> str:
     'site-3:0042'
     """
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a text; got {_short(value)}")
+        raise TypeError(f"{what} must be a text; got {short_repr(value)}")
     if len(value) > MOST_CHARACTERS or not NAME.fullmatch(value):
         raise ValueError(
             f"{what} must be 1 to {MOST_CHARACTERS} letters, digits or . _ : @ + = - (no two dots "
-            f"in a row), beginning with a letter or a digit; got {_short(value)}"
+            f"in a row), beginning with a letter or a digit; got {short_repr(value)}"
         )
     return value
 
@@ -42,18 +46,18 @@ def checked_text(what: str, value: Any, *, most: int = 10_000) -> str:
     'Ana'
     """
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a text; got {_short(value)}")
+        raise TypeError(f"{what} must be a text; got {short_repr(value)}")
     if value.isascii() and value.isprintable():
         text = value
     else:
-        if any(unicodedata.category(character) in INVISIBLE for character in value):
+        if any(unicodedata.category(sign) in INVISIBLE or sign in BLANK for sign in value):
             raise ValueError(
                 f"{what} must be one line without control, format or other invisible characters; "
-                f"got {_short(value)}"
+                f"got {short_repr(value)}"
             )
         text = unicodedata.normalize("NFKC", value)
     if not text.strip():
-        raise ValueError(f"{what} must not be empty; got {_short(value)}")
+        raise ValueError(f"{what} must not be empty; got {short_repr(value)}")
     if len(text) > most:
         raise ValueError(f"{what} must have at most {most} characters; got {len(text)}")
     return text
@@ -67,10 +71,23 @@ def checked_person(what: str, value: Any) -> str:
     """
     name = " ".join(checked_text(what, value, most=MOST_CHARACTERS).split())
     if not (key := person_key(name)):
-        raise ValueError(f"{what} must have letters or digits; got {_short(value)}")
+        raise ValueError(f"{what} must have letters or digits; got {short_repr(value)}")
     if key in NOBODY:
-        raise ValueError(f"{what} must be a person: {key} signs nothing; got {_short(value)}")
+        raise ValueError(f"{what} must be a person: {key} signs nothing; got {short_repr(value)}")
+    if not name.isascii() and any(
+        "LATIN" in (of := _scripts(word)) and len(of) > 1 for word in name.split()
+    ):
+        raise ValueError(
+            f"{what} must not mix Latin letters with those of another script in one word; got "
+            f"{short_repr(value)}"
+        )
     return name
+
+
+def _scripts(word: str) -> set[str]:
+    """Return the scripts of a word's letters, as the names of the letters begin."""
+    letters = [sign for sign in word if unicodedata.category(sign) in ("Ll", "Lo", "Lt", "Lu")]
+    return {unicodedata.name(letter, "").partition(" ")[0] for letter in letters}
 
 
 def person_key(name: str) -> str:
@@ -83,7 +100,9 @@ def person_key(name: str) -> str:
     """
     plain = unicodedata.normalize("NFKD", name).casefold()
     plain = unicodedata.normalize("NFKD", plain)
-    return "".join(filter(str.isalnum, plain)).translate(ALIKE)
+    # A modifier letter looks like an apostrophe or an accent.
+    kept = [sign for sign in plain if sign.isalnum() and unicodedata.category(sign) != "Lm"]
+    return "".join(kept).translate(ALIKE)
 
 
 def same_person(one: str, other: str) -> bool:
@@ -98,10 +117,5 @@ def same_person(one: str, other: str) -> bool:
 def checked_digest(what: str, value: Any) -> str:
     """Return a SHA-256 in hexadecimal."""
     if not isinstance(value, str) or not DIGEST.fullmatch(value):
-        raise ValueError(f"{what} must be a SHA-256, 64 digits 0-9a-f; got {_short(value)}")
+        raise ValueError(f"{what} must be a SHA-256, 64 digits 0-9a-f; got {short_repr(value)}")
     return value
-
-
-def _short(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"

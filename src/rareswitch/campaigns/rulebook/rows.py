@@ -1,14 +1,55 @@
-"""The rows of the four chains, and the record that holds them.
+"""The rows of the four chains, their links, and the record that holds them.
 
-Rows are only ever appended, numbered from 1 without a gap, and each is linked to the row before.
+Rows are only ever appended, numbered from 1 without a gap, and each is linked to the row before: by
+the SHA-256 of its canonical text and of the link before.
 Whoever reads a record reads it through `Record`: an open store or the files of an export.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from rareswitch.campaigns.rulebook.canonical import digest_of, linked
+from rareswitch.campaigns.errors import DamagedError
+
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+)
+GENESIS = "0" * 64  # the link before the first row of a chain
+
+
+def canonical(value: Any) -> str:
+    """Return a value as JSON with sorted keys and without spaces; NaN and infinity are refused.
+
+    >>> canonical({"b": 0.1, "a": [1, True]})
+    '{"a":[1,true],"b":0.1}'
+    """
+    return _ENCODER.encode(value)
+
+
+def digest_of(data: bytes | str) -> str:
+    """Return the SHA-256 of bytes, or of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def linked(previous: str, row: dict[str, Any]) -> str:
+    """Return the link of a row: a digest of the row and of the link before.
+
+    >>> linked(GENESIS, {"seq": 1})[:12]
+    '0a0089855037'
+    """
+    return digest_of(previous + canonical(row))
+
+
+def without_none(table: Any) -> Any:
+    """Return a table without the keys whose value is None, which TOML does not have.
+
+    >>> without_none({"a": {"b": None, "c": 1}, "d": None})
+    {'a': {'c': 1}}
+    """
+    if not isinstance(table, dict):
+        return table
+    return {key: without_none(value) for key, value in table.items() if value is not None}
 
 
 class Head(NamedTuple):
@@ -100,7 +141,12 @@ class Entry(NamedTuple):
     @classmethod
     def of(cls, row: LedgerRow) -> "Entry":
         """Return the entry of a row of the ledger."""
-        return cls(*row[:5], json.loads(row.payload), row.link)
+        try:
+            return cls(*row[:5], json.loads(row.payload), row.link)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DamagedError(
+                f"entry {row.number} of the ledger cannot be read: {type(error).__name__}: {error}"
+            ) from None
 
     @property
     def position(self) -> int:
@@ -131,6 +177,10 @@ class Record(Protocol):
         """Yield the rows of a chain in their order, each a NamedTuple of `CHAINS`."""
         ...
 
+    def revision(self, episode_id: str, revision: int) -> EpisodeRow:
+        """Return a row of the log by its episode and its revision."""
+        ...
+
     def artifact(self, digest: str) -> bytes:
         """Return the bytes that are kept under a digest: a policy, a feature map, a simulation."""
         ...
@@ -138,11 +188,10 @@ class Record(Protocol):
 
 def link_of(chain: str, previous: str, row: Mapping[str, Any]) -> str:
     """Return the link of a row that follows the link `previous`; a body enters by its digest."""
-    part = {
-        name: value
-        for name in LINKED[chain]
-        if (value := row[name]) is not None or name not in OPTIONAL
-    }
+    part = {name: row[name] for name in LINKED[chain]}
+    for name in OPTIONAL:
+        if name in part and part[name] is None:
+            del part[name]
     if part.get("body") is not None:
         part["body"] = digest_of(part["body"])
     return linked(previous, part)

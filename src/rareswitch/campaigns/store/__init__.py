@@ -1,5 +1,6 @@
 """Where campaigns are kept: an SQLite file, or PostgreSQL."""
 
-from rareswitch.campaigns.store.store import Store, open_store
+from rareswitch.campaigns.store.opening import migrate, open_store
+from rareswitch.campaigns.store.store import Store
 
-__all__ = ["Store", "open_store"]
+__all__ = ["Store", "migrate", "open_store"]

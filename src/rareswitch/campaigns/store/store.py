@@ -1,40 +1,200 @@
-"""An open store: connections, transactions, and what goes wrong with them in plain words."""
+"""An open store: its connections and transactions, and their errors in plain words."""
 
+import errno
+import os
+import shutil
 import sqlite3
+import tempfile
+import time
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.engine import Connection, Engine
 
 from rareswitch.campaigns.errors import UnavailableError
-from rareswitch.campaigns.store.schema import settle_schema
 from rareswitch.campaigns.store.tables import heads
-from rareswitch.support.arguments import short_repr
+from rareswitch.campaigns.store.writer import Writer
 
-# How long a writer waits for others before it gives up, in seconds.
+# Seconds that a writer waits for others, and `purge` for readers.
 LONGEST_WAIT = 120
+PURGE_WAIT = 5.0
+CONNECTIONS = 15  # that a store holds at once; further callers wait for one of them
+# The settings of an address that a message may show; others can hold passwords.
+SHOWN = frozenset({"application_name", "connect_timeout", "host", "port", "sslmode"})
 SQLITE_FULL = ("database or disk is full",)
 POSTGRES_FULL = "53100"
+POSTGRES_LOCKED = "55P03"
 
 _LOCK = (
     sa.select(heads.c.length)
     .where(heads.c.campaign == sa.bindparam("of"), heads.c.chain == "ledger")
     .with_for_update()
 )
+# Sessions that may still see rows as they were before transaction `at`.
+_OLD_READERS = sa.text(
+    "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+    "AND age(backend_xmin) > age(CAST(CAST(:at AS xid8) AS xid))"
+)
+
+
+# The files, by device and inode, on which a parent had connections when it forked this process.
+_INHERITED: set[tuple[int, ...]] = set()
+
+
+class FileGoneError(Exception):
+    """The path of an open store names another file, or no file."""
+
+
+class SqliteFile:
+    """The file at a path; `connect` opens it, `check` compares the path with the opened file.
+
+    For reading only, no byte of the store changes: SQLite reads it beside a process that writes,
+    as it is on a disk that is read-only, and in a temporary copy where its log must be read first.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self._path = os.path.abspath(path)
+        self._real = os.path.realpath(path)  # SQLite names its other files after it
+        self._read_only, self._immutable, self._made_log = read_only, False, False
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        if read_only:
+            self._choose_reading()
+        self._opened = self._identity()
+        # While the file is held, no other file gets its number. Such a descriptor has no locks: to
+        # close any other one would end those of SQLite.
+        self._held = os.open(self._path, os.O_PATH) if hasattr(os, "O_PATH") else None
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a new connection, on which a commit means that the rows are on disk."""
+        if self._opened[:2] in _INHERITED:
+            raise sqlite3.OperationalError(
+                "it was open when this process was forked, and SQLite then loses rows; open it "
+                "after the fork, or start processes by spawn"
+            )
+        path, mode = self._path, "mode=ro" if self._read_only else "mode=rw"
+        if self._immutable:
+            mode = "mode=ro&immutable=1"
+        elif self._copy is not None:
+            path, mode = os.path.join(self._copy.name, "store.db"), "mode=rw"
+        connection = sqlite3.connect(
+            f"file:{quote(path)}?{mode}",
+            uri=True,
+            timeout=LONGEST_WAIT,
+            isolation_level=None,  # the store begins transactions itself
+            check_same_thread=False,
+        )
+        try:
+            if self._read_only:
+                connection.execute("PRAGMA query_only=ON")
+            else:
+                _make_durable(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def after_fork(self, *, is_open: bool) -> None:
+        """Let this process, a forked child, not connect to a file that was open before.
+
+        SQLite keeps locks and the index of the log in memory for all connections of a process; a
+        child inherits that memory, but not the locks.
+        """
+        if is_open:
+            _INHERITED.add(self._opened[:2])
+
+    def check(self) -> None:
+        """Raise FileGoneError if the opened file is not the file at the path any more."""
+        try:
+            same = self._copy is not None or self._identity() == self._opened
+        except OSError:
+            same = False
+        if not same:
+            raise FileGoneError
+
+    def check_log(self) -> None:
+        """Raise FileGoneError also if the write-ahead log is gone; ask while a connection is open.
+
+        SQLite deletes the log only when the last connection is closed.
+        """
+        self.check()
+        if not os.path.exists(f"{self._real}-wal"):
+            raise FileGoneError
+
+    def release(self) -> None:
+        """Remove the files that reading made; call it when all connections are closed."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+        if self._copy is not None:
+            self._copy.cleanup()
+        elif self._made_log and _size(f"{self._real}-wal") == 0:
+            # The last connection that may write removes an empty log, if nobody uses it.
+            uri = f"file:{quote(self._path)}?mode=rw"
+            with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as connection:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+    def _choose_reading(self) -> None:
+        log, index = f"{self._real}-wal", f"{self._real}-shm"
+        unread = [end for end in ("-wal", "-journal") if _size(f"{self._real}{end}")]
+        if os.path.exists(log) and os.path.exists(index):
+            return  # SQLite reads the log, also beside a writer and on a read-only disk
+        if unread:
+            copy = tempfile.TemporaryDirectory(prefix="rareswitch-")
+            try:
+                for end in ("", *unread):
+                    shutil.copyfile(f"{self._real}{end}", os.path.join(copy.name, f"store.db{end}"))
+            except BaseException:
+                copy.cleanup()
+                raise
+            if os.path.exists(index):  # somebody opened the store meanwhile
+                copy.cleanup()
+            else:
+                self._copy = copy
+        elif os.access(os.path.dirname(self._real), os.W_OK):
+            self._made_log = not os.path.exists(log)
+        else:
+            self._immutable = True
+
+    def _identity(self) -> tuple[int, ...]:
+        found = os.stat(self._path)
+        if self._immutable:  # SQLite does not notice writers then
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        return found.st_dev, found.st_ino
+
+
+# The stores of this process.
+_OPEN: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
 class Store:
     """A store that is open in this process; any number of threads may use it."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine, *, file: SqliteFile | None, read_only: bool) -> None:
+        self.engine, self.read_only, self._file = engine, read_only, file
+        self.writer = Writer()
+        self._inherited: list[sa.Pool] = []
+        _OPEN.add(self)
+
+    def begin_anew(self) -> None:
+        """Open connections of its own in a forked child, and queue work of its own.
+
+        The parent's connections are kept: closing one would end the parent's session.
+        """
+        pool = self.engine.pool
+        if self._file is not None and isinstance(pool, sa.QueuePool):
+            self._file.after_fork(is_open=pool.checkedin() + pool.checkedout() > 0)
+        self._inherited.append(pool)
+        self.engine.dispose(close=False)
+        self.writer = self.writer.renewed()
 
     @property
     def is_sqlite(self) -> bool:
-        return self.engine.dialect.name == "sqlite"
+        return self._file is not None
 
     @property
     def path(self) -> Path | None:
@@ -43,14 +203,14 @@ class Store:
 
     @property
     def url(self) -> str:
-        """Its address, as it is given to `open_store`, without the password."""
-        url = self.engine.url
-        return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+        """Its address without passwords and without settings that may hold one."""
+        return show_address(self.engine.url)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a connection that sees one moment of the store throughout."""
         with self.plainly("read"):
+            self._check_file()
             options: dict[str, Any] = {}
             if not self.is_sqlite:
                 options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -59,6 +219,8 @@ class Store:
                     connection.exec_driver_sql("BEGIN")
                 yield connection
                 connection.rollback()
+            if self.read_only:  # on a read-only disk, only this notices a writer elsewhere
+                self._check_file()
 
     @contextmanager
     def writing(self, campaign: str) -> Iterator[Connection]:
@@ -83,18 +245,65 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self.plainly("written"), self.engine.connect() as connection:
-            if self.is_sqlite:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self.check_writable()
+        with self.plainly("written"):
+            self._check_file()
+            with self.engine.connect() as connection:
+                if self.is_sqlite:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.commit()
+                except BaseException:
+                    connection.rollback()
+                    raise
+                if self._file is not None:
+                    self._file.check_log()
+
+    def check_writable(self) -> None:
+        """Raise UnavailableError if the store was opened only for reading."""
+        if self.read_only:
+            raise UnavailableError(
+                f"the store {self.url} cannot be written: it was opened only for reading"
+            )
+
+    def purge(self) -> bool:
+        """Erase overwritten rows from the files of the store; return whether all are erased.
+
+        Call it after the transaction that overwrote them. It waits PURGE_WAIT seconds for readers
+        that still see the old rows; with False, call it again later.
+        """
+        self.check_writable()
+        try:
+            with self.plainly("purged"):
+                return self._empty_log() if self.is_sqlite else self._vacuum()
+        except UnavailableError:
+            return False
+
+    def _empty_log(self) -> bool:
+        with self.engine.connect() as connection:
+            # Short attempts: an attempt that waits for readers holds up writers.
+            connection.exec_driver_sql("PRAGMA busy_timeout=50")
             try:
-                yield connection
-                connection.commit()
-            except BaseException:
-                connection.rollback()
-                raise
+                checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)"
+                return _wait_until(lambda: connection.exec_driver_sql(checkpoint).one()[0] == 0)
+            finally:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={LONGEST_WAIT * 1000}")
+
+    def _vacuum(self) -> bool:
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            now = sa.text("SELECT CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text)")
+            at = {"at": connection.execute(now).scalar_one()}
+            unseen = _wait_until(lambda: connection.execute(_OLD_READERS, at).scalar_one() == 0)
+            connection.exec_driver_sql("VACUUM participants")
+            return unseen
 
     def close(self) -> None:
+        """Commit the work that waits, and close all connections."""
+        self.writer.close()
         self.engine.dispose()
+        if self._file is not None:
+            self._file.release()
 
     def __enter__(self) -> "Store":
         return self
@@ -105,6 +314,10 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
 
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
+
     @contextmanager
     def plainly(self, done: str) -> Iterator[None]:
         """Say in plain words why the store cannot be read, written or opened."""
@@ -112,80 +325,92 @@ class Store:
             yield
         except sa.exc.DBAPIError as error:
             raise unavailable(error.orig, f"the store {self.url} cannot be {done}") from error
-        except self.engine.dialect.loaded_dbapi.Error as error:  # of what the driver ran as it is
+        except self.engine.dialect.loaded_dbapi.Error as error:  # of statements run by the driver
             raise unavailable(error, f"the store {self.url} cannot be {done}") from error
         except sa.exc.TimeoutError as error:
             raise UnavailableError(
                 f"the store {self.url} cannot be {done}: too many use it at once"
             ) from error
+        except FileGoneError:
+            raise UnavailableError(
+                f"the store {self.url} cannot be {done}: its file was removed or replaced while it "
+                "was open, and rows acknowledged since then may be lost"
+            ) from None
+
+
+def _begin_anew() -> None:
+    for store in list(_OPEN):
+        store.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def unavailable(error: BaseException | None, what: str) -> UnavailableError:
-    """Return what went wrong with a driver, in plain words."""
+    """Return the error of a driver or of the file system in plain words."""
     said = str(error).strip()
-    full = getattr(error, "sqlstate", None) == POSTGRES_FULL or said in SQLITE_FULL
-    reason = "there is no room left" if full else said
-    return UnavailableError(f"{what}: {reason}", full=full)
+    state = getattr(error, "sqlstate", None)
+    full = state == POSTGRES_FULL or said in SQLITE_FULL
+    if isinstance(error, OSError):
+        full, said = error.errno in (errno.ENOSPC, errno.EDQUOT), error.strerror or said
+    if full:
+        said = "there is no room left"
+    elif state == POSTGRES_LOCKED or _is_busy(error):
+        said = f"another writer holds its lock; waited {LONGEST_WAIT} s"
+    return UnavailableError(f"{what}: {said}", full=full)
 
 
-def open_store(url: str | Path, *, create: bool = False) -> Store:
-    """Open a store by its address: sqlite:///file, or postgresql://user@host/database.
+def begin_session(connection: Any, _: object) -> None:
+    """Let a commit mean that it is on disk, and let nobody wait for a lock without end.
 
-    A path stands for an SQLite file. A file that is not there is an error unless it is to be made.
+    A server may be told to acknowledge commits before they are on disk.
     """
-    if isinstance(url, Path) or "://" not in str(url):
-        url = f"sqlite:///{url}"
-    try:
-        parsed = make_url(str(url))
-    except sa.exc.ArgumentError:
-        raise ValueError(
-            "store must be sqlite:///file or postgresql://user@host/database; got "
-            f"{short_repr(url)}"
-        ) from None
-    if parsed.get_backend_name() == "sqlite":
-        engine = _sqlite(parsed, create=create)
-    elif parsed.get_backend_name() == "postgresql":
-        engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
-        sa.event.listen(engine, "connect", _waiting_for_disk)
-    else:
-        raise ValueError(f"store must be SQLite or PostgreSQL; got {parsed.get_backend_name()!r}")
-    store = Store(engine)
-    try:
-        with store.plainly("opened"):
-            settle_schema(engine)
-    except BaseException:
-        store.close()
-        raise
-    return store
-
-
-def _sqlite(url: sa.URL, *, create: bool) -> Engine:
-    if not url.database or url.database == ":memory:":
-        raise ValueError("store must be a file: what is in memory is not durable")
-    path = Path(url.database)
-    if not path.exists():
-        if not create:
-            raise FileNotFoundError(f"there is no store {path}; a new campaign makes one")
-        path.parent.mkdir(parents=True, exist_ok=True)
-    engine = sa.create_engine(
-        url.set(drivername="sqlite+pysqlite"), connect_args={"timeout": LONGEST_WAIT}
-    )
-    sa.event.listen(engine, "connect", _durable)
-    return engine
-
-
-def _durable(connection: sqlite3.Connection, _: object) -> None:
-    """Let a commit mean that it is on disk, and readers never wait."""
-    connection.isolation_level = None  # this module says BEGIN itself
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA secure_delete=ON")  # what is forgotten is written over
-    connection.execute(f"PRAGMA busy_timeout={LONGEST_WAIT * 1000}")
-
-
-def _waiting_for_disk(connection: Any, _: object) -> None:
-    """Let a commit mean that it is on disk, even where a server is told to answer sooner."""
     waits = connection.execute("SHOW synchronous_commit").fetchone()[0]
     if waits == "off":
         connection.execute("SET synchronous_commit = on")
+    connection.execute(f"SET lock_timeout = {LONGEST_WAIT * 1000}")
     connection.commit()
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def _wait_until(done: Any) -> bool:
+    """Ask until the answer is true or PURGE_WAIT seconds are over; return the last answer."""
+    end = time.monotonic() + PURGE_WAIT
+    while not (answer := bool(done())) and time.monotonic() < end:
+        time.sleep(0.05)
+    return answer
+
+
+def _make_durable(connection: sqlite3.Connection) -> None:
+    """Let a commit mean that it is on disk, and let readers never wait."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if tables and "alembic_version" not in tables:
+        return  # the database of another program; the schema's check refuses it
+    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":
+        raise sqlite3.OperationalError("a write-ahead log is not possible on this file system")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA secure_delete=ON")  # deleted bytes are overwritten with zeros
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def show_address(url: sa.URL) -> str:
+    """Return an address without passwords and without settings that may hold one.
+
+    >>> show_address(sa.make_url("postgresql+psycopg://ana:x@db/trial?password=y&sslmode=require"))
+    'postgresql://ana:***@db/trial?sslmode=require'
+    """
+    settings = {name: value for name, value in url.query.items() if name in SHOWN}
+    plain = url.set(drivername=url.get_backend_name(), query=settings)
+    return plain.render_as_string(hide_password=True)

@@ -4,13 +4,15 @@ Four of them are chains: rows are only ever appended, numbered from 1 without a 
 linked to the one before. `heads` holds the length and the last link of every chain; whoever writes
 to a campaign holds the lock on its heads, so that there is one order.
 
+The columns of the chains are the fields of the rows in `rulebook/rows.py`, and the campaign.
+
 `cohorts`, `snapshots` and `progress` are caches: lost, they are made again from the chains.
-`participants` says who was behind an episode, and is the only table of what was reported in which
-anything is ever written over: with no name, when somebody is forgotten, or when a correction says
-that it was another.
+`participants` holds the person behind an episode. Of the reported data only this table is ever
+overwritten: with no name, when a person is forgotten, or with the name in a correction.
 """
 
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from sqlalchemy import (
     BigInteger,
@@ -24,10 +26,15 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-)
+)  # fmt: skip
+
+from rareswitch.campaigns.rulebook.rows import CHAINS, NUMBERS
 
 metadata = MetaData()
 LargeInteger = BigInteger().with_variant(Integer, "sqlite")
+TYPES: dict[type, Any] = {
+    int: LargeInteger, bool: Boolean, float: Float, str: Text, bytes: LargeBinary,
+}  # fmt: skip
 
 
 def _campaign() -> Column[Any]:
@@ -38,16 +45,16 @@ def _number(name: str) -> Column[Any]:
     return Column(name, LargeInteger, primary_key=True, autoincrement=False)
 
 
-def _name(name: str, *, nullable: bool = False, key: bool = False) -> Column[Any]:
-    return Column(name, String(200), nullable=nullable, primary_key=key)
+def _name(name: str, *, key: bool = False) -> Column[Any]:
+    return Column(name, String(200), nullable=False, primary_key=key)
 
 
 def _text(name: str, *, nullable: bool = False) -> Column[Any]:
     return Column(name, Text, nullable=nullable)
 
 
-def _count(name: str, *, nullable: bool = False) -> Column[Any]:
-    return Column(name, LargeInteger, nullable=nullable)
+def _count(name: str) -> Column[Any]:
+    return Column(name, LargeInteger, nullable=False)
 
 
 campaigns = Table("campaigns", metadata, _campaign(), _text("created"))
@@ -56,67 +63,32 @@ heads = Table(
     "heads", metadata, _campaign(), _name("chain", key=True), _count("length"), _text("link")
 )
 
-episodes = Table(
+
+def _chain(name: str, *more: Any) -> Table:
+    """Return the table of a chain, with the fields of its rows as columns."""
+    row = CHAINS[name]
+    kinds = {field: {*get_args(kind)} or {kind} for field, kind in get_type_hints(row).items()}
+    columns = [_campaign(), _number(NUMBERS[name])]
+    for field in row._fields[1:]:
+        nullable = NoneType in kinds[field]
+        (kind,) = kinds[field] - {NoneType}
+        is_name = field in ("episode_id", "kind") and not nullable
+        columns.append(Column(field, String(200) if is_name else TYPES[kind], nullable=nullable))
+    return Table(name, metadata, *columns, *more)
+
+
+ledger = _chain("ledger")
+
+assignments = _chain("assignments", Index("one_assignment", "campaign", "episode_id", unique=True))
+
+refusals = _chain("refusals", Index("of_digest", "campaign", "digest"))
+
+episodes = _chain(
     "episodes",
-    metadata,
-    _campaign(),
-    _number("seq"),
-    _name("episode_id"),
-    _count("revision"),  # 0, or which correction of the episode it is
-    _count("version"),
-    _count("member"),
-    Column("assigned", Boolean, nullable=False),  # before it began
-    Column("late", Boolean, nullable=False),  # another version was in force already
-    Column("learn", Boolean, nullable=False),  # whether fits use it
-    Column("total", Float, nullable=False),
-    _text("claims"),
-    _text("received"),
-    _text("digest"),  # of the report as it was told
-    Column("body", LargeBinary, nullable=True),  # None: withdrawn
-    _text("link"),
+    _text("place", nullable=True),  # a cache: the place in its cohort, for corrections
     Index("one_revision", "campaign", "episode_id", "revision", unique=True),
     # All that a count of episodes asks for: bodies need not be read.
     Index("of_version", "campaign", "version", "revision", "assigned", "late"),
-)
-
-assignments = Table(
-    "assignments",
-    metadata,
-    _campaign(),
-    _number("number"),
-    _name("episode_id"),
-    _count("version"),
-    _count("member"),
-    _text("assigned"),
-    _text("link"),
-    Index("one_assignment", "campaign", "episode_id", unique=True),
-)
-
-refusals = Table(
-    "refusals",
-    metadata,
-    _campaign(),
-    _number("number"),
-    _count("seq"),  # the row of the log after which it came
-    _text("episode_id", nullable=True),
-    _text("reason"),
-    _text("excerpt"),
-    _text("digest"),
-    _text("received"),
-    _text("link"),
-)
-
-ledger = Table(
-    "ledger",
-    metadata,
-    _campaign(),
-    _number("number"),
-    _name("kind"),
-    _text("actor"),
-    _text("reason"),
-    _text("at"),
-    _text("payload"),
-    _text("link"),
 )
 
 artifacts = Table(
@@ -128,13 +100,7 @@ artifacts = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-cohorts = Table(
-    "cohorts",
-    metadata,
-    _campaign(),
-    _number("version"),
-    _text("state"),
-)
+cohorts = Table("cohorts", metadata, _campaign(), _number("version"), _text("state"))
 
 snapshots = Table(
     "snapshots",
@@ -142,6 +108,7 @@ snapshots = Table(
     _campaign(),
     _count("seq"),
     _count("entries"),
+    Column("link", Text, nullable=False, default=""),  # of the row of the log that it ends at
     Column("data", LargeBinary, nullable=False),
 )
 
@@ -155,11 +122,3 @@ participants = Table(
     _text("participant"),
     Index("of_participant", "campaign", "participant"),
 )
-
-# What a chain is numbered by; the rest of its columns but the link are what is linked.
-CHAINS = {
-    "episodes": (episodes, "seq"),
-    "assignments": (assignments, "number"),
-    "refusals": (refusals, "number"),
-    "ledger": (ledger, "number"),
-}

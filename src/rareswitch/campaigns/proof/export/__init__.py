@@ -1,5 +1,5 @@
-"""The record of a campaign as files that need nothing of this package to be read and checked."""
+"""An export: the record of a campaign as files, and the texts that follow from its chains.
 
-from rareswitch.campaigns.proof.export.export import ExportSummary, export_campaign
-
-__all__ = ["ExportSummary", "export_campaign"]
+`derived.py` and the modules that it imports need the standard library alone, and NumPy where bodies
+of episodes are decoded: a verifier derives the same texts from an exported folder and compares.
+"""

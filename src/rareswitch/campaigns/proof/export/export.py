@@ -7,48 +7,55 @@
     episodes.parquet           the log for analysts, one row each
     assignments.jsonl, refusals.jsonl, ledger.jsonl        the other chains
     policies/DIGEST.policy     every policy that was proposed or in force
-    cohorts.csv, cohorts.json  how each version came into force, and how its episodes went
     simulation.*               the report of the simulation made beforehand, if there is one
-    appendix.md                what reporting checklists ask for, in their order
+    cohorts.csv, cohorts.json  each version: how it came into force, and its outcomes
+    sites.csv                  the outcomes of each site under each version
+    appendix.md                the final report, in the order of reporting checklists
     report.html                the same with pictures, in one file
-    verify_export.py           checks all of this; needs NumPy alone
+    data-dictionary.md         every column of these files
 
-Who took part is not exported.
+The names of participants are not exported.
 """
 
+import hashlib
 import json
+import os
 import platform
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import tomli_w
+from pyarrow.parquet import ParquetWriter
 
 import rareswitch
 from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.proof import verify_export
-from rareswitch.campaigns.proof.export.appendix import appendix
-from rareswitch.campaigns.proof.export.cohort_table import CohortRow, Tally, as_csv, cohort_rows
-from rareswitch.campaigns.proof.export.course import Course
-from rareswitch.campaigns.proof.export.lines import line_of, report_of, write_lines
-from rareswitch.campaigns.proof.export.moment import Moment
-from rareswitch.campaigns.proof.export.new_folder import digest_of_file, new_folder
-from rareswitch.campaigns.proof.export.page import page
-from rareswitch.campaigns.proof.export.table import TableWriter
-from rareswitch.campaigns.record.artifacts import artifact_of
-from rareswitch.campaigns.record.canonical import canonical, digest_of
-from rareswitch.campaigns.record.log import rows_of
-from rareswitch.campaigns.record.names import checked_text
+from rareswitch.campaigns.proof.checks import Progress, quiet
+from rareswitch.campaigns.proof.export.derived import derived_files
+from rareswitch.campaigns.proof.export.rows import FORMAT, TableRows, line_of, report_of
+from rareswitch.campaigns.proof.one_file import verifier_digest
+from rareswitch.campaigns.report import CLAIMS
+from rareswitch.campaigns.rulebook.names import checked_person, checked_text
+from rareswitch.campaigns.rulebook.rows import Entry, Record, canonical, digest_of, without_none
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.store.rows import StoredRecord
 
-FORMAT = 1
 REPORTED_EVERY = 1000
-Tell = Callable[[str, int, int], None]  # what is done, how far, of how much
+WRITTEN_TOGETHER = 5000
+NUMBERS = pa.list_(pa.float64())
+PLACES = pa.list_(pa.int64())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportSummary:
-    """What was exported: where, how many rows of each chain, and the digest of manifest.json."""
+    """An export: its folder, the rows of each chain, and the digest of manifest.json."""
 
     folder: Path
     digest: str
@@ -58,116 +65,170 @@ class ExportSummary:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """What JSON holds of it."""
+        """All of it as plain values."""
         return vars(self) | {"folder": str(self.folder)}
 
 
-def export_campaign(
-    campaign: Campaign,
-    folder: Path | str,
-    *,
-    actor: str,
-    reason: str,
-    progress: Tell = lambda what, done, of: None,
+def export(
+    campaign: Campaign, folder: Path | str, *, by: str, reason: str, progress: Progress = quiet
 ) -> ExportSummary:
     """Write one moment of a campaign to a new folder, and enter that into its ledger.
 
-    The folder must be empty or not there; it is filled once all of it is on disk. `progress` is
-    told what is being written, how many rows of it, and of how many.
+    `folder` must be empty or new; it appears once all its files are on disk. `progress` is called
+    with a file, the number of its rows so far, and the number of all.
     """
-    checked_text("actor", actor, most=200)
-    checked_text("reason", reason)
+    signed = {"by": checked_person("by", by), "reason": checked_text("reason", reason)}
     target = Path(folder)
-    with new_folder(target) as part:
+    with _new_folder(target) as part:
         with campaign.store.reading() as connection:
-            moment = Moment(connection, campaign.name)
-            _write_protocol(part, moment)
-            _write_artifacts(part, moment)
+            record = StoredRecord(connection, campaign.name)
+            entries = [Entry.of(row) for row in record.rows("ledger")]
+            state = State().after(*entries)
+            _write_protocol(part, entries)
+            _write_artifacts(part, record, entries, state)
             for chain in ("assignments", "refusals", "ledger"):
-                write_lines(part / f"{chain}.jsonl", moment, chain)
-            tally, course = _write_log(part, moment, progress)
-            rows = cohort_rows(moment, tally)
-            _write_cohorts(part, rows)
-            text = appendix(moment, rows)
-            (part / "appendix.md").write_text(text, encoding="utf-8")
-            html = page(moment, rows, course)
-            (part / "report.html").write_text(html, encoding="utf-8")
-        verifier = Path(verify_export.__file__).read_bytes()
-        (part / "verify_export.py").write_bytes(verifier)
-        signed = {"exported": campaign.clock(), "actor": actor, "reason": reason}
-        manifest = json.dumps(_manifest(part, moment) | signed, indent=2, ensure_ascii=False)
+                with open(part / f"{chain}.jsonl", "wb") as file:
+                    file.writelines(map(line_of, record.rows(chain)))
+            _write_log(part, record, entries, state, progress)
+            for name, data in derived_files(record, entries, state).items():
+                (part / name).write_bytes(data)
+        made = {"exported": campaign.clock(), **signed, "verifier": verifier_digest()}
+        manifest = json.dumps(_manifest(part, record) | made, indent=2, ensure_ascii=False)
         (part / "manifest.json").write_text(manifest, encoding="utf-8")
         files = sum(path.is_file() for path in part.rglob("*"))
     digest = digest_of(manifest)
-    campaign.note_export(digest, actor=actor, reason=reason)
+    campaign.note_export(digest, **signed)
     return ExportSummary(
         folder=target,
         digest=digest,
-        rows={chain: head.length for chain, head in moment.heads.items()},
-        versions=len(moment.state.versions),
+        rows={chain: head.length for chain, head in record.heads.items()},
+        versions=len(state.versions),
         files=files,
     )
 
 
-def _write_protocol(part: Path, moment: Moment) -> None:
+def _write_protocol(part: Path, entries: Sequence[Entry]) -> None:
     (part / "protocol").mkdir()
-    for number, protocol in enumerate(moment.state.revisions, start=1):
+    revisions = [e.payload["protocol"] for e in entries if e.kind in ("created", "amended")]
+    for number, protocol in enumerate(revisions, start=1):
         name = part / "protocol" / f"revision-{number}"
-        name.with_suffix(".json").write_text(canonical(protocol.plain), encoding="utf-8")
-        name.with_suffix(".toml").write_text(protocol.to_toml(), encoding="utf-8")
+        name.with_suffix(".json").write_text(canonical(protocol), encoding="utf-8")
+        toml = tomli_w.dumps(without_none(protocol))
+        name.with_suffix(".toml").write_text(toml, encoding="utf-8")
 
 
-def _write_artifacts(part: Path, moment: Moment) -> None:
-    state = moment.state
+def _write_artifacts(part: Path, record: Record, entries: Sequence[Entry], state: State) -> None:
     (part / "policies").mkdir()
-    digests = {one.digest for one in state.versions}
-    digests |= {one.digest for one in state.candidates.values()}
-    for digest in sorted(digests):
-        data = artifact_of(moment.connection, moment.campaign, digest)
-        (part / "policies" / f"{digest}.policy").write_bytes(data)
-    if simulation := state.protocol.simulation:
-        data = artifact_of(moment.connection, moment.campaign, simulation)
+    found = {one.digest for one in state.versions}
+    for digest in sorted(found | {one.digest for one in state.candidates.values()}):
+        (part / "policies" / f"{digest}.policy").write_bytes(record.artifact(digest))
+    if state.terms.plain.get("features", {}).get("columns"):
+        (part / "features.bin").write_bytes(record.artifact(state.terms.features))
+    if simulation := entries[0].payload["protocol"].get("simulation", {}).get("digest"):
+        data = record.artifact(simulation)
         kind = {b"{": "json", b"<": "html"}.get(data.lstrip()[:1], "txt")
         (part / f"simulation.{kind}").write_bytes(data)
 
 
-def _write_log(part: Path, moment: Moment, progress: Tell) -> tuple[Tally, Course]:
-    """Write the log in both forms, a row at a time; return what was counted on the way."""
-    length = moment.heads["episodes"].length
-    tally, course = Tally(), Course(length)
-    one_hot = moment.state.protocol.task.one_hot
-    with (
-        open(part / "episodes.jsonl", "wb") as lines,
-        TableWriter(part / "episodes.parquet", one_hot=one_hot) as table,
-    ):
-        for row in rows_of(moment.connection, "episodes", moment.campaign):
+def _write_log(
+    part: Path, record: Record, entries: Sequence[Entry], state: State, progress: Progress
+) -> None:
+    """Write the log in both forms, row by row."""
+    length, table_rows = record.heads["episodes"].length, TableRows(record, entries, state)
+    schema = _schema(one_hot=state.terms.plain["task"]["one_hot"])
+
+    def written() -> Iterator[dict[str, Any]]:
+        for row in record.rows("episodes"):
             report = report_of(row)
-            last = row.revision == moment.corrected.get(row.episode_id, 0)
             lines.write(line_of(row, report))
-            table.add(row, report, current=last and report is not None)
-            tally.add(row, report, current=last, horizon=moment.horizon)
-            course.add(row)
+            yield table_rows.make(row, report)
             if row.seq % REPORTED_EVERY == 0 or row.seq == length:
                 progress("episodes", row.seq, length)
-    return tally, course
+
+    kept = {"compression": "zstd", "write_page_checksum": True}
+    with (
+        open(part / "episodes.jsonl", "wb") as lines,
+        ParquetWriter(part / "episodes.parquet", schema, **kept) as table,
+    ):
+        rows = written()
+        while block := list(islice(rows, WRITTEN_TOGETHER)):
+            table.write_table(pa.Table.from_pylist(block, schema=schema))
 
 
-def _write_cohorts(part: Path, rows: list[CohortRow]) -> None:
-    (part / "cohorts.csv").write_text(as_csv(rows), encoding="utf-8")
-    plain = json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False)
-    (part / "cohorts.json").write_text(plain, encoding="utf-8")
+def _schema(*, one_hot: bool) -> Any:
+    """Return the columns of episodes.parquet and their types."""
+    names = {
+        "seq": pa.int64(),
+        "episode_id": pa.string(),
+        "revision": pa.int64(),
+        "current": pa.bool_(),
+        "version": pa.int64(),
+        "member": pa.int64(),
+        "assigned": pa.bool_(),
+        "late": pa.bool_(),
+        "learn": pa.bool_(),
+        "total": pa.float64(),
+        "deviations": pa.int64(),
+        **dict.fromkeys(CLAIMS, pa.string()),
+        "received": pa.string(),
+        "steps": pa.int64(),
+        "cut_off": pa.bool_(),
+        "rewards": NUMBERS,
+        "features": PLACES if one_hot else pa.list_(NUMBERS),
+        "offered": PLACES,
+        "actions": PLACES,
+        "recommended": PLACES,
+        "propensities": NUMBERS,
+        "overridden": pa.int64(),
+        "link": pa.string(),
+    }
+    return pa.schema(names.items())
 
 
-def _manifest(part: Path, moment: Moment) -> dict[str, Any]:
+def _manifest(part: Path, record: Record) -> dict[str, Any]:
     paths = sorted(path for path in part.rglob("*") if path.is_file())
     return {
         "format": FORMAT,
-        "campaign": moment.campaign,
-        "heads": {chain: list(head) for chain, head in moment.heads.items()},
+        "campaign": record.campaign,
+        "heads": {chain: list(head) for chain, head in record.heads.items()},
         "software": {
             "rareswitch": rareswitch.__version__,
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        "files": {path.relative_to(part).as_posix(): digest_of_file(path) for path in paths},
+        "files": {path.relative_to(part).as_posix(): _digest(path) for path in paths},
     }
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file of any size."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """Give a folder to write to, which takes the place of `target` when the block is left.
+
+    `target` must be empty or not there. Whatever goes wrong, it stays so: a process that is killed
+    leaves a folder beside it whose name ends in .incomplete.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(f"folder must be empty or new; {target} is not")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(
+        tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".incomplete", dir=target.parent)
+    )
+    try:
+        part.chmod(0o755)
+        yield part
+        for path in part.rglob("*"):
+            if path.is_file():
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
+        if target.exists():
+            target.rmdir()  # only POSIX would replace it
+        os.replace(part, target)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise

@@ -1,99 +1,179 @@
-"""The pictures of a campaign: returns of each version, its course, and what made versions due."""
+"""The pictures of a campaign as SVG: returns by version, the course of returns, the triggers.
 
-import base64
-import io
+A picture is 360 units wide, about the width of a phone in pixels, with text of 13 units; the page
+sets its size and colours. Labels that would touch stand in rows above each other.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from rareswitch.campaigns.proof.export.cohorts import OutcomeRow, Stretch
+from rareswitch.campaigns.proof.export.words import one_line
 
-from rareswitch.campaigns.proof.export.cohort_table import CohortRow
-from rareswitch.campaigns.proof.export.course import Course, moment_of
-from rareswitch.support.drawing import style
-
-INK, SOFT, BLUE, RED = "#1b1f24", "#8c959f", "#1f4e79", "#a40e26"
-MARKERS = {"first": "D", "planned": "o", "unplanned": "X", "rollback": "<"}
+WIDTH, LEFT, RIGHT = 360, 76, 22
+TEXT, CHARACTER = 13, 8.2  # the size of text, and the width of its widest usual character
+LINE = 20  # height of a row of text
+MOST_VERSIONS = 40  # in a picture: the last ones
+MOST_ROWS_OF_LABELS = 4
+MOST_CHARACTERS = 40  # in the title of an axis
 UNPLANNED = ("unplanned", "rollback")
-WIDTH = 7.0
 
 
-def returns_picture(rows: list[CohortRow]) -> str | None:
-    """The mean return of each version with its interval; None before the first episode."""
-    known = [row for row in rows if row.mean_return is not None]
+class Scale:
+    """Numbers from `low` to `high` as places from `begin` to `end`, with round numbers as ticks."""
+
+    def __init__(self, values: Iterable[float], begin: float, end: float) -> None:
+        found = list(values)
+        self.low, self.high = min(found), max(found)
+        if self.low == self.high:
+            self.low, self.high = self.low - 0.5, self.high + 0.5
+        self._begin, self._end = begin, end
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return self._begin + share * (self._end - self._begin)
+
+    def ticks(self, most: int = 4) -> list[float]:
+        """Return at most so many multiples of 1, 2 or 5 times a power of ten."""
+        exponent = int(f"{self.high - self.low:e}".partition("e")[2]) - 1
+        for factor in (1, 2, 5, 10, 20, 50, 100):
+            step = float(f"{factor}e{exponent}")
+            first, last = -int(-self.low // step), int(self.high // step)
+            if last - first < most:
+                return [float(f"{n * step:.10g}") for n in range(first, last + 1)]
+        return []
+
+
+def returns_picture(rows: Sequence[OutcomeRow]) -> str | None:
+    """Draw the mean return of each version with its interval; None before the first episode."""
+    known = [row for row in rows if row["mean_return"] is not None][-MOST_VERSIONS:]
     if not known:
         return None
-    with style():
-        figure = Figure(figsize=(WIDTH, 1.1 + 0.32 * max(2, len(known))), layout="constrained")
-        axis = figure.subplots()
-        for y, row in enumerate(known):
-            axis.hlines(y, row.low or 0.0, row.high or 0.0, color=BLUE, linewidth=1.6)
-            colour = RED if row.origin in UNPLANNED else BLUE
-            axis.plot(row.mean_return or 0.0, y, marker=MARKERS[row.origin], color=colour)
-        labels = [f"version {row.version}, {row.episodes} episodes" for row in known]
-        axis.set_yticks(range(len(known)), labels)
-        axis.set_ylim(len(known) - 0.5, -0.5)
-        axis.set_xlabel("mean return, with an interval that holds at every look")
-    return _svg(figure)
+    scale = Scale([row[end] for row in known for end in ("low", "high")], LEFT, WIDTH - RIGHT)
+    parts, bottom = [], LINE * len(known)
+    for place, row in enumerate(known):
+        y = LINE * (place + 0.5)
+        parts += [
+            _svg_text(0, y + 4, f"version {row['version']}"),
+            _svg_line(scale(row["low"]), y, scale(row["high"]), y, _line_kind(row)),
+            _mark(scale(row["mean_return"]), y, row),
+        ]
+    parts += _axis_below(scale, bottom, "mean return and its interval")
+    return _svg("Mean return of each version with its interval", bottom + 2.4 * LINE, parts)
 
 
-def course_picture(rows: list[CohortRow], course: Course) -> str | None:
-    """Mean returns along the log, and episodes over time, with the versions marked."""
-    stretches = course.stretches
-    if not stretches:
+def course_picture(
+    rows: Sequence[OutcomeRow], course: Sequence[Stretch], length: int
+) -> str | None:
+    """Draw mean returns along the log, with a mark where each version came into force."""
+    if not course:
         return None
-    times = [stretch.at for stretch in stretches]
-    timed = len({time for time in times if time}) > 1 and None not in times
-    with style():
-        figure = Figure(figsize=(WIDTH, 4.6 if timed else 2.8), layout="constrained")
-        axes = figure.subplots(2 if timed else 1, 1, squeeze=False)[:, 0]
-        seqs = [stretch.seq for stretch in stretches]
-        axes[0].plot(seqs, [stretch.mean for stretch in stretches], color=SOFT, linewidth=1.2)
-        axes[0].set(xlabel="episodes recorded", ylabel="return, mean of a stretch")
-        for row in rows:
-            _mark(axes[0], row, row.in_force_since)
-        if timed:
-            axes[1].plot(times, seqs, color=SOFT, linewidth=1.2)
-            axes[1].set(xlabel="received", ylabel="episodes recorded")
-            axes[1].tick_params(axis="x", rotation=20)
-            for row in rows:
-                if (at := moment_of(row.in_force_at)) is not None:
-                    _mark(axes[1], row, at)
-    return _svg(figure)
+    ticks = Scale([stretch.mean for stretch in course], 0, 1).ticks()
+    left = 8 + CHARACTER * max([0, *(len(_tick_text(tick)) for tick in ticks)])
+    across = Scale([0, length], left, WIDTH - RIGHT)
+    marks = [(across(row["in_force_since"]), row) for row in rows]
+    labels, used = _stacked([(x, str(row["version"])) for x, row in marks])
+    top, height = used * (TEXT + 3) + 8, 130
+    up = Scale([stretch.mean for stretch in course], top + height, top)
+    parts = []
+    for tick in ticks:
+        parts += [
+            _svg_text(left - 6, up(tick) + 4, _tick_text(tick), anchor="end"),
+            _svg_line(left, up(tick), WIDTH - RIGHT, up(tick), "grid"),
+        ]
+    parts += [_svg_line(x, top - 2, x, top + height, _line_kind(row)) for x, row in marks]
+    parts += [_svg_text(x, TEXT + place * (TEXT + 3), label) for x, place, label in labels]
+    points = " ".join(f"{across(one.seq):.1f},{up(one.mean):.1f}" for one in course)
+    parts.append(f'<polyline class="course" points="{points}"/>')
+    if len(course) == 1:
+        parts.append(_mark(across(course[0].seq), up(course[0].mean), {"origin": "first"}))
+    parts += _axis_below(across, top + height, "rows of the log")
+    return _svg(
+        "Mean returns along the log, with versions marked", top + height + 2.4 * LINE, parts
+    )
 
 
-def _mark(axis: Axes, row: CohortRow, x: Any) -> None:
-    """Draw a line where a version came into force."""
-    odd = row.origin in UNPLANNED
-    axis.axvline(x, color=RED if odd else BLUE, linewidth=0.9, linestyle="--" if odd else "-")
-    axis.annotate(
-        str(row.version), (x, 1.0), xycoords=("data", "axes fraction"), xytext=(2, -9),
-        textcoords="offset points", fontsize=8, color=INK,
-    )  # fmt: skip
+def triggers_picture(rows: Sequence[OutcomeRow]) -> str | None:
+    """Draw the observed value and the threshold for each version that a switching rule asked for.
+
+    None where no rule watched anything.
+    """
+    parts, top = list[str](), 0.0
+    for quantity in dict.fromkeys(row["quantity"] for row in rows if row["quantity"]):
+        of_it = [row for row in rows if row["quantity"] == quantity][-MOST_VERSIONS:]
+        ends = [row[name] for row in of_it for name in ("observed", "threshold")]
+        scale = Scale([0, *ends], LEFT, WIDTH - RIGHT)
+        for place, row in enumerate(of_it):
+            y, x = top + LINE * (place + 0.5), scale(row["threshold"])
+            parts += [
+                _svg_text(0, y + 4, f"version {row['version']}"),
+                _svg_line(x, y - 8, x, y + 8, "threshold"),
+                _mark(scale(row["observed"]), y, row),
+            ]
+        top += LINE * len(of_it)
+        parts += _axis_below(scale, top, quantity)
+        top += 3 * LINE
+    return _svg("Observed value and threshold of each trigger", top, parts) if parts else None
 
 
-def triggers_picture(rows: list[CohortRow]) -> str | None:
-    """What was observed against what was planned, for each version that a rule brought about."""
-    quantities = list(dict.fromkeys(row.quantity for row in rows if row.quantity))
-    if not quantities:
-        return None
-    parts = {name: [row for row in rows if row.quantity == name] for name in quantities}
-    heights = [1.0 + 0.3 * len(part) for part in parts.values()]
-    with style():
-        figure = Figure(figsize=(WIDTH, 0.6 + sum(heights)), layout="constrained")
-        axes = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axis, (name, part) in zip(axes, parts.items(), strict=True):
-            for y, row in enumerate(part):
-                axis.plot(row.threshold, y, "|", color=INK, markersize=13)
-                axis.plot(row.observed, y, MARKERS[row.origin], color=BLUE, markersize=5)
-            axis.set_yticks(range(len(part)), [f"version {row.version}" for row in part])
-            axis.set_ylim(len(part) - 0.5, -0.5)
-            axis.set_xlabel(f"{name}: observed (dot), threshold (bar)")
-    return _svg(figure)
+def _stacked(labels: Iterable[tuple[float, str]]) -> tuple[list[tuple[float, int, str]], int]:
+    """Put each label, given by its left end, into the first row where it touches no other.
+
+    Return place, row and text of each, the lowest row last, and the number of rows. A label that
+    fits into no row is left out: tables name every version.
+    """
+    ends, placed = list[float](), list[tuple[float, int, str]]()
+    for x, label in sorted(labels):
+        begin = min(x - 3, WIDTH - len(label) * CHARACTER)
+        row = next((row for row, end in enumerate(ends) if end <= begin), len(ends))
+        if row == MOST_ROWS_OF_LABELS:
+            continue
+        ends[row : row + 1] = [begin + len(label) * CHARACTER + 2]
+        placed.append((begin, row, label))
+    return [(x, len(ends) - 1 - row, label) for x, row, label in placed], len(ends)
 
 
-def _svg(figure: Figure) -> str:
-    """Return a picture in base64, the same bytes whenever it is drawn."""
-    data = io.BytesIO()
-    with style():
-        figure.savefig(data, format="svg", metadata={"Date": None})
-    return base64.b64encode(data.getvalue()).decode()
+def _axis_below(scale: Scale, y: float, title: str) -> list[str]:
+    """Draw an axis; a number that would touch the number before is left out."""
+    parts, end = [_svg_line(scale(scale.low), y, scale(scale.high), y, "axis")], 0.0
+    for tick in scale.ticks():
+        parts.append(_svg_line(scale(tick), y, scale(tick), y + 4, "axis"))
+        half = len(_tick_text(tick)) * CHARACTER / 2
+        x = min(scale(tick), WIDTH - half)
+        if x - half >= end:
+            parts.append(_svg_text(x, y + 17, _tick_text(tick), anchor="middle"))
+            end = x + half + 4
+    words = title if len(title) <= MOST_CHARACTERS else f"{title[: MOST_CHARACTERS - 1]}…"
+    return [*parts, _svg_text(WIDTH - RIGHT, y + 36, words, anchor="end")]
+
+
+def _line_kind(row: OutcomeRow) -> str:
+    return "unplanned" if row["origin"] in UNPLANNED else "planned"
+
+
+def _mark(x: float, y: float, row: OutcomeRow) -> str:
+    """Draw a dot, or a square where nobody planned the version."""
+    if _line_kind(row) == "planned":
+        return f'<circle class="planned" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+    return f'<rect class="unplanned" x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
+
+
+def _svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _svg_text(x: float, y: float, words: Any, *, anchor: str = "start") -> str:
+    text = escape(one_line(str(words)))
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
+
+
+def _tick_text(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _svg(title: str, height: float, parts: Sequence[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" font-size="{TEXT}">'
+        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+    )

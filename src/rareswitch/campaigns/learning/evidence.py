@@ -1,0 +1,173 @@
+"""The evidence for a candidate: its triggers, how it differs, and its expected gain."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from rareswitch.campaigns.learning.fold import Fold
+from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
+from rareswitch.campaigns.rulebook.state import Version
+from rareswitch.core.policy import Policy
+from rareswitch.evaluation.agreement import BLOCK_STATES, conditional_propensities
+from rareswitch.evaluation.compare import Comparison, compare
+from rareswitch.support.arguments import Floats, Ints, Rows
+from rareswitch.trajectories.trajectory import Trajectory
+
+# The last episodes that are looked at, and the states in which policies are compared.
+MOST_EPISODES = 1000
+MOST_STATES = 2000
+MOST_CHANGES = 20
+
+
+def evidence_of(
+    record: Record,
+    fold: Fold,
+    *,
+    candidate: Policy,
+    in_force: Policy,
+    versions: Sequence[Version],
+    policies: Callable[[str], Policy],
+) -> dict[str, Any]:
+    """Return as plain values the evidence for a candidate that was fitted where the fold is.
+
+    A corrected episode counts with its last report, and a withdrawn episode does not count.
+    """
+    learner = fold.learner
+    rows: dict[str, EpisodeRow] = {}
+    after = max(0, fold.seq - MOST_EPISODES)
+    for row in record.rows("episodes", after=after, upto=fold.seq):
+        if not row.revision or row.episode_id in rows:  # else it corrects an earlier episode
+            rows[row.episode_id] = row
+    offers, policy_of = Offers(), cache(lambda version: policies(versions[version - 1].digest))
+    for row in rows.values():
+        if row.body is not None:
+            report = Report.from_body(row.body, id=row.episode_id)
+            offers.add(report, partial(policy_of, row.version))
+    gain, warnings = _gain(candidate, in_force, offers)
+    disagreement, changes = offers.compare(candidate, in_force, fold.terms.actions)
+    return {
+        "episodes": learner.episodes,
+        "triggers": [trigger.to_dict() for trigger in fold.triggers],
+        "disagreement": disagreement,
+        "changes": changes,
+        "gain": gain,
+        "warnings": [*warnings, *offers.warnings, *learner.health().warnings],
+    }
+
+
+class Offers:
+    """Episodes of the log whose offers are known, as trajectories through numbered states."""
+
+    def __init__(self) -> None:
+        self._rows: list[Rows] = []
+        self._stages: list[int] = []
+        self.trajectories: list[Trajectory] = []
+        self._silent = self._otherwise = 0
+
+    def rows(self, state: int) -> Rows:
+        """Return the rows that were offered in a state."""
+        return self._rows[state]
+
+    def add(self, report: Report, policy_of: Callable[[], Policy]) -> None:
+        """Take an episode, if its report tells the offers and the actions.
+
+        Its propensities are those told, or those of the policy that acted.
+        """
+        if report.first_features is None or report.actions is None:
+            self._silent += 1
+            return
+        episode, first = report.episode, len(self._rows)
+        offered = [report.first_features, *episode.next_features]
+        self._rows += offered
+        self._stages += range(len(offered))
+        trajectory = Trajectory(
+            observations=range(first, first + len(episode) + 1),  # the end has no rows
+            actions=report.actions,
+            rewards=episode.rewards,
+            terminated=len(episode.next_features) < len(episode),
+            propensities=report.propensities,
+        )
+        if report.propensities is None:
+            try:
+                told = conditional_propensities(policy_of(), trajectory, self.rows)
+            except ValueError:  # a person decided otherwise, with unknown probability
+                self._otherwise += 1
+                return
+            trajectory = replace(trajectory, propensities=told)
+        self.trajectories.append(trajectory)
+
+    def compare(
+        self, candidate: Policy, in_force: Policy, actions: Sequence[str]
+    ) -> tuple[float | None, list[dict[str, Any]]]:
+        """Return how often two policies differ in logged states, and their commonest changes.
+
+        For mixtures it is half the sum of the differences of their propensities, on average, and a
+        change is one of their most frequent action. Changes are shares of the states of a stage.
+        """
+        chosen = [state for state, stage in enumerate(self._stages) if stage < candidate.horizon]
+        chosen = chosen[:: max(1, len(chosen) // MOST_STATES)]
+        if not chosen:
+            return None, []
+        now, then = (self._shares(policy, chosen) for policy in (candidate, in_force))
+        differences = np.abs(now - then).sum(axis=1) / 2.0
+        before, after = then.argmax(axis=1), now.argmax(axis=1)
+        stages = Counter(self._stages[state] for state in chosen)
+        changes = Counter(
+            (self._stages[chosen[place]], int(before[place]), int(after[place]))
+            for place in np.flatnonzero(before != after).tolist()
+        )
+
+        def name(place: int) -> str | int:
+            return actions[place] if place < len(actions) else place
+
+        # The commonest first; equal counts in the order of stages and places.
+        ordered = sorted(changes.items(), key=lambda one: (-one[1], one[0]))
+        names = ("stage", "from", "to", "states", "share")
+        found = [
+            (stage, name(before), name(after), count, count / stages[stage])
+            for (stage, before, after), count in ordered[:MOST_CHANGES]
+        ]
+        return float(differences.mean()), [dict(zip(names, one, strict=True)) for one in found]
+
+    def _shares(self, policy: Policy, states: Sequence[int]) -> Floats:
+        """Return the share of members that takes each action in these states, (n, A)."""
+        choices, most = self._choices(policy, states), max(len(self._rows[s]) for s in states)
+        return np.stack([(choices == place).mean(axis=1) for place in range(most)], axis=1)
+
+    def _choices(self, policy: Policy, states: Sequence[int]) -> Ints:
+        """Return the action of every member in each of these states, (n, M)."""
+        alike: dict[tuple[int, int], list[int]] = {}
+        for place, state in enumerate(states):
+            alike.setdefault((self._stages[state], len(self._rows[state])), []).append(place)
+        choices = np.zeros((len(states), policy.members), np.int64)
+        for (stage, _), places in alike.items():
+            for start in range(0, len(places), BLOCK_STATES):
+                block = places[start : start + BLOCK_STATES]
+                rows = np.array([self._rows[states[place]] for place in block])
+                choices[block] = policy.choices(stage, rows).T
+        return choices
+
+    @property
+    def warnings(self) -> list[str]:
+        otherwise = "reports have actions that the policy does not take, without propensities"
+        silent = "reports do not tell the offers and the actions"
+        said = ((self._silent, silent), (self._otherwise, otherwise))
+        return [f"{count} {what}" for count, what in said if count]
+
+
+def _gain(
+    candidate: Policy, in_force: Policy, offers: Offers
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the expected gain of a candidate, where the log can tell."""
+    if len(offers.trajectories) < 2:
+        return None, ["fewer than two reports tell enough for an off-policy estimate"]
+    found: Comparison = compare(candidate, in_force, offers.trajectories, offers.rows)
+    caution = "the candidate was fitted to these episodes, so the estimate is optimistic"
+    plain: dict[str, Any] = {name: getattr(found.gain, name) for name in ("value", "low", "high")}
+    plain |= {"verdict": found.verdict, "episodes": len(offers.trajectories)}
+    return plain, [*found.warnings, caution]

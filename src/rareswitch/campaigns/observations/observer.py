@@ -1,0 +1,362 @@
+"""Raw observations in place of rows of features, and names in place of numbers of actions.
+
+A site knows "age 63, severity 2". Where a protocol's `[features]` names the `columns` of an
+observation, the protocol's feature map turns observations into rows, and a report may hold them:
+
+    {"id": "site-3:0042", "observations": [{"age": 63, "severity": 2}], "actions": ["low"],
+     "rewards": [0.5]}
+
+| field | value |
+|---|---|
+| id | the name of the episode |
+| observations | one for each step, with all columns; one more if the episode was cut off |
+| actions | names from `[task] actions`, or their places, counted from 0 |
+| rewards | one for each step, from 0 to 1 |
+| recommended | names or places of the actions that the policy recommended (optional) |
+| propensities | the probability of each action given those before (optional) |
+| version, member, site, began, ended, participant | as in a report with features (optional) |
+
+The same fields are the columns of a Parquet file with one row for each episode: `observations` is a
+list of structs, `actions` and `recommended` are lists of texts or of whole numbers, `rewards` and
+`propensities` lists of numbers. A Parquet file without observations has the fields of
+`campaigns/reading.py` instead: `features`, `next_features` and `first_features` are nested lists.
+
+Values of observations may be personal, so no error repeats them; nor does it repeat unknown names.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rareswitch.campaigns.reading import report_from
+from rareswitch.campaigns.report import CLAIMS, Report
+from rareswitch.campaigns.rulebook.rows import digest_of
+from rareswitch.campaigns.rulebook.terms import FeatureTerms
+from rareswitch.core.policy import Policy
+from rareswitch.core.task import Task
+from rareswitch.features import (
+    ActionBlocks,
+    Features,
+    Masked,
+    OneHot,
+    WithStage,
+    features_from_bytes,
+)
+from rareswitch.features.box_space import Numbers
+from rareswitch.features.composite_space import Several
+from rareswitch.features.discrete_space import Bits, Digits, Whole
+from rareswitch.features.space import Space
+from rareswitch.features.wrapper import Wrapper
+from rareswitch.support.arguments import NOT_NUMBERS, Rows, set_fields, short_repr, whole
+
+NEEDED = ("id", "observations", "actions", "rewards")
+FIELDS = (*NEEDED, "recommended", "propensities", "version", "member", *CLAIMS, "participant")
+TOLERANCE = 1e-9  # of a length that is 1 but for rounding
+
+
+class Column(NamedTuple):
+    """A column of numbers, or of whole numbers, from `least` to `most`."""
+
+    name: str
+    whole: bool = False
+    least: float = -math.inf
+    most: float = math.inf
+
+    def checked(self, value: Any) -> int | float:
+        """Return a number of this column; the error does not repeat anything else."""
+        kinds = (int, np.integer) if self.whole else (int, float, np.integer, np.floating)
+        if isinstance(value, kinds) and not isinstance(value, NOT_NUMBERS):
+            # Whole numbers are compared exactly; others must be finite floats.
+            try:
+                number = int(value) if self.whole else float(value)
+            except OverflowError:
+                number = math.inf
+            if self.least <= number <= self.most and (self.whole or math.isfinite(number)):
+                return number
+        kind, bounded = "whole" if self.whole else "finite", math.isfinite(self.least)
+        ends = f" from {self.least:.0f} to {self.most:.0f}" if bounded else ""
+        raise ValueError(f"{self.name} must be a {kind} number{ends}")
+
+
+class Choice(NamedTuple):
+    """The action that a policy takes: its name, and its place among all actions."""
+
+    action: str
+    place: int
+
+
+def packed_features(features: Any, columns: Sequence[str]) -> tuple[FeatureTerms, bytes]:
+    """Return the `[features]` of a protocol, and the bytes of the map that are kept beside it.
+
+    >>> from rareswitch.features import OneHot
+    >>> packed_features(OneHot(states=3, actions=2), ["severity"])[0].columns
+    ('severity',)
+    """
+    if not isinstance(features, Features) or features.code is not None:
+        name = features.code if isinstance(features, Features) else short_repr(features)
+        raise TypeError(
+            f"features must be a map of rareswitch.features without code of your own, which has no "
+            f"bytes; got {name}. With code of your own, report rows of features and name no columns"
+        )
+    data = features.to_bytes()
+    return FeatureTerms(name=features.name, digest=digest_of(data), columns=tuple(columns)), data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observer:
+    """The feature map of a protocol, which takes observations by the names of their columns.
+
+    `data` are the bytes of the map; reading them imports no code. `actions` are the names of the
+    protocol, in the order of the map's rows.
+
+    >>> from rareswitch.features import OneHot
+    >>> terms, data = packed_features(OneHot(states=3, actions=2), ["severity"])
+    >>> task = Task(dim=6, horizon=1, episodes=30, one_hot=True)
+    >>> observer = Observer(features=terms, data=data, actions=("low", "high"), task=task)
+    >>> observer.rows({"severity": 2}), observer.place("high")
+    (array([4, 5]), 1)
+    >>> told = {"observations": [{"severity": 2}], "actions": ["high"], "rewards": [0.5]}
+    >>> observer.report({"id": "p1", **told}).episode.features
+    array([5])
+    """
+
+    features: FeatureTerms
+    data: bytes = field(repr=False)
+    actions: tuple[str, ...]
+    task: Task
+    map: Features = field(init=False, repr=False)
+    columns: tuple[Column, ...] = field(init=False, repr=False)
+    _space: Space = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        terms, task = self.features, self.task
+        if not isinstance(terms, FeatureTerms) or not terms.columns:
+            raise ValueError(
+                "[features] columns must name the numbers of an observation; this protocol has no "
+                "columns. It takes rows of features, in JSON or Parquet; CSV needs columns"
+            )
+        if (found := digest_of(self.data)) != terms.digest:
+            raise ValueError(
+                f"data must be the feature map of the protocol, {terms.digest}; got {found}"
+            )
+        made = features_from_bytes(self.data)
+        sizes = {
+            "[task] dim": (task.dim, made.dim),
+            "[task] one_hot": (task.one_hot, made.one_hot),
+            "the number of [task] actions": (len(self.actions), made.actions),
+        }
+        for name, (agreed, own) in sizes.items():
+            if agreed != own:
+                raise ValueError(f"{name} must be {own}, as in the feature map; got {agreed}")
+        if task.feature_norm * (1.0 + TOLERANCE) < made.norm < math.inf:
+            raise ValueError(
+                f"[task] feature_norm must be at least {made.norm:g}, the longest row of the "
+                f"feature map; got {task.feature_norm:g}"
+            )
+        space = space_of(made, task.horizon)
+        columns = columns_of(space, terms.columns)
+        set_fields(self, actions=tuple(self.actions), map=made, columns=columns, _space=space)
+
+    def rows(self, observation: Any, stage: int = 0) -> Rows:
+        """Return the rows (A, d) of all actions, or the positions (A,) of one-hot rows."""
+        stage = whole("stage", stage, least=0, most=self.task.horizon)
+        numbers = iter(self._numbers(observation))
+        with np.errstate(over="ignore", invalid="ignore"):  # such rows are refused below
+            rows = self.map(state_of(self._space, numbers), stage)
+            if not self.map.one_hot:
+                longest = math.sqrt(np.vecdot(rows, rows).max())
+                if not longest <= self.task.feature_norm * (1.0 + TOLERANCE):  # NaN fails too
+                    raise ValueError(
+                        "an observation must have features no longer than [task] feature_norm = "
+                        f"{self.task.feature_norm:g}; those of this one are longer"
+                    )
+        return rows
+
+    def place(self, action: Any) -> int:
+        """Return the place of an action that is given by its name, or by its place."""
+        if isinstance(action, str) and action in self._places:
+            return self._places[action]
+        counted = isinstance(action, int | np.integer) and not isinstance(action, NOT_NUMBERS)
+        if counted and 0 <= action < len(self.actions):
+            return int(action)
+        raise ValueError(
+            f"action must be one of {', '.join(self.actions)}, or a place from 0 to "
+            f"{len(self.actions) - 1}"
+        )
+
+    def name(self, place: int) -> str:
+        """Return the name of the action at a place."""
+        return self.actions[whole("place", place, least=0, most=len(self.actions) - 1)]
+
+    def choose(self, member: Policy, stage: int, observation: Any) -> Choice:
+        """Return the action that the member drawn for an episode takes."""
+        place = member.act(stage, self.rows(observation, stage))
+        return Choice(self.name(place), place)
+
+    def probability(
+        self, policy: Policy, steps: Iterable[tuple[Any, Any]], observation: Any, action: Any
+    ) -> float:
+        """Return the probability of the next action given the earlier ones of its episode.
+
+        `steps` are the earlier (observation, recommended action) pairs. The result is the share of
+        the members that recommend this action, among those that recommended all earlier ones.
+        """
+        agrees, before = np.ones(policy.members, bool), policy.members
+        for stage, (seen, taken) in enumerate([*steps, (observation, action)]):
+            before = int(np.count_nonzero(agrees))
+            if not before:
+                raise ValueError(
+                    f"steps must be actions that the policy recommends; none of its "
+                    f"{policy.members} members takes those up to stage {stage - 1}"
+                )
+            agrees &= policy.choices(stage, self.rows(seen, stage)) == self.place(taken)
+        return float(np.count_nonzero(agrees) / before)
+
+    def report(self, values: Any) -> Report:
+        """Return the report that holds observations, as JSON has it, with rows in their place."""
+        if not isinstance(values, Mapping):
+            raise TypeError(f"a report must be an object; got {type(values).__name__}")
+        if unknown := sum(name not in FIELDS for name in values):
+            raise ValueError(
+                f"a report with observations must have the fields {', '.join(FIELDS)} only; got "
+                f"{unknown} unknown"
+            )
+        told = {name: value for name, value in values.items() if value is not None}
+        if missing := [name for name in NEEDED if name not in told]:
+            raise ValueError(f"a report with observations needs {missing[0]}")
+        observations, actions = _listed("observations", told), _listed("actions", told)
+        steps = whole("the number of actions", len(actions), least=1, most=self.task.horizon)
+        if len(observations) not in (steps, steps + 1):
+            raise ValueError(
+                f"observations must be {steps}, one for each action, or {steps + 1} if the episode "
+                f"was cut off; got {len(observations)}"
+            )
+        offered = [
+            _within(f"observations[{t}]", self.rows, observation, t)
+            for t, observation in enumerate(observations)
+        ]
+        del told["observations"]
+        for field_name in ("actions", "recommended"):
+            if field_name in told:
+                told[field_name] = [
+                    _within(f"{field_name}[{t}]", self.place, name)
+                    for t, name in enumerate(_listed(field_name, told))
+                ]
+        taken = zip(offered, told["actions"], strict=False)
+        told["features"] = [rows[place].tolist() for rows, place in taken]
+        told["first_features"], *told["next_features"] = (rows.tolist() for rows in offered)
+        try:
+            return report_from(told)
+        except (TypeError, ValueError) as error:
+            raise ValueError(str(error).partition("; got ")[0]) from None
+
+    def _numbers(self, observation: Any) -> list[int | float]:
+        """Return the numbers of an observation in the order of the columns."""
+        names = ", ".join(self.features.columns)
+        if not isinstance(observation, Mapping):
+            raise TypeError(
+                f"an observation must be an object with the columns {names}; got "
+                f"{type(observation).__name__}"
+            )
+        for name in self.features.columns:
+            if name not in observation:
+                raise ValueError(f"an observation must have the columns {names}; {name} is missing")
+        if others := len(observation) - len(self.columns):
+            raise ValueError(
+                f"an observation must have no other columns than {names}; got {others} unknown"
+            )
+        return [column.checked(observation[column.name]) for column in self.columns]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.actions)}
+
+
+def _listed(name: str, told: Mapping[str, Any]) -> Sequence[Any]:
+    given = told[name]
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"{name} must be a list; got {type(given).__name__}")
+    return given
+
+
+def _within(where: str, read: Any, *arguments: Any) -> Any:
+    """Call a function whose errors shall say where in the report they are."""
+    try:
+        return read(*arguments)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where}: {error}") from None
+
+
+def space_of(features: Features, horizon: int) -> Space:
+    """Return the space whose states a map takes, if every action is feasible in all of them."""
+    inner: Any = features
+    while isinstance(inner, Wrapper):
+        if isinstance(inner, Masked):
+            raise ValueError(
+                "the feature map of a protocol with columns must have no mask: the place of an "
+                "action would differ from state to state; report rows of features instead"
+            )
+        if isinstance(inner, WithStage) and inner.horizon != horizon:
+            raise ValueError(
+                f"[task] horizon must be {inner.horizon}, as in the feature map; got {horizon}"
+            )
+        inner = inner.map
+    if isinstance(inner, OneHot) and inner.space is not None:
+        return inner.space
+    assert isinstance(inner, ActionBlocks)  # bytes hold no other map
+    return inner.basis.reads or Numbers(shape=(inner.basis.inputs,))
+
+
+def columns_of(space: Space, names: tuple[str, ...]) -> tuple[Column, ...]:
+    """Return the columns of a space under these names, as many as it has."""
+    found = list(islice(_numbers_of(space), len(names) + 1))  # a hostile map has very many
+    if len(found) != len(names):
+        wanted = "more" if len(found) > len(names) else str(len(found))
+        raise ValueError(
+            f"[features] columns must be one for each number of an observation, {wanted}; got "
+            f"{len(names)}"
+        )
+    for column, name in zip(found, names, strict=True):
+        if column.name not in ("", name):
+            raise ValueError(
+                f"[features] columns must be in the order of the feature map's keys; got {name!r} "
+                f"for {column.name!r}"
+            )
+    return tuple(column._replace(name=name) for column, name in zip(found, names, strict=True))
+
+
+def _numbers_of(space: Space, key: str = "") -> Iterator[Column]:
+    """Yield the columns of a space in their order, under its keys where it has some."""
+    if isinstance(space, Several):
+        for place, part in zip(space.places, space.parts, strict=True):
+            single = isinstance(part, Whole) or (isinstance(part, Numbers) and part.size == 1)
+            yield from _numbers_of(part, place if single and isinstance(place, str) else "")
+    elif isinstance(space, Whole):
+        yield Column(key, True, space.start, space.start + space.count - 1)
+    elif isinstance(space, Digits):
+        for part in space.parts:
+            yield from _numbers_of(part)
+    elif isinstance(space, Bits):
+        yield from (Column("", True, 0, 1) for _ in range(space.size))
+    else:
+        yield from (Column(key) for _ in range(space.size))
+
+
+def state_of(space: Space, numbers: Iterator[int | float]) -> Any:
+    """Return the state of a space that the next numbers make."""
+    if isinstance(space, Several):
+        parts = tuple(state_of(part, numbers) for part in space.parts)
+        return parts if space.keys is None else dict(zip(space.keys, parts, strict=True))
+    if isinstance(space, Whole):
+        return next(numbers)
+    if isinstance(space, Digits):
+        return list(islice(numbers, len(space.parts)))
+    if isinstance(space, Bits):
+        return list(islice(numbers, space.size))
+    assert isinstance(space, Numbers)
+    return np.array(list(islice(numbers, space.size)), np.float64).reshape(space.shape)

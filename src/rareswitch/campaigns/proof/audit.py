@@ -1,0 +1,263 @@
+"""Going through a record in the order in which it was written: every rule is asked again.
+
+Between two entries of the ledger the rules do not change, so assignments come first, then rows of
+the log and refusals as they came.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rareswitch.campaigns.errors import CampaignError
+from rareswitch.campaigns.proof.checks import ALTERED, Check, describe
+from rareswitch.campaigns.protocol import task_of
+from rareswitch.campaigns.report import episode_of, report_digest, return_of
+from rareswitch.campaigns.rulebook import attribution
+from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.decisions import broken_rules
+from rareswitch.campaigns.rulebook.names import ENGINE, same_person
+from rareswitch.campaigns.rulebook.rows import AssignmentRow, Entry, EpisodeRow, RefusalRow
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.stopping import Watched, watch
+from rareswitch.statistics import history_of
+
+
+class Look(NamedTuple):
+    """Where the engine looked, and the values that it saw, in the order of the rules."""
+
+    where: str
+    seen: Sequence[Watched]
+
+
+class Audit:
+    """A record that is gone through row by row; `checks` collect the problems by chain."""
+
+    def __init__(self, *, horizon: int, task: dict[str, Any], corrected: set[str]) -> None:
+        self.state = State()
+        self.cohorts = Cohorts(horizon=horizon)
+        names = ("assignments", "refusals", "episodes", "rules", "stops")
+        self.checks = {name: Check(name=name) for name in names}
+        self._history = history_of(task_of(task))
+        self._corrected = corrected  # the episodes whose rows are needed again
+        self._assigned: dict[str, Assigned] = {}
+        self._numbers: dict[str, int] = {}  # of the assignments
+        self._recorded: set[str] = set()
+        self._last: dict[str, LastRow] = {}
+        self._look: Look | None = None  # the last look, until something else happens
+        # A correction whose entry is next, and the row that it corrects.
+        self._unsigned: tuple[EpisodeRow, int] | None = None
+        self._missed = False
+
+    def assignment(self, row: AssignmentRow) -> None:
+        """Check an assignment."""
+        check, name = self.checks["assignments"], row.episode_id
+        check.rows += 1
+        try:
+            given = attribution.assign(
+                self.state,
+                name,
+                salt=row.salt,
+                recorded=name in self._recorded,
+                begun=row.number - 1,
+            )
+            if name in self._assigned:
+                check.fail(f"assignments: row {row.number}: {name} is assigned again")
+            elif given != (row.version, row.member, row.salt):
+                check.fail(
+                    f"assignments: row {row.number}: version {given.version}, member "
+                    f"{given.member} was next, not {row.version}, {row.member}"
+                )
+        except ALTERED as error:
+            check.fail(f"assignments: row {row.number}: {error}")
+        self._assigned[name] = Assigned(row.version, row.member, row.salt)
+        self._numbers[name] = row.number
+
+    def refusal(self, row: RefusalRow, rows: int) -> None:
+        """Check a refusal that came after so many rows of the log."""
+        self._go_on()
+        self.checks["refusals"].rows += 1
+        if row.seq != rows:
+            self.checks["refusals"].fail(
+                f"refusals: row {row.number} names row {row.seq} of the log; it came after {rows}"
+            )
+        self.cohorts.refuse()
+        self._watch(f"refusals: row {row.number}", self.state.in_force.version)
+
+    def episode(self, row: EpisodeRow) -> None:
+        """Check a row of the log."""
+        self._go_on()
+        check = self.checks["episodes"]
+        check.rows += 1
+        problems: list[str] = []
+        try:
+            problems.extend(self._correction(row) if row.revision else self._first(row))
+            problems.extend(self._content(row))
+        except CampaignError as error:
+            problems.append(str(error))
+        except ALTERED as error:
+            problems.append(f"it cannot be checked, {describe(error)}")
+        check.problems += [f"episodes: row {row.seq}: {problem}" for problem in problems]
+
+    def entry(self, entry: Entry) -> None:
+        """Check an entry of the ledger, and go on to the state after it."""
+        where, unsigned, self._unsigned = f"ledger: entry {entry.number}", self._unsigned, None
+        row, corrects = unsigned or (None, 0)
+        problems = self.checks["rules"].problems
+        self.checks["rules"].rows += 1
+        signed = entry.kind == "corrected"
+        if row is not None and not (signed and entry.payload.get("seq") == row.seq):
+            self._not_signed(row)
+        elif signed and row is None:
+            problems.append(f"{where}: no row was corrected there")
+        problems += [f"{where}: {broken}" for broken in broken_rules(self.state, entry)]
+        if entry.kind == "corrected" and row is not None:
+            told = [entry.payload.get(name) for name in ("episode_id", "corrects", "withdrawn")]
+            if told != [row.episode_id, corrects, row.body is None]:
+                problems.append(f"{where}: it signs for another correction than row {row.seq}")
+        if entry.kind == "cancelled":
+            name = entry.payload["episode_id"]
+            number = entry.payload["assignment"]
+            if name not in self._assigned or name in self._recorded:
+                problems.append(f"{where}: episode {name} was not open")
+            elif number != self._numbers[name]:
+                problems.append(f"{where}: assignment {number} is not that of episode {name}")
+        if entry.kind == "stopped" and same_person(entry.actor, ENGINE):
+            self._check_warrant(where, entry)
+        self._go_on()
+        self.state = self.state.after(entry)
+        if entry.kind == "reopened":
+            self.cohorts.reopen()
+        if entry.kind == "amended":
+            self._watch(where, *(version.version for version in self.state.versions))
+        elif signed and row is not None:
+            self._watch(where, row.version)
+
+    def end(self) -> None:
+        """Leave the last look."""
+        if self._unsigned is not None:
+            self._not_signed(self._unsigned[0])
+        if (approved := self.state.approved) is not None:
+            self.checks["rules"].fail(
+                f"ledger: entry {approved.number}: the approval was not carried out"
+            )
+        self._go_on()
+
+    def _first(self, row: EpisodeRow) -> Iterator[str]:
+        """Yield the problems of the first row of an episode."""
+        name = row.episode_id
+        if name in self._recorded:
+            yield f"episode {name} is recorded already"
+        self._recorded.add(name)
+        if row.body is None:
+            yield "it has no content"
+        given = attribution.attribute(
+            self.state,
+            name,
+            version=row.version,
+            member=row.member,
+            assigned=self._assigned.get(name),
+            rows=row.seq - 1,
+        )
+        for column, told in zip(Attribution._fields, _attribution(row), strict=True):
+            if told != (due := getattr(given, column)):
+                yield f"{column} must be {due}, not {told}"
+        place = self.cohorts.record(row.version, row.total)
+        if name in self._corrected:
+            self._last[name] = LastRow(
+                row.seq, 0, given, row.total, row.digest, row.body is None, place
+            )
+        self._watch(f"episodes: row {row.seq}", row.version)
+
+    def _correction(self, row: EpisodeRow) -> Iterator[str]:
+        """Yield the problems of a row that corrects or withdraws an episode."""
+        last = self._last.get(row.episode_id)
+        self._unsigned = row, last.seq if last else 0  # the engine looks when it is entered
+        kept = attribution.correct(last, row.episode_id, version=row.version, member=row.member)
+        assert last is not None
+        assert last.place is not None
+        if row.revision != last.revision + 1:
+            yield f"revision {row.revision} does not follow revision {last.revision}"
+        if _attribution(row) != kept:
+            yield "a correction must not change who played, and whether it was late"
+        after = None if row.body is None else row.total
+        self.cohorts.correct(row.version, last.place, last.total, after)
+        self._last[row.episode_id] = last._replace(
+            seq=row.seq, revision=row.revision, total=row.total, withdrawn=row.body is None
+        )
+
+    def _content(self, row: EpisodeRow) -> Iterator[str]:
+        """Yield the problems of a row's body: its digest, its return and its task."""
+        if row.body is None:
+            if (row.total, row.claims, row.digest, row.deviations) != (0.0, "{}", "", None):
+                yield "a withdrawal has no content"
+            return
+        if row.digest not in _digests(row):
+            yield "its digest is not that of the report that it holds"
+        total = return_of(row.body)
+        if total != row.total:
+            yield f"its rewards add up to {total!r}, not {row.total!r}"
+        if row.revision or not row.learn or row.episode_id in self._corrected:
+            self._history.check(episode_of(row.body))  # the replay meets all others
+
+    def _watch(self, where: str, *versions: int) -> None:
+        if not self.state.stopped:
+            terms, check = self.state.terms, self.checks["stops"]
+            check.rows += 1
+            seen = [one for version in versions for one in watch(terms, self.cohorts, version)]
+            self._look = Look(where, seen)
+
+    def _go_on(self) -> None:
+        """Leave the last look: the campaign was not stopped there."""
+        look, self._look = self._look, None
+        if look is None or self._missed:
+            return
+        for one in look.seen:
+            if one.passed and not one.near:
+                self._missed = True  # every later look would repeat it
+                self.checks["stops"].fail(
+                    f"{look.where}: {_words(one)}, and the engine did not stop the campaign"
+                )
+                return
+
+    def _check_warrant(self, where: str, entry: Entry) -> None:
+        """Check that a stop by the engine names the rule that was reached first."""
+        look, self._look = self._look, None
+        problems = self.checks["stops"].problems
+        if look is None:
+            problems.append(f"{where}: the engine stopped where it did not look")
+            return
+        for one in look.seen:
+            if (one.passed or one.near) and one.is_told_by(entry.payload):
+                return
+            if one.passed and not one.near:
+                break
+        passed = next((one for one in look.seen if one.passed), None)
+        told = {name: entry.payload.get(name) for name in ("rule", "value", "threshold")}
+        problems.append(
+            f"{where}: the engine stopped with {told}; at {look.where} "
+            f"{'no rule was reached' if passed is None else _words(passed)}"
+        )
+
+    def _not_signed(self, row: EpisodeRow) -> None:
+        self.checks["episodes"].fail(
+            f"episodes: row {row.seq}: it corrects an episode, and no entry signs for it"
+        )
+
+
+def _attribution(row: EpisodeRow) -> Attribution:
+    return Attribution(row.version, row.member, bool(row.assigned), bool(row.late), bool(row.learn))
+
+
+def _digests(row: EpisodeRow) -> Iterator[str]:
+    """Yield the digests that a report of this content may have.
+
+    Version and member may be left to the campaign; the digest is of the report as it was told.
+    """
+    assert row.body is not None
+    for version in (None, row.version):
+        for member in (None, row.member):
+            yield report_digest(row.body, row.claims, row.episode_id, version, member)
+
+
+def _words(one: Watched) -> str:
+    return f"{one.rule} was reached ({one.value!r} has passed {one.threshold!r})"

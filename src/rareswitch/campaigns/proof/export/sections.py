@@ -1,0 +1,353 @@
+"""The final report as data: one list of sections, in the order of reporting checklists.
+
+The order is that of CONSORT, with the items of its extensions for adaptive designs (ACE, 2020) and
+for artificial intelligence (CONSORT-AI, 2020) that software can answer. All texts are plain: the
+renderers escape every one of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rareswitch.campaigns.proof.export.cohorts import CONFIDENCE, OUTCOME_COLUMNS, OutcomeRow, Tally
+from rareswitch.campaigns.proof.export.pictures import (
+    course_picture,
+    returns_picture,
+    triggers_picture,
+)
+from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger
+from rareswitch.campaigns.rulebook.rows import Entry, Record, canonical
+from rareswitch.campaigns.rulebook.state import State
+
+MOST_LISTED = 200  # corrections, reasons and sites; all of them are counted and in the files
+# Entries that a protocol foresees. The register of unplanned changes has all others.
+FORESEEN = ("created", "approved", "rejected", "deployed", "exported")
+DIFFERENCES = ("deviations from the policy", "overridden recommendations")
+
+
+class Table(NamedTuple):
+    """Rows of cells; None is an unknown value. Without a header a row is a name and its value."""
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
+class Picture(NamedTuple):
+    """An SVG and its caption; Markdown leaves both out."""
+
+    svg: str | None
+    caption: str
+
+
+Block = str | list[str] | Table | Picture  # a list of sentences stands in points
+
+
+class Section(NamedTuple):
+    """A heading, the item of a checklist that it answers, and its contents."""
+
+    heading: str
+    item: str
+    blocks: Sequence[Block]
+
+
+class Facts(NamedTuple):
+    """All that sections are made from."""
+
+    record: Record
+    entries: Sequence[Entry]
+    state: State
+    tally: Tally
+    cohorts: Sequence[OutcomeRow]
+    sites: Sequence[OutcomeRow]
+
+    @property
+    def revisions(self) -> list[dict[str, Any]]:
+        """The protocol and its later revisions, as plain tables."""
+        return [e.payload["protocol"] for e in self.entries if e.kind in ("created", "amended")]
+
+    def total(self, column: str) -> int:
+        """Return the sum of a count over the versions."""
+        return sum(row[column] for row in self.cohorts)
+
+    def share(self, part: str, whole: str) -> str:
+        """Return a count among another, over all versions."""
+        return f"{self.total(part)} of {self.total(whole)}"
+
+    def length(self, chain: str) -> int:
+        return self.record.heads[chain].length
+
+
+def sections_of(facts: Facts) -> list[Section]:
+    """Return all sections."""
+    first, created, cohorts = facts.revisions[0], facts.entries[0], facts.cohorts
+    return [
+        Section("Summary", "", [_pairs(_summary(facts))]),
+        Section("Trial design", "3a", [
+            f"The protocol was locked by {created.actor} on {created.at}, before the first "
+            f"episode. Its SHA-256 is {created.payload['digest']}.",
+            _pairs(_design(first, facts.state.versions[0].members)),
+        ]),
+        Section("Planned adaptations", "ACE 3b", [_pairs(_adaptations(first))]),
+        Section("Unplanned changes after the beginning", "ACE 3c", _changes(facts)),
+        Section("Poor or missing input", "CONSORT-AI 4a ii, 5 iii", _input(facts)),
+        Section("The version that acted on each participant", "CONSORT-AI 5 i", [
+            "episodes.jsonl and episodes.parquet name the version and the member for every "
+            "episode, and assignments.jsonl for those assigned before they began. Policies are in "
+            "the folder policies, under their SHA-256.",
+            Table(
+                ("version", "origin", "in force from episode", "in force at", "signed by",
+                 "fitted on rows", "members", "policy"),
+                [(c["version"], c["origin"], c["in_force_since"] + 1, c["in_force_at"],
+                  c["put_in_force_by"], c["fitted_on"], c["members"], c["digest"][:16])
+                 for c in cohorts],
+            ),
+        ]),
+        Section("Recommended and given action", "CONSORT-AI 5 v, 5 vi", [_pairs([
+            ("Episodes that tell the recommended and the given action",
+             facts.total("with_recommendation")),
+            ("Another action given than recommended",
+             f"{facts.total('overridden')} episodes, at {facts.total('overridden_steps')} steps"),
+            ("Episodes with an action that the assigned member of the policy does not take",
+             f"{facts.share('deviated', 'compared')} that tell enough"),
+        ])]),
+        Section("Criteria, stopping rules and looks", "ACE 7b", [
+            "The software evaluates the switching rule and the stopping rules after every recorded "
+            "episode. Looks are continuous, and nobody chooses their times. Stopping rules are "
+            "binding. The switching rule is binding where it alone decides; otherwise a second "
+            "person may reject a candidate.",
+            [*map(_rule, facts.revisions[-1].get("stopping", [])),
+             f"episodes: when {facts.revisions[-1]['task']['episodes']} are recorded"],
+        ]),
+        Section("Methods of estimation", "ACE 12b", [
+            "Intervals of mean returns are empirical-Bernstein confidence sequences (Waudby-Smith "
+            "and Ramdas 2023, Theorem 2). Each is valid at all looks together, for each version by "
+            f"itself, with {CONFIDENCE:.0%} confidence. A version is a cohort with the same "
+            "options and the same allocation. A late episode counts for the version that acted.",
+        ]),
+        Section("Flow of episodes", "13a", [
+            Table(
+                ("version", "assigned", "cancelled", "never reported", "recorded", "late",
+                 "corrected", "withdrawn", "with an outcome"),
+                [[c[name] for name in ("version", "assigned", "cancelled", "missing", "recorded",
+                                       "late", "corrected", "withdrawn", "episodes")]
+                 for c in cohorts],
+            ),
+            f"Episodes corrected: {facts.total('corrected')}. Episodes withdrawn: "
+            f"{facts.total('withdrawn')}. The rows recorded before stay in episodes.jsonl.",
+        ]),
+        Section("Why it ended", "14b", [_ended(facts.state.stopped)]),
+        Section("Decisions about candidates", "ACE 14c", [
+            Picture(triggers_picture(cohorts),
+                    "Threshold (bar) and observed value (mark) of each trigger; a square marks a "
+                    "version that was not planned."),
+            *_decisions(facts),
+        ]),
+        Section("Outcomes of each version", "17a", [
+            Picture(returns_picture(cohorts),
+                    "Mean return of each version with its interval; a square marks a version that "
+                    "was not planned, or a rollback."),
+            Table(
+                ("version", "episodes", "mean return", "interval from", "to", *DIFFERENCES),
+                [(c["version"], c["episodes"], c["mean_return"], c["low"], c["high"],
+                  *_differences(c)) for c in cohorts],
+            ),
+            Picture(course_picture(cohorts, facts.tally.course, facts.length("episodes")),
+                    "Mean return of successive episodes in the order of the log. A line shows "
+                    "where a version came into force, with its number where there is room; it is "
+                    "dashed for a version that was not planned, or a rollback."),
+        ]),
+        Section("Outcomes of each site", "18", _sites(facts)),
+        Section("Where the record is", "ACE 24b", [
+            "manifest.json lists every file with its SHA-256, and data-dictionary.md explains "
+            "every column. The folder protocol has the protocol and its revisions, and "
+            "ledger.jsonl all decisions. The names of participants are not in an export.",
+        ]),
+    ]  # fmt: skip
+
+
+def _pairs(rows: Sequence[tuple[str, Any]]) -> Table:
+    return Table(("", ""), rows)
+
+
+def _summary(facts: Facts) -> list[tuple[str, Any]]:
+    state, last = facts.state, facts.revisions[-1]
+    version, waiting = state.versions[-1], state.waiting
+    return [
+        ("End", _ended(state.stopped)),
+        ("Pending decision", f"candidate {waiting.number}" if waiting else "none"),
+        ("Version in force", f"{version.version}, from episode {version.since + 1}"),
+        ("Deployments after the first",
+         f"{state.spent} of at most {last['budget']['deployments']}"),
+        ("Episodes recorded", f"{facts.total('recorded')} of {last['task']['episodes']} planned"),
+        ("Episodes withdrawn", facts.total("withdrawn")),
+        ("Assigned and never reported", facts.share("missing", "assigned")),
+        ("Reports refused", facts.length("refusals")),
+        ("Protocol revisions", len(facts.revisions)),
+        ("Ledger", f"{facts.length('ledger')} entries, {facts.record.heads['ledger'].link}"),
+    ]  # fmt: skip
+
+
+def _ended(stopped: Any) -> str:
+    if stopped is None:
+        return "The campaign had not ended when this was exported."
+    return f"Stopped by {stopped.actor} on {stopped.at}: {stopped.reason}"
+
+
+def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
+    task, recipe, features = protocol["task"], protocol["recipe"], protocol.get("features")
+    kind = "positions of a one" if task["one_hot"] else "numbers"
+    named = f"; {features['name']} {features.get('digest', '')[:16]}" if features else ""
+    shares = f"{members} members in equal shares, drawn by a hash of the episode's id"
+    return [
+        ("Episodes planned", task["episodes"]),
+        ("Most decisions in an episode", task["horizon"]),
+        ("Outcome", f"return: the sum of the rewards of an episode, from 0 to {task['horizon']}"),
+        ("Actions", ", ".join(task.get("actions", [])) or "named by the actors"),
+        ("Features", f"{task['dim']} {kind} for each action, of norm at most "
+                     f"{task['feature_norm']:g}{named}"),
+        ("Stages", "each learns from its own steps" if task["stages"] == "own" else "share steps"),
+        ("Exploration", _rule(recipe["exploration"], "kind")),
+        ("Allocation", shares if members > 1 else "one policy for all episodes"),
+        ("Seed", canonical(recipe["seed"])),
+    ]  # fmt: skip
+
+
+def _adaptations(protocol: dict[str, Any]) -> list[tuple[str, Any]]:
+    intake, by = protocol["intake"], protocol["approval"]["by"]
+    late = "enter the next fit" if intake["late"] == "learn" else "are recorded and not fitted"
+    return [
+        ("Adaptation", "a new version of the policy, fitted on the log"),
+        ("Switching rule", _rule(protocol["schedule"], "kind")),
+        ("Asked", "after every recorded episode"),
+        ("Budget", f"at most {protocol['budget']['deployments']} deployments after the first, "
+                   "rollbacks not counted"),
+        ("Approval", "by the switching rule alone" if by == "schedule"
+                     else "by a second person, who did not propose the candidate"),
+        ("Late episodes", f"of an earlier version {late}; grace of {intake['grace']} episodes"),
+        ("Simulation beforehand", protocol.get("simulation", {}).get("digest", "none attached")),
+    ]  # fmt: skip
+
+
+def _changes(facts: Facts) -> list[Block]:
+    rows, revisions, corrections = list[tuple[Any, ...]](), [facts.revisions[0]], 0
+    for entry in facts.entries:
+        payload, kind = entry.payload, entry.kind
+        by_rule = kind == "candidate" and payload["planned"]
+        if kind in FORESEEN or by_rule or (kind == "stopped" and entry.actor == "engine"):
+            continue
+        change = str(payload.get("episode_id", ""))
+        if kind == "candidate":
+            change = f"a candidate for version {payload['version']} that was not due"
+        elif kind == "amended":
+            revisions.append(payload["protocol"])
+            change = f"protocol revision {len(revisions)}: {_amended(*revisions[-2:])}"
+        elif kind == "rolled-back":
+            change = f"version {payload['version']} has the policy of version {payload['to']} again"
+        elif kind == "corrected":
+            corrections += 1
+            if corrections > MOST_LISTED:
+                continue
+            kind = "withdrawn" if payload["withdrawn"] else kind
+            change = f"episode {payload['episode_id']}, recorded in row {payload['corrects']}"
+        elif kind == "forgotten":
+            change = f"names of participants erased: {payload['episodes']} episodes"
+        rows.append((entry.number, kind, entry.at, entry.actor, change, entry.reason))
+    if not rows:
+        return ["None: no protocol revision, unplanned version, rollback or correction."]
+    blocks: list[Block] = [Table(("entry", "kind", "when", "who", "change", "reason"), rows)]
+    if corrections > MOST_LISTED:
+        blocks.append(f"ledger.jsonl has {corrections - MOST_LISTED} more corrections.")
+    return blocks
+
+
+def _amended(before: dict[str, Any], after: dict[str, Any]) -> str:
+    return "; ".join(
+        f"{name}: {canonical(before.get(name))} → {canonical(after.get(name))}"
+        for name in sorted(before | after)
+        if before.get(name) != after.get(name)
+    )
+
+
+def _input(facts: Facts) -> list[Block]:
+    reasons = sorted(facts.tally.refused.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [
+        "Every report was checked before it was recorded: its form, the number of steps and of "
+        "features, their norm, rewards from 0 to 1, the version and the member that acted. "
+        "refusals.jsonl has the refused reports with reasons; none of them entered a fit. Nothing "
+        "replaces an episode that was never reported.",
+        _pairs([
+            ("Reports refused", facts.length("refusals")),
+            ("Episodes recorded", facts.total("recorded")),
+            ("Reported after their version had been replaced", facts.total("late")),
+            ("Assigned and never reported", facts.share("missing", "assigned")),
+            ("Assigned and cancelled", facts.share("cancelled", "assigned")),
+        ]),
+        *([Table(("reason of refusal", "reports"), reasons[:MOST_LISTED])] if reasons else []),
+    ]  # fmt: skip
+
+
+def _decisions(facts: Facts) -> Iterator[Block]:
+    if not facts.state.candidates:
+        yield "No candidate was proposed."
+        return
+    decided: dict[int, Entry] = {}
+    for entry in facts.entries:
+        if entry.kind in ("approved", "rejected", "deployed"):
+            decided.setdefault(entry.payload["candidate"], entry)
+    rows = list[tuple[Any, ...]]()
+    for one in facts.state.candidates.values():
+        by, trigger = decided.get(one.number), deciding_trigger(one.evidence) or {}
+        watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
+        rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,
+                     one.status, by and by.actor, (by or one.entry).at,
+                     (by or one.entry).reason))  # fmt: skip
+    yield Table(
+        ("candidate", "for version", "planned", "quantity", "threshold", "observed", "status",
+         "decided by", "when", "reason"),
+        rows,
+    )  # fmt: skip
+    yield "Evidence that was shown before each decision:"
+    for one in facts.state.candidates.values():
+        heading, *lines = candidate_lines(**vars(one))
+        yield heading
+        yield lines
+
+
+def _sites(facts: Facts) -> list[Block]:
+    found: dict[str | None, Counter[str]] = {}
+    for row in facts.sites:
+        counts = found.setdefault(row["site"], Counter())
+        counts.update({name: row[name] for name in OUTCOME_COLUMNS if type(row[name]) is int})
+        counts["return"] += (row["mean_return"] or 0.0) * row["episodes"]
+    if set(found) <= {None}:
+        return ["No report claims a site."]
+    rows = [
+        ("not told" if site is None else site, c["recorded"], c["late"], c["withdrawn"],
+         c["episodes"], c["return"] / c["episodes"] if c["episodes"] else None, *_differences(c))
+        for site, c in found.items()
+    ]  # fmt: skip
+    more = f" The first {MOST_LISTED} of {len(rows)} are listed." if len(rows) > MOST_LISTED else ""
+    return [
+        "Several versions played the episodes of a site: sites.csv has each site under each "
+        f"version, with intervals.{more}",
+        Table(
+            ("site", "recorded", "late", "withdrawn", "with an outcome", "mean return",
+             *DIFFERENCES),
+            rows[:MOST_LISTED],
+        ),
+    ]  # fmt: skip
+
+
+def _differences(row: Mapping[str, int]) -> list[str]:
+    pairs = (("deviated", "compared"), ("overridden", "with_recommendation"))
+    return [f"{row[part]} of {row[whole]}" for part, whole in pairs]
+
+
+def _rule(table: dict[str, Any], key: str = "rule") -> str:
+    """Return a table with a name and arguments as words."""
+    arguments = ", ".join(
+        f"{name} {value if isinstance(value, str) else canonical(value)}"
+        for name, value in sorted(table.items())
+        if name != key
+    )
+    return f"{table[key]}: {arguments}" if arguments else str(table[key])

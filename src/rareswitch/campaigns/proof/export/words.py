@@ -1,0 +1,149 @@
+"""A candidate in sentences: a signer reads the same ones on the terminal and in the final report.
+
+Evidence is written by whoever proposes, so any part of it may be missing or of another type: such a
+part is "not recorded".
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+MOST_CHANGES = 5
+LARGEST = 1e300  # a number beyond it cannot be written in few digits
+NOT_RECORDED = "not recorded"
+# White space, controls, and characters that are invisible or turn the direction of a text.
+_UNSEEN = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ud800-\udfff]+"
+)
+
+
+def one_line(text: str) -> str:
+    r"""Return a text in one line, with single spaces in place of all characters without a shape.
+
+    >>> one_line("two\nlines\u202e")
+    'two lines'
+    """
+    return _UNSEEN.sub(" ", text).strip()
+
+
+def candidate_lines(
+    number: int, *, version: int, proposer: str, planned: bool, evidence: Any, **others: Any
+) -> list[str]:
+    """Return the sentences about a candidate that a signer reads; its other values are not said.
+
+    >>> gain = {"value": 0.4, "low": 0.3, "high": 0.6, "verdict": "the log says nothing about it"}
+    >>> known = {"episodes": 640, "disagreement": 0.66, "gain": gain, "warnings": [], "triggers": [
+    ...     {"quantity": "episode", "value": 641, "threshold": 640, "reached": True}]}
+    >>> lines = candidate_lines(7, version=3, proposer="schedule", planned=True, evidence=known)
+    >>> print(*lines, sep="\\n")
+    candidate 7 for version 3: fitted on 640 episodes, proposed by schedule
+    trigger: episode 641 of 640, reached
+    differs from the policy in force in 66% of logged states
+    expected gain: cannot be estimated from this log
+    """
+    found = evidence if isinstance(evidence, dict) else {}
+    episodes = found.get("episodes")
+    fitted = f"{episodes} episodes" if type(episodes) is int else "episodes whose number is unknown"
+    unplanned = "" if planned else ", unplanned"
+    return [
+        f"candidate {number} for version {version}: fitted on {fitted}, proposed by "
+        f"{one_line(proposer)}{unplanned}",
+        *map(trigger_line, _listed(found, "triggers")),
+        _difference(found.get("disagreement", NOT_RECORDED)),
+        *_action_changes(_listed(found, "changes")),
+        _gain(found),
+        *(f"warning: {_word(warning)}" for warning in _listed(found, "warnings")),
+    ]
+
+
+def trigger_line(trigger: Any) -> str:
+    """Return the sentence about a trigger."""
+    if not is_trigger(trigger):
+        return f"trigger: {NOT_RECORDED}"
+    reached = "reached" if trigger.get("reached") is True else "not reached"
+    return (
+        f"trigger: {_word(trigger['quantity'])} {trigger['value']:.6g} of "
+        f"{trigger['threshold']:.6g}, {reached}"
+    )
+
+
+def deciding_trigger(evidence: Any) -> dict[str, Any] | None:
+    """Return the trigger that was reached, or else the first that was watched."""
+    found = evidence if isinstance(evidence, dict) else {}
+    triggers = [trigger for trigger in _listed(found, "triggers") if is_trigger(trigger)]
+    reached = [trigger for trigger in triggers if trigger.get("reached") is True]
+    return next(iter([*reached, *triggers]), None)
+
+
+def is_trigger(trigger: Any) -> bool:
+    """Return whether a trigger has a quantity, a value and a threshold."""
+    return (
+        isinstance(trigger, dict)
+        and isinstance(trigger.get("quantity"), str)
+        and is_number(trigger.get("value"))
+        and is_number(trigger.get("threshold"))
+    )
+
+
+def _difference(share: Any) -> str:
+    if share is None:
+        return "difference from the policy in force: no logged state tells enough"
+    if not is_number(share):
+        return f"difference from the policy in force: {NOT_RECORDED}"
+    return f"differs from the policy in force in {share:.0%} of logged states"
+
+
+def _action_changes(changes: list[Any]) -> Iterator[str]:
+    """Yield the largest changes of action, a sentence each."""
+    known = [one for one in changes if isinstance(one, dict) and is_number(one.get("share"))]
+    known.sort(key=lambda one: -one["share"])  # stable: of equal shares the first stays first
+    for one in known[:MOST_CHANGES]:
+        actions = f"{_action(one.get('from'))} → {_action(one.get('to'))}"
+        stage = _word(one.get("stage"))
+        yield f"most frequent action in {one['share']:.0%} of states of stage {stage}: {actions}"
+    if len(known) > MOST_CHANGES:
+        yield f"and {len(known) - MOST_CHANGES} smaller changes"
+
+
+def _gain(evidence: dict[str, Any]) -> str:
+    """Return the expected gain, with an interval only where the verdict is a gain or a loss."""
+    unknown = f"expected gain: {NOT_RECORDED}"
+    if "gain" not in evidence:
+        return unknown
+    if (gain := evidence["gain"]) is None:
+        return "expected gain: cannot be estimated from this log"
+    if not isinstance(gain, dict) or not isinstance(verdict := gain.get("verdict"), str):
+        return unknown
+    if verdict.startswith("no difference"):
+        return "expected gain: none, the candidate is the policy in force"
+    if not verdict.startswith(("gain ", "loss ")):
+        return "expected gain: cannot be estimated from this log"
+    ends: list[Any] = [gain.get(name) for name in ("value", "low", "high")]
+    if not all(map(is_number, ends)):
+        return unknown
+    if verdict.startswith("loss "):
+        ends = [-ends[0], -ends[2], -ends[1]]
+    value, low, high = ends
+    return (
+        f"expected {verdict[:4]}: {value:.3g} per episode (95% interval from {low:.3g} to "
+        f"{high:.3g})"
+    )
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is an int or float, neither NaN nor infinite nor huge."""
+    return type(value) in (int, float) and abs(value) < LARGEST
+
+
+def _listed(evidence: dict[str, Any], name: str) -> list[Any]:
+    found = evidence.get(name, [])
+    return list(found) if isinstance(found, list | tuple) else [None]
+
+
+def _word(value: Any) -> str:
+    return (one_line(str(value)) if type(value) in (int, str) else "") or NOT_RECORDED
+
+
+def _action(value: Any) -> str:
+    return f"action {value}" if type(value) is int else _word(value)

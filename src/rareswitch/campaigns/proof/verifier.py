@@ -1,0 +1,200 @@
+"""Verifying an export: every file against the manifest, the record, and all that follows from it.
+
+files      every file against its SHA-256 in manifest.json, and that against --manifest
+chains     every row against its link; rows that were altered, removed, added or moved are named
+rules      attribution, decisions, signatures, budget and stops, asked of the rulebook again
+replay     every policy fitted again where the schedule first asked for it, with its evidence
+derived    cohorts, tables and reports, made again from the chains and compared byte for byte
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rareswitch.campaigns.errors import CampaignError
+from rareswitch.campaigns.proof.checks import ALTERED, Check, describe
+from rareswitch.campaigns.proof.export.derived import derived_files
+from rareswitch.campaigns.proof.export.rows import PARQUET_COLUMNS, TableRows, report_of
+from rareswitch.campaigns.proof.exported import ExportedRecord, SecondGram
+from rareswitch.campaigns.proof.replay import alike
+from rareswitch.campaigns.proof.verify import Verification, verify_record
+from rareswitch.campaigns.rulebook.rows import CHAINS, Entry, Head, canonical, without_none
+from rareswitch.campaigns.rulebook.state import State
+
+READ_TOGETHER = 1000
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+SIMULATION_KINDS = ("json", "html", "txt")
+JUNK = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that systems leave in folders
+
+
+def verify_export(
+    folder: Path,
+    *,
+    manifest: str | None = None,
+    anchors: Sequence[dict[str, Head]] = (),
+    allow: Sequence[str] = (),
+) -> Verification:
+    """Check an export. `manifest` is the digest of manifest.json that the ledger or others keep."""
+    record = ExportedRecord(folder)
+    files = Check(name="files", rows=len(record.manifest["files"]))
+    files.problems += _files(record, manifest)
+    found = verify_record(record, allow=allow, anchors=anchors, second=SecondGram)
+    files.problems += record.problems
+    found.checks.insert(0, files)
+    if found.ok:
+        found.checks.append(_derived(record))
+    return found
+
+
+def read_anchors(text: str, campaign: str | None = None) -> list[dict[str, Head]]:
+    """Return the heads in lines of JSON that `rareswitch campaign head` printed, of a campaign."""
+    lines = [json.loads(line) for line in filter(str.strip, text.splitlines())]
+    return [
+        {name: Head(int(n), str(link)) for name, (n, link) in line["heads"].items()}
+        for line in lines
+        if campaign is None or line["campaign"] == campaign
+    ]
+
+
+def _files(record: ExportedRecord, manifest: str | None) -> Iterable[str]:
+    """Yield the files that are missing, altered or strange."""
+    folder, files = record.folder, record.manifest["files"]
+    if manifest not in (None, record.digest):
+        yield f"manifest.json is {record.digest}, not {manifest}"
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    for name, digest in files.items():
+        if name not in there:
+            yield f"{name} is missing"
+            continue
+        with open(folder / name, "rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                yield f"{name} was altered"
+    for name in sorted(there - {*files} - {"manifest.json"}):
+        if Path(name).name not in JUNK:
+            yield f"{name} is not part of the export"
+
+
+def _derived(record: ExportedRecord) -> Check:
+    """Make the derived files again from the chains, and compare."""
+    check, folder = Check(name="derived"), record.folder
+
+    def compare(name: str, expected: bytes, read: Callable[[bytes], Any] = bytes) -> None:
+        check.rows += 1
+        path = folder / name
+        if not path.is_file() or read(path.read_bytes()) != read(expected):
+            check.fail(f"{name} is not the file that the record gives")
+
+    try:
+        entries = [Entry.of(row) for row in record.rows("ledger")]
+        state = State().after(*entries)
+        derived = derived_files(record, entries, state)
+        for name, data in derived.items():
+            compare(name, data)
+        expected = _expected(state, derived)
+        check.problems += [
+            f"{name} is not a file that the record gives"
+            for name, digest in sorted(record.manifest["files"].items())
+            if name not in expected or expected[name] not in (None, digest)
+        ]
+        for number, terms in enumerate(state.revisions, start=1):
+            compare(f"protocol/revision-{number}.json", canonical(terms.plain).encode())
+            toml = folder / f"protocol/revision-{number}.toml"
+            check.rows += 1
+            text = toml.read_text(encoding="utf-8")
+            told = "#" in _QUOTED.sub("", text)  # a comment, which an export does not have
+            if told or tomllib.loads(text) != without_none(terms.plain):
+                check.fail(f"{toml.name} is not the protocol that the record has")
+        _table(check, record, TableRows(record, entries, state))
+    except (OSError, *ALTERED) as error:
+        check.fail(f"it cannot be derived, {describe(error)}")
+    return check
+
+
+def _expected(state: State, derived: Iterable[str]) -> dict[str, str | None]:
+    """Return the names of the files that an export may have, with the digests in the ledger."""
+    names: dict[str, str | None] = dict.fromkeys([*derived, "episodes.parquet"])
+    names |= dict.fromkeys(f"{chain}.jsonl" for chain in CHAINS)
+    for number in range(1, len(state.revisions) + 1):
+        names |= dict.fromkeys(f"protocol/revision-{number}.{kind}" for kind in ("json", "toml"))
+    digests = [one.digest for one in state.versions]
+    digests += [one.digest for one in state.candidates.values()]
+    names |= {f"policies/{digest}.policy": digest for digest in digests}
+    if state.terms.features:
+        names["features.bin"] = state.terms.features
+    if simulation := state.revisions[0].simulation:
+        names |= dict.fromkeys([f"simulation.{kind}" for kind in SIMULATION_KINDS], simulation)
+    return names
+
+
+def _table(check: Check, record: ExportedRecord, rows: TableRows) -> None:
+    """Compare episodes.parquet with the rows that the log gives, where its library is installed."""
+    name = "episodes.parquet"
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        check.unchecked.append(f"{name}, which pyarrow reads; episodes.jsonl is exact")
+        return
+    length = record.heads["episodes"].length
+    try:
+        with ParquetFile(record.folder / name, page_checksum_verification=True) as file:
+            columns = {*file.schema_arrow.names}
+            if (columns, file.metadata.num_rows) != ({*PARQUET_COLUMNS}, length):
+                check.fail(f"{name} has other columns, or not {length} rows")
+                return
+            batches = file.iter_batches(READ_TOGETHER)
+            told = (row for batch in batches for row in batch.to_pylist())
+            for row in record.rows("episodes"):
+                check.rows += 1
+                made = rows.make(row, report_of(row))
+                if not _told_as_made(next(told, {}), made):
+                    check.fail(f"{name}: row {row.seq} is not the row of the log")
+                    return
+    except pyarrow.ArrowException as error:
+        check.fail(f"{name} cannot be read, {describe(error)}")
+
+
+def _told_as_made(told: dict[str, Any], made: dict[str, Any]) -> bool:
+    """Return whether a row is exact; probabilities that a policy gives may be rounded."""
+    return told.keys() == made.keys() and all(
+        alike(told[name], value)
+        if name == "propensities"
+        else told[name] == value and type(told[name]) is type(value)
+        for name, value in made.items()
+    )
+
+
+def main() -> int:
+    """Verify the export that the command line names."""
+    parser = argparse.ArgumentParser(description="Verify the export of a rareswitch campaign.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--manifest", help="SHA-256 of manifest.json, as the ledger has it")
+    parser.add_argument("--anchor", type=Path, help="heads that were kept elsewhere, in JSON lines")
+    parser.add_argument(
+        "--allow", action="append", default=[], help="a module of the schedule's code"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args()
+    try:
+        anchors = read_anchors(given.anchor.read_text(encoding="utf-8")) if given.anchor else []
+        found = verify_export(
+            given.folder, manifest=given.manifest, anchors=anchors, allow=given.allow
+        )
+    except (OSError, CampaignError, *ALTERED) as error:
+        print(f"{given.folder} is not an export that can be read: {error!r}", file=sys.stderr)
+        return 2
+    if given.json:
+        print(json.dumps(found.plain))
+    else:
+        for check in found.checks:
+            print(f"{check.outcome:<6} {check.name}: {check.rows} checked")
+            for line in (*check.problems, *check.unchecked):
+                print(f"         {line}")
+        print(f"VERDICT: {found.verdict}.")
+    return int(not found.ok)

@@ -1,1 +1,0 @@
-"""What is recorded: chained rows, in one order, durable and never changed."""

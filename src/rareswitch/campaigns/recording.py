@@ -1,0 +1,422 @@
+"""Recording: assignments, reports, corrections, withdrawals and refusals, each as work to commit.
+
+A work is a function of the open `Transaction`. It asks the rulebook first and appends rows last, so
+a work that raises has changed nothing.
+"""
+
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rareswitch.campaigns.errors import ConflictError, NotAllowedError, RefusedError
+from rareswitch.campaigns.protocol import task_of
+from rareswitch.campaigns.reading import known_part
+from rareswitch.campaigns.report import Report, count_deviations
+from rareswitch.campaigns.rulebook import attribution
+from rareswitch.campaigns.rulebook.attribution import Attribution, LastRow
+from rareswitch.campaigns.rulebook.cohorts import Place
+from rareswitch.campaigns.rulebook.names import ENGINE
+from rareswitch.campaigns.rulebook.rows import canonical, digest_of
+from rareswitch.campaigns.rulebook.stopping import watch
+from rareswitch.campaigns.rulebook.terms import Terms
+from rareswitch.campaigns.store.transaction import Transaction, count_again, sealed_place
+from rareswitch.core.policy import Policy
+from rareswitch.statistics import History, history_of
+
+MOST_CHARACTERS = 2000  # of a refusal's reason and excerpt
+
+
+class Work(NamedTuple):
+    """Something to do in a transaction, the episodes that it is about, and the report to record."""
+
+    run: Callable[["Recording"], Any]
+    ids: tuple[str, ...] = ()
+    report: Report | None = None
+
+
+class Recording(Transaction):
+    """The transaction of a group of works; checks of their reports are made together.
+
+    `policies(digest)` returns a policy.
+    """
+
+    def __init__(
+        self, *args: Any, works: Sequence[Work], policies: Callable[[str], Policy], **named: Any
+    ) -> None:
+        super().__init__(*args, ids=[name for work in works for name in work.ids], **named)
+        self._reports = [work.report for work in works if work.report is not None]
+        self._policies = policies
+
+    def check_task(self, report: Report) -> None:
+        """Refuse a report that is not of an episode of the agreed task."""
+        if not self._all_of_task:
+            check_task(self.state.terms, [report])
+
+    def deviations(self, given: Attribution, report: Report) -> int | None:
+        """Count the steps at which another action was taken than the member takes."""
+        key = (given.version, given.member, id(report))
+        if key not in self._deviations:
+            digest = self.state.version(given.version).digest
+            return count_deviations(self._policies(digest), [given.member], [report])[0]
+        return self._deviations[key]
+
+    @cached_property
+    def _deviations(self) -> dict[tuple[int, int, int], int | None]:
+        """The deviations of all reports, by the version and member that most likely acted."""
+        state, found = self.state, dict[tuple[int, int, int], int | None]()
+        by_version: dict[int, list[tuple[int, Report]]] = {}
+        for report in self._reports if self._all_of_task else ():  # else each is asked alone
+            assigned = self.assigned(report.id)
+            if assigned is not None:
+                by_version.setdefault(assigned.version, []).append((assigned.member, report))
+            elif (number := report.version or state.in_force.version) <= len(state.versions):
+                member = state.version(number).member(report.id)
+                by_version.setdefault(number, []).append((member, report))
+        for version, some in by_version.items():
+            members, reports = zip(*some, strict=True)
+            policy = self._policies(state.version(version).digest)
+            counts = count_deviations(policy, members, reports)
+            for member, report, count in zip(members, reports, counts, strict=True):
+                found[version, member, id(report)] = count
+        return found
+
+    @cached_property
+    def _all_of_task(self) -> bool:
+        try:
+            check_task(self.state.terms, self._reports)
+        except RefusedError:
+            return False
+        return True
+
+
+class Recorded(NamedTuple):
+    """Where an episode stands in the log. `new` is false if it was there already.
+
+    `deviations` counts the steps at which another action was taken than the member takes; None
+    where the report does not tell enough.
+    """
+
+    seq: int
+    version: int
+    member: int
+    late: bool
+    new: bool
+    deviations: int | None = None
+
+
+class Assignment(NamedTuple):
+    """The version and member that play an episode; the policy draws the member by `key`."""
+
+    episode_id: str
+    version: int
+    member: int
+    key: str
+    digest: str
+    new: bool
+
+
+class Refusal(NamedTuple):
+    """A report that cannot be recorded: why, and the part of it that may be kept."""
+
+    error: Exception
+    values: Mapping[str, Any]
+
+
+def assign(episode_id: str) -> Work:
+    """Return the work that assigns an episode; asked again, it gives the same answer."""
+
+    def run(transaction: Recording) -> Assignment:
+        state, given = transaction.state, transaction.assigned(episode_id)
+        new = given is None
+        if episode_id in state.cancelled_ids:
+            raise NotAllowedError(f"episode {episode_id} was cancelled")
+        if given is None:
+            given = attribution.assign(
+                state,
+                episode_id,
+                salt=secrets.token_hex(16) if state.terms.intake.concealed else None,
+                recorded=transaction.last_row(episode_id) is not None,
+                begun=transaction.heads["assignments"].length,
+            )
+            transaction.assign(episode_id, given)
+        digest = state.version(given.version).digest
+        key = given.key(episode_id)
+        return Assignment(episode_id, given.version, given.member, key, digest, new)
+
+    return Work(run, (episode_id,))
+
+
+def record(report: Report) -> Work:
+    """Return the work that records a report; the same report again is answered with its row."""
+    report.digest  # noqa: B018 packed and hashed now, and not while others wait
+
+    def run(transaction: Recording) -> Recorded | RefusedError | ConflictError:
+        if (known := transaction.first_row(report.id)) is not None:
+            return _answer_again(transaction, report, known)
+        try:
+            given = attribution.attribute(
+                transaction.state,
+                report.id,
+                version=report.version,
+                member=report.member,
+                assigned=transaction.assigned(report.id),
+                rows=transaction.heads["episodes"].length,
+            )
+            transaction.check_task(report)
+        except RefusedError as error:
+            return _refuse(transaction, Refusal(error, report.plain))
+        deviated = transaction.deviations(given, report)
+        place = transaction.cohorts.record(given.version, report.total)
+        seq = _append(transaction, report, given, revision=0, place=place, deviations=deviated)
+        if report.participant is not None:
+            transaction.people.add(report.id, report.participant)
+        look(transaction, given.version)
+        return Recorded(seq, given.version, given.member, given.late, True, deviated)
+
+    return Work(run, (report.id,), report)
+
+
+def refuse(refusal: Refusal) -> Work:
+    """Return the work that writes a refusal into the register."""
+    return Work(lambda transaction: _refuse(transaction, refusal))
+
+
+def correct(report: Report, *, by: str, reason: str) -> Work:
+    """Return the work that corrects a recorded episode; the last correction again changes nothing.
+
+    The first row stays; later fits use the correction.
+    """
+
+    def run(transaction: Recording) -> Recorded | RefusedError:
+        last = transaction.last_row(report.id)
+        given = attribution.correct(last, report.id, version=report.version, member=report.member)
+        assert last is not None
+        try:
+            check_task(transaction.state.terms, [report])
+        except RefusedError as error:
+            return _refuse(transaction, Refusal(error, report.plain))
+        transaction.people.correct(report.id, report.participant)
+        if last.digest == report.digest:
+            return Recorded(last.seq, given.version, given.member, given.late, False)
+        deviated = transaction.deviations(given, report)
+        _replace(transaction, report.id, last, report, deviated, by=by, reason=reason)
+        seq = transaction.heads["episodes"].length
+        return Recorded(seq, given.version, given.member, given.late, True, deviated)
+
+    return Work(run, (report.id,))
+
+
+def withdraw(episode_id: str, *, by: str, reason: str) -> Work:
+    """Return the work that takes an episode out of all later fits; asked again, it does nothing."""
+
+    def run(transaction: Recording) -> Recorded:
+        last = transaction.last_row(episode_id)
+        if last is None and transaction.assigned(episode_id) is not None:
+            raise NotAllowedError(f"episode {episode_id} is assigned and not reported; cancel it")
+        if last is not None and last.withdrawn:
+            given, new, seq = last.attribution, False, last.seq
+        else:
+            given, new = attribution.correct(last, episode_id), True
+            assert last is not None
+            _replace(transaction, episode_id, last, None, None, by=by, reason=reason)
+            seq = transaction.heads["episodes"].length
+        return Recorded(seq, given.version, given.member, given.late, new)
+
+    return Work(run, (episode_id,))
+
+
+def cancel(episode_id: str, *, by: str, reason: str) -> Work:
+    """Return the work that cancels an assigned episode which never began."""
+
+    def run(transaction: Recording) -> bool:
+        if episode_id in transaction.state.cancelled_ids:
+            return False
+        if transaction.assigned(episode_id) is None:
+            raise NotAllowedError(f"episode {episode_id} is not assigned")
+        if transaction.last_row(episode_id) is not None:
+            raise NotAllowedError(f"episode {episode_id} is recorded; it can be withdrawn")
+        number = transaction.assignment_number(episode_id)
+        payload = {"episode_id": episode_id, "assignment": number}
+        transaction.enter("cancelled", payload, by=by, reason=reason)
+        return True
+
+    return Work(run, (episode_id,))
+
+
+def forget(participant: str, *, by: str, reason: str) -> Work:
+    """Return the work that erases a participant's name; the data stay."""
+
+    def run(transaction: Recording) -> int:
+        gone = transaction.people.forget(participant)
+        if gone:
+            transaction.enter("forgotten", {"episodes": gone}, by=by, reason=reason)
+        return gone
+
+    return Work(run)
+
+
+def look(transaction: Transaction, *versions: int) -> None:
+    """Ask every stopping rule about these versions; stop a running campaign if one is reached."""
+    if transaction.state.stopped:
+        return
+    for version in versions:
+        for seen in watch(transaction.state.terms, transaction.cohorts, version):
+            if seen.passed:
+                reason = f"{seen.rule}: {seen.reason}"
+                transaction.enter("stopped", seen.plain, by=ENGINE, reason=reason)
+                return
+
+
+def check_task(terms: Terms, reports: Sequence[Report]) -> None:
+    """Refuse reports of which one is not of an episode of the agreed task."""
+    history = _no_data(terms)
+    try:
+        history.check(*[report.episode for report in reports])
+    except (TypeError, ValueError) as error:
+        raise RefusedError(str(error)) from None
+    task = history.task
+    told = [first for report in reports if (first := report.first_features) is not None]
+    if told:
+        rows = np.concatenate(told)
+        if history.one_hot and rows.max() >= task.dim:
+            raise RefusedError(f"first_features must be below {task.dim}; got {rows.max()}")
+        longest = 1.0 if history.one_hot else math.sqrt(np.vecdot(rows, rows).max())
+        if not longest <= task.feature_norm * (1.0 + 1e-9):
+            raise RefusedError(
+                f"first_features must be no longer than {task.feature_norm:g}; got {longest:.6g}"
+            )
+    if terms.actions:
+        offered = [*told, *(rows for report in reports for rows in report.episode.next_features)]
+        if (most := max(map(len, offered), default=0)) > len(terms.actions):
+            raise RefusedError(
+                f"at most {len(terms.actions)} actions may be offered in a state; got {most}"
+            )
+
+
+@lru_cache(maxsize=64)
+def _no_data(terms: Terms) -> History:
+    """Return the history of no episode, which knows what an episode of a task must be."""
+    return history_of(task_of(terms.plain["task"]))
+
+
+def _answer_again(
+    transaction: Transaction, report: Report, known: LastRow
+) -> Recorded | ConflictError:
+    """Answer a report of an episode that is recorded already; other content is on the register."""
+    if known.digest != report.digest:
+        conflict = ConflictError(
+            f"episode {report.id} is recorded already, as row {known.seq}, with different content; "
+            "a record is never overwritten, but it can be corrected",
+            seq=known.seq,
+        )
+        refused = _refuse(transaction, Refusal(conflict, report.plain))
+        conflict.fields["refusal"] = refused.fields["refusal"]
+        return conflict
+    transaction.people.tell_again(report.id, report.participant)
+    given = known.attribution
+    return Recorded(known.seq, given.version, given.member, given.late, False)
+
+
+def _append(
+    transaction: Transaction,
+    report: Report | None,
+    given: Attribution,
+    *,
+    revision: int,
+    place: Place,
+    deviations: int | None,
+    episode_id: str = "",
+) -> int:
+    """Append a row to the log; without a report it is a withdrawal."""
+    name = episode_id if report is None else report.id
+    total = 0.0 if report is None else report.total
+    digest = "" if report is None else report.digest
+    seq = transaction.add(
+        "episodes",
+        episode_id=name,
+        revision=revision,
+        version=given.version,
+        member=given.member,
+        assigned=given.assigned,
+        late=given.late,
+        learn=given.learn,
+        total=total,
+        claims="{}" if report is None else report.claims,
+        received=transaction.now,
+        digest=digest,
+        body=None if report is None else report.body,
+        deviations=deviations,
+        place=sealed_place(name, given.version, place),
+    )
+    row = LastRow(seq, revision, given, total, digest, report is None, place)
+    transaction.recorded(name, row)
+    return seq
+
+
+def _replace(
+    transaction: Transaction,
+    episode_id: str,
+    last: LastRow,
+    report: Report | None,
+    deviations: int | None,
+    *,
+    by: str,
+    reason: str,
+) -> None:
+    """Append the next revision of an episode, enter it into the ledger, and look."""
+    given, place = last.attribution, last.place
+    if place is None:  # of a store that did not keep places
+        _, places = count_again(transaction.connection, transaction.campaign, transaction.state)
+        place, _ = places[episode_id]
+    payload = {"episode_id": episode_id, "corrects": last.seq, "withdrawn": report is None}
+    payload["seq"] = transaction.heads["episodes"].length + 1
+    after = None if report is None else report.total
+    transaction.cohorts.correct(given.version, place, last.total, after)
+    _append(
+        transaction,
+        report,
+        given,
+        revision=last.revision + 1,
+        place=place,
+        deviations=deviations,
+        episode_id=episode_id,
+    )
+    transaction.enter("corrected", payload, by=by, reason=reason)
+    look(transaction, given.version)
+
+
+def _refuse(transaction: Transaction, refusal: Refusal) -> RefusedError:
+    """Write a refusal into the register once; return the error for the caller."""
+    kept = known_part(refusal.values)
+    # The value that was given may be a name: the sentence before it is enough to know the mistake.
+    reason = _readable(str(refusal.error).partition("; got ")[0])
+    digest = digest_of(canonical([kept, reason]))
+    number = transaction.refusal_of(digest)
+    if number is None:
+        name = kept.get("id")
+        number = transaction.add(
+            "refusals",
+            seq=transaction.heads["episodes"].length,
+            episode_id=name if isinstance(name, str) and name != "…" else None,
+            reason=reason,
+            excerpt=_readable(canonical(kept)),
+            digest=digest,
+            received=transaction.now,
+        )
+        transaction.cohorts.refuse()
+        look(transaction, transaction.state.in_force.version)
+    return RefusedError(f"{refusal.error} (refusal {number})", refusal=number)
+
+
+def _readable(text: str) -> str:
+    r"""Return the beginning of a text with escapes for all characters that could hide something.
+
+    >>> _readable("a" + chr(0))
+    'a\\x00'
+    """
+    escaped = text[:MOST_CHARACTERS].encode("ascii", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in escaped)

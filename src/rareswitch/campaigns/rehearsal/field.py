@@ -1,0 +1,333 @@
+"""The field of a simulated campaign: all sites, the learner and whoever signs, tick by tick."""
+
+import heapq
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from rareswitch.campaigns.campaign import Campaign
+from rareswitch.campaigns.errors import NotAllowedError, RefusedError
+from rareswitch.campaigns.learning.learning import Learning
+from rareswitch.campaigns.rehearsal.circumstances import Circumstances, EpisodeFate, Fates
+from rareswitch.campaigns.rehearsal.world import World
+from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.rulebook.decisions import SIMULATION
+from rareswitch.campaigns.rulebook.state import Candidate
+from rareswitch.campaigns.store.rows import heads_of
+from rareswitch.campaigns.store.tables import episodes as recorded_episodes
+from rareswitch.core.episode import Episode
+from rareswitch.core.policy import Policy
+from rareswitch.support.arguments import Rows
+from rareswitch.support.streams import Seed
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # of the clock, which moves an hour a tick
+HOUR = timedelta(hours=1)
+DAMAGES = (7.0, "good")  # in place of a reward
+APPROVER = "simulated approver"
+
+
+class SimulatedClock:
+    """A clock that stands still until it is moved to another `tick`.
+
+    >>> clock = SimulatedClock()
+    >>> clock.tick = 25
+    >>> clock()
+    '2026-01-02T01:00:00.000+00:00'
+    >>> clock.tick_after(clock())
+    25
+    """
+
+    def __init__(self) -> None:
+        self.tick = 0
+
+    def __call__(self) -> str:
+        return self.at(self.tick)
+
+    def at(self, tick: int) -> str:
+        """Return the time at a tick."""
+        return (BEGIN + tick * HOUR).isoformat(timespec="milliseconds")
+
+    def tick_after(self, text: str) -> int:
+        """Return the first tick that is not before a time."""
+        return -((BEGIN - datetime.fromisoformat(text)) // HOUR)
+
+
+class ProcessDied(BaseException):
+    """The learner's process is gone; nothing in it may catch this."""
+
+
+class MortalCampaign(Campaign):
+    """A campaign as the learner's process has it open: it may die right before an entry."""
+
+    dies = False
+
+    def propose(self, *args: Any, **named: Any) -> Candidate:
+        if self.dies:
+            raise ProcessDied
+        return super().propose(*args, **named)
+
+
+class LearnerProcess:
+    """One learner after the other; what dies leaves behind only what is in the store."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        known: dict[str, Any] = {"allow": campaign.allow, "clock": campaign.clock}
+        here = campaign.store, campaign.name
+        self._open = partial(MortalCampaign, *here, rehearsal=True, **known)
+        self._campaign: MortalCampaign
+        self._learning: Learning | None = None
+        self._down_until = 0
+        self.deaths = 0
+
+    def look(self, tick: int, death: tuple[str, int] | None) -> None:
+        """Propose all that is due, unless the process is down, or dies of it."""
+        if tick < self._down_until:
+            return
+        moment, outage = death or ("", 0)
+        try:
+            if self._learning is None:
+                self._campaign = self._open()
+                self._learning = Learning(self._campaign).__enter__()
+            if moment == "before the fit":
+                raise ProcessDied
+            self._campaign.dies = moment == "before the entry"
+            while self._learning.step() is not None:
+                pass
+            if moment:
+                raise ProcessDied
+        except ProcessDied:
+            self.deaths += 1
+            self._down_until = tick + outage
+            self.end()
+            self.look(tick, None)  # where there is no outage, another looks at once
+
+    def take_over(self) -> None:
+        """End an outage."""
+        self._down_until = 0
+
+    def end(self) -> None:
+        """Let go of everything that a process holds."""
+        if self._learning is not None:
+            self._learning.__exit__()
+            self._learning = None
+
+
+class Field:
+    """All sites, the learner and whoever signs, from tick to tick."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        world: World,
+        circumstances: Circumstances,
+        *,
+        clock: SimulatedClock,
+        seed: Seed,
+    ) -> None:
+        self.campaign, self.world, self.are, self.clock = campaign, world, circumstances, clock
+        self.protocol = campaign.protocol
+        self.fates = Fates(circumstances, horizon=self.protocol.task.horizon, seed=seed)
+        self.learner = LearnerProcess(campaign)
+        self.count: Counter[str] = Counter()
+        self.lost: float | None = 0.0 if hasattr(world, "loss") else None
+        self._losses: dict[tuple[int, int], float | None] = {}
+        self._members: dict[tuple[int, int], Policy] = {}
+        self._coming: list[tuple[int, int, Callable[[], None]]] = []  # by tick, then by order
+        self._pushed = 0
+        self._decided: dict[int, tuple[int, bool]] = {}  # by candidate: when, and whether approved
+        self.delays = 0
+        self.totals: dict[str, float] = {}
+        self._signer = next(iter(self.protocol.approval.signers), "")
+        with campaign.store.reading() as connection:
+            self.enrolled = heads_of(connection, campaign.name)["assignments"].length
+            last = connection.execute(
+                sa.select(sa.func.max(recorded_episodes.c.received)).where(
+                    recorded_episodes.c.campaign == campaign.name
+                )
+            ).scalar()
+        times = [entry.at for entry in campaign.entries] + ([last] if last else [])
+        clock.tick = max(self.enrolled, *map(clock.tick_after, times))
+
+    def play(self, episodes: int | None, progress: Callable[[int, int], None]) -> None:
+        """Go on until as many episodes have begun, and all that is reported has come in."""
+        planned = self.protocol.episodes
+        last = planned if episodes is None else min(planned, self.enrolled + episodes)
+        ended = self.campaign.state.stopped is not None
+        while not ended or self._coming:
+            self.clock.tick += 1
+            if not ended:
+                ended = self.enrolled >= last or not self._begin(self.enrolled + 1)
+                progress(self.enrolled, last)
+            self._deliver()
+            if self.clock.tick % self.are.learn_every == 0:
+                self.learner.look(self.clock.tick, self.fates.death(self.clock.tick))
+            self._sign()
+        self.learner.take_over()
+        self.learner.look(self.clock.tick, None)
+        if self.enrolled == planned and self.campaign.state.stopped is None:
+            reason = f"all {planned} episodes have begun, and reports are in"
+            self.campaign.stop(by=self._signer or SIMULATION, reason=reason)
+
+    def _begin(self, number: int) -> bool:
+        """Let a site begin an episode; return False if none may begin any more."""
+        fate, clock = self.fates.episode(number), self.clock
+        episode_id = f"{fate.site}:{number:05d}"
+        try:
+            given = self.campaign.assign(episode_id)
+        except NotAllowedError:
+            return False
+        self.enrolled += 1
+        self.count["begun"] += 1
+        policy = self._member(given.version, given.member)
+        self._lose(policy, (given.version, given.member))
+        report = played(self.world, policy, number, episode_id=episode_id, fate=fate)
+        self.count["overridden"] += report.recommended is not None
+        if fate.missing:
+            self.count["missing"] += 1
+            return True
+        due = clock.tick + fate.delay
+        report = replace(report, began=clock.at(clock.tick), ended=clock.at(due))
+        first = mistaken(report) if fate.corrected else report
+        again = due + fate.later
+        if fate.damaged:
+            self._at(due, partial(self._send_damaged, damaged(first, fate.damage)))
+        self._at(due + fate.damaged, partial(self._send, first, clock.tick))
+        if fate.repeated:
+            self._at(again + 1, partial(self._repeat, first))
+        if fate.corrected:
+            self._at(again + 1, partial(self._correct, report))
+        if fate.withdrawn:
+            self._at(again + 2, partial(self._withdraw, report))
+        return True
+
+    def _deliver(self) -> None:
+        """Let everything come in that is due."""
+        while self._coming and self._coming[0][0] <= self.clock.tick:
+            _, _, come_in = heapq.heappop(self._coming)
+            come_in()
+
+    def _send(self, report: Report, began: int) -> None:
+        place = self.campaign.record(report)
+        self.count["recorded"] += place.new
+        self.count["late"] += place.late
+        self.delays += self.clock.tick - began
+        self.totals[report.id] = report.total
+
+    def _repeat(self, report: Report) -> None:
+        self.count["repeated"] += not self.campaign.record(report).new
+
+    def _send_damaged(self, text: str) -> None:
+        try:
+            self.campaign.record(text)
+        except RefusedError:
+            self.count["refused"] += 1
+
+    def _correct(self, report: Report) -> None:
+        self.campaign.correct(
+            report, by=report.site or "", reason="the last reward was entered wrongly"
+        )
+        self.count["corrected"] += 1
+        self.totals[report.id] = report.total
+
+    def _withdraw(self, report: Report) -> None:
+        self.campaign.withdraw(report.id, by=report.site or "", reason="consent was withdrawn")
+        self.count["withdrawn"] += 1
+        del self.totals[report.id]
+
+    def _sign(self) -> None:
+        """Let whoever signs look at a candidate that waits, when its time has come."""
+        if not self.are.signs or self.protocol.approval.by == "schedule":
+            return
+        if (waiting := self.campaign.state.waiting) is None:
+            return
+        if waiting.number not in self._decided:
+            thought, approves = self.fates.decision(waiting.number)
+            self._decided[waiting.number] = self.clock.tick + thought, approves
+        due, approves = self._decided[waiting.number]
+        if self.clock.tick < due:
+            return
+        reason = "the evidence was looked at" if approves else "the evidence does not convince"
+        decide = self.campaign.approve if approves else self.campaign.reject
+        try:
+            decide(waiting.number, by=self._signer or APPROVER, reason=reason)
+        except NotAllowedError:
+            if self.campaign.state.stopped is None:
+                raise
+
+    def _at(self, tick: int, happens: Callable[[], None]) -> None:
+        self._pushed += 1
+        heapq.heappush(self._coming, (tick, self._pushed, happens))
+
+    def _member(self, version: int, member: int) -> Policy:
+        if (version, member) not in self._members:
+            self._members[version, member] = self.campaign.policy(version).member(member)
+        return self._members[version, member]
+
+    def _lose(self, policy: Policy, name: tuple[int, int]) -> None:
+        """Count the regret of letting this member play."""
+        if self.lost is None:
+            return
+        if name not in self._losses:
+            self._losses[name] = self.world.loss(policy)  # type: ignore[attr-defined]
+        loss = self._losses[name]
+        self.lost = None if loss is None else self.lost + loss
+
+
+def played(
+    world: World, policy: Policy, number: int, *, episode_id: str, fate: EpisodeFate
+) -> Report:
+    """Let one member of a policy play an episode; return what is to be reported of it.
+
+    Where people decide otherwise the report tells what was recommended, and nobody knows how likely
+    what they did was.
+    """
+    offered: list[Rows] = [world.begin(number)]
+    rewards: list[float] = []
+    places: list[int] = []
+    recommended: list[int] = []
+    for h in range(policy.horizon):
+        rows = offered[-1]
+        recommended.append(policy.act(h, rows))
+        instead = int(fate.choices[h] * len(rows))
+        places.append(instead if fate.overridden[h] else recommended[-1])
+        answer = world.step(places[-1])
+        rewards.append(answer.reward)
+        if answer.offered is not None and h + 1 < policy.horizon:
+            offered.append(answer.offered)
+        if answer.over:
+            break
+    episode = Episode(
+        features=np.array([rows[place] for rows, place in zip(offered, places, strict=False)]),
+        rewards=np.array(rewards),
+        next_features=offered[1:],
+    )
+    return Report(
+        id=episode_id,
+        episode=episode,
+        first_features=offered[0],
+        actions=np.array(places),
+        recommended=np.array(recommended) if fate.overridden.any() else None,
+        site=fate.site,
+    )
+
+
+def mistaken(report: Report) -> Report:
+    """Return the report as it was first entered: with the last reward turned round."""
+    episode = report.episode
+    rewards = episode.rewards.copy()
+    rewards[-1] = 1.0 - rewards[-1]
+    wrong = Episode(features=episode.features, rewards=rewards, next_features=episode.next_features)
+    return replace(report, episode=wrong)
+
+
+def damaged(report: Report, kind: int) -> str:
+    """Return the report as a text that must be refused: with a first reward that is not valid."""
+    plain = report.plain
+    return json.dumps(plain | {"rewards": [DAMAGES[kind % 2], *plain["rewards"][1:]]})

@@ -1,0 +1,269 @@
+"""Where a campaign stands: a function of the ledger's entries, in their order, and nothing else."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from rareswitch.campaigns.errors import DamagedError, NotAllowedError
+from rareswitch.campaigns.rulebook.names import ENGINE, same_person
+from rareswitch.campaigns.rulebook.rows import Entry
+from rareswitch.campaigns.rulebook.terms import Terms
+from rareswitch.core.policy import member_of
+from rareswitch.support.persistent import PersistentList
+
+# Errors of an entry that is not of the form that its kind has.
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, AssertionError)
+
+
+class Version(NamedTuple):
+    """A policy that is or was in force.
+
+    It was fitted on the log up to `seq`, and put in force when the log had `since` rows. A rollback
+    has the policy of an earlier version, `rollback_to`; `origin` is the version that first had it.
+    """
+
+    version: int
+    digest: str
+    seq: int
+    since: int
+    members: int
+    allocation: int | None
+    rollback_to: int | None
+    origin: int
+    entry: Entry
+
+    def member(self, key: str) -> int:
+        """Return the member that plays the episode of a key."""
+        return member_of(self.allocation or 0, key, self.members)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A policy fitted on the log up to `seq` that would be `version`, with its evidence.
+
+    `number` is that of its entry. `status` is waiting, rejected, deployed, or void if another
+    version came into force meanwhile.
+    """
+
+    number: int
+    version: int
+    seq: int
+    digest: str
+    proposer: str
+    planned: bool
+    evidence: dict[str, Any]
+    entry: Entry
+    status: str = "waiting"
+    decision: Entry | None = None  # the approval or rejection
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        plain, decision = dict(vars(self)), self.decision
+        del plain["entry"], plain["decision"]
+        decided = decision and {"by": decision.actor, "at": decision.at, "reason": decision.reason}
+        return plain | {"reason": self.entry.reason, "decision": decided}
+
+    @property
+    def approver(self) -> str | None:
+        """The person who signed for it."""
+        decision = self.decision
+        return decision.actor if decision is not None and decision.kind == "approved" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Where a campaign stands after some entries of its ledger.
+
+    At most one candidate, one amendment and one reopening wait for a second person. `approved` is
+    an approval whose deployment is the next entry.
+    """
+
+    entries: int = 0
+    rehearsal: bool = False
+    reached: Mapping[str, int] = field(default_factory=dict)
+    revisions: PersistentList[Terms] = field(default_factory=PersistentList)
+    versions: PersistentList[Version] = field(default_factory=PersistentList)
+    settled: PersistentList[Candidate] = field(default_factory=PersistentList)
+    waiting: Candidate | None = None
+    approved: Entry | None = None
+    amendment: Entry | None = None
+    reopening: Entry | None = None
+    # The decisions about amendments and reopenings.
+    decided: PersistentList[Entry] = field(default_factory=PersistentList)
+    reopened: int = 0  # the entry of the last reopening
+    stopped: Entry | None = None
+    corrections: int = 0
+    withdrawn: int = 0
+    cancelled: PersistentList[str] = field(default_factory=PersistentList)
+    # The first row at which the schedule is asked after a rejection, or when there is budget again.
+    asked_again: int = 0
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The revision of the protocol in force."""
+        terms: Terms = self.revisions[-1]
+        return terms
+
+    @cached_property
+    def in_force(self) -> Version:
+        version: Version = self.versions[-1]
+        return version
+
+    @cached_property
+    def spent(self) -> int:
+        """Deployments after the first, without rollbacks."""
+        return sum(version.rollback_to is None for version in self.versions) - 1
+
+    @property
+    def left(self) -> int:
+        return max(0, self.terms.budget - self.spent)
+
+    @cached_property
+    def candidates(self) -> dict[int, Candidate]:
+        """Every candidate by the number of its entry."""
+        found = [*self.settled, *([self.waiting] if self.waiting else [])]
+        return {candidate.number: candidate for candidate in found}
+
+    @cached_property
+    def cancelled_ids(self) -> frozenset[str]:
+        return frozenset(self.cancelled)
+
+    @property
+    def may_propose(self) -> bool:
+        """Whether a candidate may be entered now, if a policy is due."""
+        return self.waiting is None and not self.stopped and self.left > 0
+
+    @property
+    def watched(self) -> int:
+        """The row of the log up to which the schedule was asked, or is not asked any more."""
+        last = self.waiting or (self.settled[-1] if len(self.settled) else None)
+        return max(last.seq if last else 0, self.asked_again - 1)
+
+    @property
+    def stopped_for_data(self) -> bool:
+        """Whether the engine stopped the campaign because too many reports were refused."""
+        if self.stopped is None or not same_person(self.stopped.actor, ENGINE):
+            return False
+        return bool(self.stopped.payload.get("rule") == "data-quality")
+
+    def version(self, number: int) -> Version:
+        if not 1 <= number <= len(self.versions):
+            raise NotAllowedError(
+                f"version must be from 1 to {len(self.versions)}, the version in force; got "
+                f"{number}"
+            )
+        version: Version = self.versions[number - 1]
+        return version
+
+    def candidate(self, number: int) -> Candidate:
+        if number not in self.candidates:
+            known = ", ".join(map(str, self.candidates)) or "none yet"
+            raise NotAllowedError(f"candidate must be an entry that proposes a policy ({known}); "
+                                  f"got {number}")  # fmt: skip
+        return self.candidates[number]
+
+    def after(self, *entries: Entry) -> "State":
+        """Return the state after these entries."""
+        state = self
+        for entry in entries:
+            if entry.number != state.entries + 1:
+                raise DamagedError(f"entry {state.entries + 1} of the ledger is missing")
+            try:
+                reached = {chain: head[0] for chain, head in entry.payload["reached"].items()}
+                change = _CHANGES.get(entry.kind)
+                changes = change(state, entry) if change is not None else {}
+                if {"amendment", "reopening"} & entry.payload.keys() or entry.kind == "amended":
+                    changes["decided"] = state.decided.extend([entry])
+            except (NotAllowedError, *UNFIT) as error:
+                raise DamagedError(
+                    f"entry {entry.number} of the ledger cannot be followed: "
+                    f"{type(error).__name__}: {error}"
+                ) from None
+            state = replace(state, entries=entry.number, reached=reached, **changes)
+        return state
+
+
+Changes = dict[str, Any]
+
+
+def _created(state: State, entry: Entry) -> Changes:
+    return {
+        "revisions": state.revisions.extend([Terms.of(entry.payload["protocol"])]),
+        "rehearsal": bool(entry.payload.get("rehearsal", False)),
+    }
+
+
+def _amended(state: State, entry: Entry) -> Changes:
+    terms = Terms.of(entry.payload["protocol"])
+    changes: Changes = {"revisions": state.revisions.extend([terms]), "amendment": None}
+    if not state.left and terms.budget > state.spent:  # nobody was asked at the rows before
+        changes["asked_again"] = max(state.asked_again, entry.position + 1)
+    return changes
+
+
+def _candidate(state: State, entry: Entry) -> Changes:
+    names = ("version", "seq", "digest", "planned", "evidence")
+    told = {name: entry.payload[name] for name in names}
+    return {"waiting": Candidate(number=entry.number, proposer=entry.actor, entry=entry, **told)}
+
+
+def _rejected(state: State, entry: Entry) -> Changes:
+    for kind in ("amendment", "reopening"):
+        if kind in entry.payload:
+            return {kind: None}
+    assert state.waiting is not None
+    rejected = replace(state.waiting, status="rejected", decision=entry)
+    again = entry.position + state.terms.approval.retry_after
+    return {"settled": state.settled.extend([rejected]), "waiting": None, "asked_again": again}
+
+
+def _put_in_force(state: State, entry: Entry) -> Changes:
+    payload, settled = entry.payload, state.settled
+    if state.waiting is not None:
+        deployed = payload.get("candidate") == state.waiting.number
+        status = "deployed" if deployed else "void"
+        decision = state.approved if deployed else None
+        settled = settled.extend([replace(state.waiting, status=status, decision=decision)])
+    to = payload.get("to")
+    number = len(state.versions) + 1  # whatever the entry says: a rule compares them
+    version = Version(
+        version=number,
+        digest=payload["digest"],
+        seq=payload["seq"],
+        since=entry.position,
+        members=payload["members"],
+        allocation=payload["allocation"],
+        rollback_to=to,
+        origin=number if to is None else state.version(to).origin,
+        entry=entry,
+    )
+    versions = state.versions.extend([version])
+    return {"settled": settled, "waiting": None, "approved": None, "versions": versions}
+
+
+def _corrected(state: State, entry: Entry) -> Changes:
+    withdrawn = state.withdrawn + bool(entry.payload["withdrawn"])
+    return {"corrections": state.corrections + 1, "withdrawn": withdrawn}
+
+
+def _cancelled(state: State, entry: Entry) -> Changes:
+    return {"cancelled": state.cancelled.extend([entry.payload["episode_id"]])}
+
+
+_CHANGES: dict[str, Callable[[State, Entry], Changes]] = {
+    "created": _created,
+    "amendment": lambda state, entry: {"amendment": entry},
+    "amended": _amended,
+    "candidate": _candidate,
+    "approved": lambda state, entry: {"approved": entry},
+    "rejected": _rejected,
+    "deployed": _put_in_force,
+    "rolled-back": _put_in_force,
+    "corrected": _corrected,
+    "cancelled": _cancelled,
+    "stopped": lambda state, entry: {"stopped": entry},
+    "reopening": lambda state, entry: {"reopening": entry},
+    "reopened": lambda _, entry: {"reopening": None, "stopped": None, "reopened": entry.number},
+}

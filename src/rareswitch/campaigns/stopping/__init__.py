@@ -1,1 +1,0 @@
-"""What ends a campaign, with intervals that hold at every look."""

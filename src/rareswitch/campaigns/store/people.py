@@ -1,0 +1,83 @@
+"""The persons behind episodes: apart from the chains, and forgotten when somebody asks.
+
+An episode whose participant was forgotten keeps a row without a name, so that no later report of
+the episode brings the name back.
+"""
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rareswitch.campaigns.errors import ConflictError
+from rareswitch.campaigns.store.statements import rows_of_episodes
+from rareswitch.campaigns.store.tables import participants
+
+FORGOTTEN = ""  # in place of a name; no participant is called so
+_KEEP = sa.text(
+    "INSERT INTO participants (campaign, episode_id, participant) VALUES (:of, :which, :kept) "
+    "ON CONFLICT (campaign, episode_id) DO UPDATE SET participant = excluded.participant"
+)
+
+
+class People:
+    """The participants of the episodes `names` within one transaction; `write` stores them."""
+
+    def __init__(self, connection: Connection, campaign: str, names: str) -> None:
+        self._connection, self._campaign, self._names = connection, campaign, names
+        self._told: dict[str, str] = {}
+        self._stored: dict[str, str] | None = None  # looked up when somebody asks
+
+    def add(self, episode_id: str, participant: str | None) -> None:
+        """Keep who was behind an episode that is just being recorded."""
+        if participant is not None:
+            self._told[episode_id] = participant
+
+    def tell_again(self, episode_id: str, participant: str | None) -> None:
+        """Keep who was behind a recorded episode if nobody is kept yet; another is a conflict."""
+        if participant is None:
+            return
+        kept = self._kept(episode_id)
+        if kept is None:
+            self._told[episode_id] = participant
+        elif kept not in (FORGOTTEN, participant):
+            raise ConflictError(
+                f"episode {episode_id} is recorded already, of another participant; who it was is "
+                "never overwritten, but it can be corrected"
+            )
+
+    def correct(self, episode_id: str, participant: str | None) -> None:
+        """Keep who was behind an episode instead of who is kept, but for who was forgotten."""
+        if participant is not None and self._kept(episode_id) != FORGOTTEN:
+            self._told[episode_id] = participant
+
+    def forget(self, participant: str) -> int:
+        """Erase a participant's name, also where it was just told; return how many episodes had it.
+
+        Reports that come later in the transaction do not bring it back.
+        """
+        self.write()
+        self._stored = None  # the names that were looked up before
+        told = participants.c
+        gone: int = self._connection.execute(
+            participants.update()
+            .where(told.campaign == self._campaign, told.participant == participant)
+            .values(participant=FORGOTTEN)
+        ).rowcount
+        return gone
+
+    def write(self) -> None:
+        """Store all participants that were told."""
+        if not self._told:
+            return
+        of = {"of": self._campaign}
+        rows = [of | {"which": name, "kept": told} for name, told in self._told.items()]
+        self._connection.execute(_KEEP, rows)
+        self._told.clear()
+
+    def _kept(self, episode_id: str) -> str | None:
+        if episode_id in self._told:
+            return self._told[episode_id]
+        if self._stored is None:
+            columns = (participants.c.episode_id, participants.c.participant)
+            found = rows_of_episodes(self._connection, self._campaign, self._names, columns)
+            self._stored = dict(map(tuple, found))
+        return self._stored.get(episode_id)

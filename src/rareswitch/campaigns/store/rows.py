@@ -1,0 +1,106 @@
+"""Reading the chains of a campaign, a thousand rows at a time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rareswitch.campaigns.errors import DamagedError
+from rareswitch.campaigns.rulebook.rows import CHAINS, NUMBERS, Entry, EpisodeRow, Head, digest_of
+from rareswitch.campaigns.store.statements import rows_found
+from rareswitch.campaigns.store.tables import artifacts, episodes, heads, metadata
+
+READ_TOGETHER = 1000
+_HEADS = sa.select(heads.c.chain, heads.c.length, heads.c.link).where(
+    heads.c.campaign == sa.bindparam("of")
+)
+
+
+def heads_of(connection: Connection, campaign: str) -> dict[str, Head]:
+    """Return the heads of all chains of a campaign; none, if there is no such campaign."""
+    found = rows_found(connection, _HEADS, {"of": campaign})
+    known = {chain: Head(length, link) for chain, length, link in found if type(length) is int}
+    if known and (missing := CHAINS.keys() - known.keys()):
+        raise DamagedError(f"the head of {', '.join(sorted(missing))} is missing")
+    return known
+
+
+def rows_of(
+    connection: Connection,
+    chain: str,
+    campaign: str,
+    *,
+    after: int = 0,
+    upto: int | None = None,
+    columns: Sequence[str | sa.Label[Any]] | None = None,
+) -> Iterator[Any]:
+    """Yield the rows of a chain in their order: whole, or their number and some columns.
+
+    From the beginning on these are all rows, also rows that somebody numbered below 1.
+    """
+    table, number, row = metadata.tables[chain], NUMBERS[chain], CHAINS[chain]
+    names: Sequence[Any] = row._fields if columns is None else (number, *columns)
+    chosen = [table.c[name] if isinstance(name, str) else name for name in names]
+    last = after or None
+    while upto is None or (last or 0) < upto:
+        asked = (
+            sa.select(*chosen)
+            .where(table.c.campaign == campaign)
+            .order_by(table.c[number])
+            .limit(READ_TOGETHER)
+        )
+        if last is not None:
+            asked = asked.where(table.c[number] > last)
+        if upto is not None:
+            asked = asked.where(table.c[number] <= upto)
+        rows = connection.execute(asked).all()
+        yield from rows if columns is not None else map(row._make, rows)
+        if len(rows) < READ_TOGETHER:
+            return
+        last = getattr(rows[-1], number)
+
+
+def entries_after(connection: Connection, campaign: str, number: int) -> list[Entry]:
+    """Return the entries of a ledger after one of them."""
+    return [Entry.of(row) for row in rows_of(connection, "ledger", campaign, after=number)]
+
+
+class StoredRecord:
+    """The record of a campaign at the moment that a connection sees."""
+
+    def __init__(self, connection: Connection, campaign: str) -> None:
+        self.connection, self.campaign = connection, campaign
+        self.heads: Mapping[str, Head] = heads_of(connection, campaign)
+
+    def rows(self, chain: str, *, after: int = 0, upto: int | None = None) -> Iterator[Any]:
+        """Yield the rows of a chain in their order."""
+        return rows_of(self.connection, chain, self.campaign, after=after, upto=upto)
+
+    def revision(self, episode_id: str, revision: int) -> EpisodeRow:
+        """Return a row of the log by its episode and its revision."""
+        columns = episodes.c
+        found = self.connection.execute(
+            sa.select(*(columns[name] for name in EpisodeRow._fields)).where(
+                columns.campaign == self.campaign,
+                columns.episode_id == episode_id,
+                columns.revision == revision,
+            )
+        ).first()
+        if found is None:
+            raise DamagedError(f"episode {episode_id} has no revision {revision}")
+        return EpisodeRow._make(found)
+
+    def artifact(self, digest: str) -> bytes:
+        """Return the bytes that are kept under a digest, if they are still the same."""
+        columns = artifacts.c
+        data = self.connection.execute(
+            sa.select(columns.data).where(
+                columns.campaign == self.campaign, columns.digest == digest
+            )
+        ).scalar()
+        if data is None:
+            raise DamagedError(f"artifact {digest[:12]} is missing")
+        if not isinstance(data, bytes | memoryview) or digest_of(bytes(data)) != digest:
+            raise DamagedError(f"artifact {digest[:12]} was altered")
+        return bytes(data)

@@ -1,0 +1,300 @@
+"""One transaction on a campaign: rows wait in memory, are asked about, and are written at once."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
+from rareswitch.campaigns.rulebook.cohorts import Cohorts, Place, in_their_order
+from rareswitch.campaigns.rulebook.decisions import broken_rules
+from rareswitch.campaigns.rulebook.rows import (
+    CHAINS,
+    GENESIS,
+    NUMBERS,
+    Entry,
+    Head,
+    RefusalRow,
+    canonical,
+    digest_of,
+    link_of,
+)
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.store.people import People
+from rareswitch.campaigns.store.rows import entries_after, heads_of, rows_of
+from rareswitch.campaigns.store.statements import (
+    names_given,
+    rows_found,
+    rows_of_episodes,
+    run_each,
+)
+from rareswitch.campaigns.store.tables import (
+    artifacts,
+    assignments,
+    cohorts,
+    episodes,
+    heads,
+    metadata,
+)
+
+# Of a row of the log: its name, its place in the cohort, and what makes a LastRow.
+_RECORDED = (
+    *(episodes.c[name] for name in (
+        "episode_id", "place", "seq", "revision", "version", "member", "assigned", "late", "learn",
+        "total", "digest",
+    )),
+    episodes.c.body.is_(None),
+)  # fmt: skip
+_ASSIGNED = tuple(assignments.c[name] for name in ("episode_id", *Assigned._fields))
+_INSERT = {chain: metadata.tables[chain].insert() for chain in CHAINS}
+_MOVE = (
+    heads.update()
+    .where(heads.c.campaign == sa.bindparam("of"), heads.c.chain == sa.bindparam("moved"))
+    .values(length=sa.bindparam("length"), link=sa.bindparam("link"))
+)
+_COHORTS = sa.select(cohorts.c.version, cohorts.c.state).where(
+    cohorts.c.campaign == sa.bindparam("of")
+)
+_KEEP_COHORT = sa.text(
+    "INSERT INTO cohorts (campaign, version, state) VALUES (:of, :which, :kept) "
+    "ON CONFLICT (campaign, version) DO UPDATE SET state = excluded.state"
+)
+
+
+class Transaction:
+    """The next rows of the chains of one campaign, and what the rules need to know about it.
+
+    `ids` are the episodes that the transaction is about: their rows and assignments are looked up
+    together. `state` and `heads` go on with every row. `now` is the time that rows are stamped
+    with.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        campaign: str,
+        *,
+        state: State,
+        heads: dict[str, Head],
+        now: str,
+        ids: Iterable[str] = (),
+        cohorts: Cohorts | None = None,
+    ) -> None:
+        self.connection, self.campaign, self.now = connection, campaign, now
+        self.state, self.heads = state, dict(heads)
+        self.entries: list[Entry] = []
+        self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._names = names_given(ids)
+        self._cohorts = cohorts
+        self.added = 0
+
+    def add(self, chain: str, **row: Any) -> int:
+        """Append a row, given by its columns; return its number."""
+        length, link = self.heads[chain]
+        row[NUMBERS[chain]] = length = length + 1
+        row["link"] = link = link_of(chain, link, row)
+        row["campaign"] = self.campaign
+        self._rows[chain].append(row)
+        self.heads[chain] = Head(length, link)
+        self.added += 1
+        return length
+
+    def enter(self, kind: str, payload: dict[str, Any], *, by: str, reason: str) -> Entry:
+        """Append an entry to the ledger, if it breaks no rule."""
+        reached = {name: list(head) for name, head in self.heads.items() if name != "ledger"}
+        number = self.heads["ledger"].length + 1
+        text = canonical(payload | {"reached": reached})
+        entry = Entry(number, kind, by, reason, self.now, json.loads(text), "")
+        for broken in broken_rules(self.state, entry):
+            raise broken
+        self.add("ledger", kind=kind, actor=by, reason=reason, at=self.now, payload=text)
+        entry = entry._replace(link=self.heads["ledger"].link)
+        self.state = self.state.after(entry)
+        self.entries.append(entry)
+        return entry
+
+    def last_row(self, episode_id: str) -> LastRow | None:
+        """Return the last row of an episode, if it is recorded."""
+        found = self._recorded.get(episode_id)
+        return found[-1] if found else None
+
+    def first_row(self, episode_id: str) -> LastRow | None:
+        """Return the row under which an episode was recorded first."""
+        found = self._recorded.get(episode_id)
+        return found[0] if found else None
+
+    def recorded(self, episode_id: str, row: LastRow) -> None:
+        """Remember a row that was just added."""
+        self._recorded.setdefault(episode_id, []).append(row)
+
+    def assigned(self, episode_id: str) -> Assigned | None:
+        """Return the assignment of an episode."""
+        return self._assignments.get(episode_id)
+
+    def assign(self, episode_id: str, given: Assigned) -> None:
+        """Append an assignment."""
+        self._assignments[episode_id] = given
+        self.add(
+            "assignments",
+            episode_id=episode_id,
+            version=given.version,
+            member=given.member,
+            assigned=self.now,
+            salt=given.salt,
+        )
+
+    def assignment_number(self, episode_id: str) -> int:
+        """Return the number of an episode's assignment."""
+        number = self._number_of("assignments", episode_id=episode_id)
+        assert number is not None
+        return number
+
+    @cached_property
+    def people(self) -> People:
+        """The participants of the episodes."""
+        return People(self.connection, self.campaign, self._names)
+
+    @property
+    def cohorts(self) -> Cohorts:
+        """The cohorts after the last row."""
+        if self._cohorts is None:
+            self._cohorts = cohorts_of(self.connection, self.campaign, self.state)
+        return self._cohorts
+
+    def refusal_of(self, digest: str) -> int | None:
+        """Return the number of an equal refusal, if the register has one."""
+        return self._number_of("refusals", digest=digest)
+
+    def _number_of(self, chain: str, **told: str) -> int | None:
+        """Return the number of the row with this value in a column: it waits, or is stored."""
+        ((name, value),) = told.items()
+        for row in self._rows[chain]:
+            if row[name] == value:
+                return int(row["number"])
+        columns = metadata.tables[chain].c
+        mine = (columns.campaign == self.campaign, columns[name] == value)
+        found: int | None = self.connection.execute(sa.select(columns.number).where(*mine)).scalar()
+        return found
+
+    def add_artifact(self, kind: str, data: bytes, digest: str) -> None:
+        """Keep bytes under their digest, unless they are there."""
+        columns = artifacts.c
+        mine = (columns.campaign == self.campaign, columns.digest == digest)
+        if self.connection.execute(sa.select(columns.digest).where(*mine)).first() is None:
+            row = {"campaign": self.campaign, "digest": digest, "kind": kind, "data": data}
+            self.connection.execute(artifacts.insert().values(**row))
+
+    def write(self) -> Cohorts | None:
+        """Insert the rows, move the heads, and keep the cohorts; return them for the next time."""
+        for chain, rows in self._rows.items():
+            if not rows:
+                continue
+            run_each(self.connection, _INSERT[chain], rows)
+            length, link = self.heads[chain]
+            moved = {"of": self.campaign, "moved": chain, "length": length, "link": link}
+            run_each(self.connection, _MOVE, [moved])
+        counts = self._rows["episodes"] or self._rows["refusals"]
+        self._rows.clear()
+        if self._cohorts is not None and (counts or self._cohorts.changed):
+            kept = [
+                {"of": self.campaign, "which": version, "kept": text}
+                for version, text in sorted(self._cohorts.texts(self.heads).items())
+            ]
+            run_each(self.connection, _KEEP_COHORT, kept)
+            self._cohorts.changed.clear()
+        if "people" in vars(self):  # somebody asked
+            self.people.write()
+        return self._cohorts
+
+    @cached_property
+    def _recorded(self) -> dict[str, list[LastRow]]:
+        known: dict[str, list[LastRow]] = {}
+        for name, place, *row in self._of_episodes(_RECORDED):
+            known.setdefault(name, []).append(_last_row(name, row, place))
+        return known
+
+    @cached_property
+    def _assignments(self) -> dict[str, Assigned]:
+        found = self._of_episodes(_ASSIGNED) if self.heads["assignments"].length else []
+        return {name: Assigned(*row) for name, *row in found}
+
+    def _of_episodes(self, columns: Sequence[Any]) -> list[Any]:
+        return rows_of_episodes(self.connection, self.campaign, self._names, columns)
+
+
+def begin_chains(connection: Connection, campaign: str, *, now: str) -> Transaction:
+    """Return the transaction that creates a campaign."""
+    begun = {chain: Head(0, GENESIS) for chain in CHAINS}
+    rows = [{"campaign": campaign, "chain": name, **head._asdict()} for name, head in begun.items()]
+    connection.execute(heads.insert(), rows)
+    return Transaction(connection, campaign, state=State(), heads=begun, now=now)
+
+
+def cohorts_of(connection: Connection, campaign: str, state: State) -> Cohorts:
+    """Return the stored cohorts; counted again if they are lost, damaged or of other rows."""
+    stored = dict(map(tuple, rows_found(connection, _COHORTS, {"of": campaign})))
+    found = Cohorts(horizon=state.terms.horizon)
+    if found.load(stored, heads_of(connection, campaign)):
+        return found
+    return count_again(connection, campaign, state)[0]
+
+
+Places = dict[str, tuple[Place, float]]  # of each episode: its place in the cohort, its return
+
+
+def count_again(connection: Connection, campaign: str, state: State) -> tuple[Cohorts, Places]:
+    """Return the cohorts of all rows that are stored, from the first."""
+    found, places, seen = Cohorts(horizon=state.terms.horizon), Places(), [0, 0]
+    gone = episodes.c.body.is_(None).label("gone")
+    columns = ("episode_id", "revision", "version", "total", gone)
+    reopened = [
+        [entry.payload["reached"][chain][0] for chain in ("episodes", "refusals")]
+        for entry in entries_after(connection, campaign, 0)
+        if entry.kind == "reopened"
+    ]
+    for row in in_their_order(
+        rows_of(connection, "episodes", campaign, columns=columns),
+        rows_of(connection, "refusals", campaign),
+    ):
+        if isinstance(row, RefusalRow):
+            found.refuse()
+        elif row.revision:
+            place, before = places[row.episode_id]
+            found.correct(row.version, place, before, None if row.gone else row.total)
+            places[row.episode_id] = place, row.total
+        else:
+            places[row.episode_id] = found.record(row.version, row.total), row.total
+        seen[isinstance(row, RefusalRow)] += 1
+        if seen in reopened:
+            found.reopen()
+    return found, places
+
+
+def _last_row(episode_id: str, row: Sequence[Any], place: str | None) -> LastRow:
+    seq, revision, version, member, assigned, late, learn, total, digest, gone = row
+    attribution = Attribution(version, member, bool(assigned), bool(late), bool(learn))
+    kept = _read_place(episode_id, version, place)
+    return LastRow(seq, revision, attribution, total, digest, bool(gone), kept)
+
+
+def sealed_place(episode_id: str, version: int, place: Place) -> str:
+    """Return the text of an episode's place in the cohort of a version."""
+    text = f"[{place.t},{place.mean!r},{place.weight!r}]"
+    return f"{_place_seal(episode_id, version, text)} {text}"
+
+
+def _read_place(episode_id: str, version: int, sealed: str | None) -> Place | None:
+    """Return a place, or None if the cache has none, or a damaged place or that of another."""
+    # SQLite keeps bytes in a column of texts too.
+    seal, _, text = sealed.partition(" ") if isinstance(sealed, str) else ("", "", "")
+    if not text or seal != _place_seal(episode_id, version, text):
+        return None
+    return Place(*json.loads(text))
+
+
+def _place_seal(episode_id: str, version: int, text: str) -> str:
+    return digest_of(f"{episode_id} {version} {text}")[:16]

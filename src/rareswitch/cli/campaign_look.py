@@ -1,0 +1,277 @@
+"""Verbs that only read: where a campaign stands, and pages of its record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import rareswitch as rs
+from rareswitch.cli.campaign_verb import Answer, verb
+
+if TYPE_CHECKING:
+    from rareswitch.campaigns import Campaign, Status, Store
+    from rareswitch.campaigns.rulebook.rows import Entry
+
+BAR = 30
+INTERVAL = "mean return [95% interval, valid at any time]"
+LINK = 12  # digits of a link that people compare
+# The entries of a ledger in words, with the fields of their payloads.
+ENTRIES = {
+    "created": "created the campaign",
+    "candidate": "proposed version {version}",
+    "approved": "approved candidate {candidate}",
+    "deployed": "deployed version {version}",
+    "rolled-back": "rolled back to version {to}",
+    "amendment": "proposed an amendment",
+    "amended": "amended the protocol",
+    "corrected": "corrected {episode_id}",
+    "withdrawn": "withdrew {episode_id}",
+    "cancelled": "cancelled {episode_id}",
+    "forgotten": "erased a name in {episodes} episodes",
+    "exported": "exported the record",
+    "stopped": "stopped the campaign",
+    "reopening": "proposed to reopen the campaign",
+    "reopened": "reopened the campaign",
+}
+
+
+@verb("list --store sqlite:///trial.db", about="store", name="list", access="read")
+def list_(store: Store) -> Answer:
+    """List the campaigns of a store."""
+    names = rs.campaigns.list(store)
+    return Answer(names, "\n".join(names) or "the store has no campaign")
+
+
+@verb("status", "status --store sqlite:///trial.db --json", access="read")
+def status(campaign: Campaign) -> Answer:
+    """Show where the campaign stands.
+
+    It shows episodes, budget, triggers, the returns of each version, and the pending decision with
+    the command that decides.
+    """
+    found, terms = rs.campaigns.status(campaign), campaign.terms
+    return Answer(found.plain, "\n".join(_status(found, terms.plain, terms.approval.signers)))
+
+
+@verb("ledger", "ledger --last 5 --json", access="read")
+@click.option("--last", type=click.IntRange(1), help="So many of the last entries.  [default: all]")
+def ledger(campaign: Campaign, last: int | None) -> Answer:
+    """Show who decided what, when and why."""
+    entries = rs.campaigns.ledger(campaign)[-(last or 0) :]
+    return Answer([entry._asdict() for entry in entries], "\n".join(map(_entry, entries)))
+
+
+@verb("candidates --json", access="read")
+def candidates(campaign: Campaign) -> Answer:
+    """Show proposed policies and their evidence."""
+    found, signers = rs.campaigns.candidates(campaign), campaign.terms.approval.signers
+    texts = ["\n".join(candidate_text(one, signers)) for one in found]
+    return Answer(found, "\n\n".join(texts) or "no policy was proposed yet")
+
+
+def page(example: str, names: str, text: str) -> click.Command:
+    """Make the command of an example: it lists a page of rows with these columns, JSON with all."""
+    name, columns = example.split()[0], names.split()
+
+    @click.option("--after", type=click.IntRange(0), default=0, help="Skip the rows up to this.")
+    @click.option("--limit", type=click.IntRange(1), default=100, help="Most rows to list.")
+    def command(campaign: Campaign, after: int, limit: int) -> Answer:
+        rows = getattr(rs.campaigns, name)(campaign, after=after, limit=limit)
+        more = [f"for more: --after {rows[-1][columns[0]]}"] if len(rows) == limit else []
+        return Answer(rows, "\n".join([*table(rows, columns), *more]))
+
+    command.__doc__ = text
+    return verb(example, name=name, access="read")(command)
+
+
+episodes = page(
+    "episodes --after 100",
+    "seq received episode_id version member late withdrawn deviations total",
+    """List recorded episodes.
+
+    A correction or a withdrawal is a row of its own. --json prints the reports too.""",
+)
+open_ = page(
+    "open", "number assigned episode_id version member", "List episodes assigned and not reported."
+)
+refusals = page(
+    "refusals --json", "number received episode_id reason", "List refused reports and the reasons."
+)
+
+
+@verb("sites", access="read")
+def sites(campaign: Campaign) -> Answer:
+    """Show the episodes and returns of each site."""
+    found = rs.campaigns.sites(campaign)
+    lines = table(found, ("site", "episodes", "late", "deviating", "mean_return"))
+    return Answer(found, "\n".join(lines))
+
+
+@verb("head >> /elsewhere/heads.jsonl", access="read")
+def head(campaign: Campaign) -> None:
+    """Print the heads of the chains, to keep.
+
+    One line of JSON has the length and the last link of each chain. Append it to a file on another
+    machine, or mail it: `verify --anchor FILE` then notices rows that were removed at the end.
+    """
+    click.echo(json.dumps(head_plain(campaign)))
+
+
+def head_plain(campaign: Campaign) -> dict[str, Any]:
+    """Return the heads of a campaign as `verify --anchor` reads them."""
+    heads = {chain: list(head) for chain, head in rs.campaigns.head(campaign).items()}
+    return {"campaign": campaign.name, "heads": heads}
+
+
+def candidate_text(plain: dict[str, Any], signers: Sequence[str]) -> list[str]:
+    """Return the lines about a candidate: its evidence, and its decision."""
+    from rareswitch.campaigns.proof.export.words import candidate_lines, one_line
+
+    decision = plain["decision"]
+    if plain["status"] == "waiting":
+        last = needed_approval(plain["number"], plain["proposer"], signers)
+    elif plain["status"] == "void":
+        last = "void: another version came into force"
+    elif decision is None:
+        last = f"in force as version {plain['version']}, as the protocol leaves it to the schedule"
+    else:
+        done = {"deployed": "approved"}.get(plain["status"], plain["status"])
+        last = one_line(f"{done} by {decision['by']}: {decision['reason']}")
+    return [*candidate_lines(**plain), last]
+
+
+def needed_approval(number: int, proposer: str, signers: Sequence[str]) -> str:
+    """Return who may approve a proposal, and the command to type.
+
+    >>> needed_approval(7, "ana", ())[:34]
+    'needs approval by any person but a'
+    """
+    from rareswitch.campaigns.proof.export.words import one_line
+    from rareswitch.campaigns.rulebook.names import SCHEDULE, same_person
+
+    others = [name for name in signers if not same_person(name, proposer)]
+    but = "" if proposer == SCHEDULE else f" but {one_line(proposer)}"
+    who = " or ".join(others) or f"any person{but}"
+    command = f"rareswitch campaign approve {number} --by NAME --reason TEXT"
+    return f"needs approval by {who}: {command}"
+
+
+def changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the keys in which two protocols differ, a line each.
+
+    >>> [*changed_keys({"budget": {"deployments": 2}}, {"budget": {"deployments": 4}})]
+    ['budget.deployments: 2 → 4']
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from changed_keys(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif old != new:
+        before, after = (
+            "(not set)" if value is None else json.dumps(value, ensure_ascii=False)
+            for value in (old, new)
+        )
+        yield f"{path}: {before} → {after}"
+
+
+def _status(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> list[str]:
+    state = f"stopped ({found.stopped})" if found.stopped else "running"
+    kind = ", a rehearsal" if found.rehearsal else ""
+    gone = [f"{found.withdrawn} withdrawn"] if found.withdrawn else []
+    gone += [f"{found.cancelled} cancelled"] if found.cancelled else []
+    lines = [
+        f"campaign       {found.name}{kind}, {state}; revision {found.revision} of its protocol",
+        f"episodes       {_bar(found.recorded, found.planned_episodes)} {found.recorded} of "
+        f"{found.planned_episodes} recorded{''.join(f', {one}' for one in gone)}",
+        f"               {found.open} assigned and not reported, {found.late} from a replaced "
+        f"version, {found.refused} reports refused",
+        f"budget         {_bar(found.spent, found.budget)} {found.spent} of {found.budget} "
+        f"deployments spent, {found.left} left; {found.rollbacks} rollbacks",
+    ]
+    lines += [
+        f"trigger        {_bar(trigger['value'], trigger['threshold'])} {trigger['quantity']} "
+        f"{trigger['value']:.4g} of {trigger['threshold']:.4g}"
+        for trigger in found.triggers
+    ]
+    if (behind := found.rows - found.folded) and not found.stopped:
+        whom = "the pending decision" if found.waiting else "the learner"
+        lines.append(f"learner        {behind} new episodes wait for {whom}")
+    lines += ["", *_versions(found), "", *_pending(found, protocol, signers)]
+    length, link = found.heads["ledger"]
+    return [*lines, f"ledger         {length} entries; link of the last: {link[:LINK]}…"]
+
+
+def _versions(found: Status) -> list[str]:
+    columns = ("version", "in force from episode", "episodes", "late", INTERVAL, "by")
+    rows = []
+    for one in found.versions:
+        mean = "-" if one.mean is None else f"{one.mean:.4g} [{one.low:.4g}, {one.high:.4g}]"
+        how = one.by if one.rollback_to is None else f"{one.by}, back to {one.rollback_to}"
+        mark = "*" if one.version == found.version else ""
+        values = (f"{one.version}{mark}", one.since + 1, one.episodes, one.late, mean, how)
+        rows.append(dict(zip(columns, values, strict=True)))
+    return table(rows, columns)
+
+
+def _pending(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> list[str]:
+    """Return the lines about the decisions that wait for somebody."""
+    from rareswitch.campaigns.proof.export.words import one_line
+
+    lines = candidate_text(found.waiting, signers) if found.waiting else []
+    for name in ("amendment", "reopening"):
+        entry = getattr(found, name)
+        if entry is None or (found.stopped and name == "amendment"):
+            continue
+        lines.append(one_line(f"{name} {entry['number']} by {entry['actor']}: {entry['reason']}"))
+        if name == "amendment":
+            lines += changed_keys(protocol, entry["payload"]["protocol"])
+        lines.append(needed_approval(entry["number"], entry["actor"], signers))
+    if not lines:
+        lines.append("no decision is pending")
+        if found.asked_again and not found.stopped:
+            lines[0] += f"; the schedule is asked again at episode {found.asked_again}"
+    return [f"{'' if number else 'decision':<15}{line}" for number, line in enumerate(lines)]
+
+
+def _entry(entry: Entry) -> str:
+    from rareswitch.campaigns.proof.export.words import one_line
+
+    told = entry.payload
+    kind = "withdrawn" if told.get("withdrawn") is True else entry.kind
+    done = ENTRIES.get(kind, kind).format_map(told)
+    if kind == "rejected":
+        done = str(told["meaning"]).replace("reject", "rejected", 1)
+    text = one_line(f"{entry.actor} {done}: {entry.reason}")
+    return f"{entry.number:5}  {one_line(entry.at)}  {text}"
+
+
+def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[str]:
+    """Return rows as lines under the names of their columns.
+
+    >>> table([{"site": "north", "late": True, "mean": 0.5}], ("site", "late", "mean"))
+    ['site   late  mean', 'north  yes   0.5']
+    """
+    from rareswitch.campaigns.proof.export.words import one_line
+
+    cells = [list(columns), *([one_line(_cell(row[name])) for name in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "yes" if value else "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _bar(value: Any, of: Any) -> str:
+    """Return how far something is, as a bar that is full only at the end.
+
+    >>> _bar(1, 2)
+    '[###############...............]'
+    """
+    share = 0.0 if not of or value <= 0 else min(1.0, value / of)
+    full = int(BAR * share)
+    return f"[{'#' * full}{'.' * (BAR - full)}]"

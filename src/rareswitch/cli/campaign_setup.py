@@ -1,0 +1,355 @@
+"""Verbs that set a campaign up: init, simulate, amend and protocol."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import rareswitch as rs
+from rareswitch.cli.allow import typed_modules
+from rareswitch.cli.campaign_look import changed_keys, head_plain, needed_approval
+from rareswitch.cli.campaign_verb import (
+    FILE,
+    Answer,
+    by_option,
+    rehearsal_store_option,
+    verb,
+    wants_json,
+)
+from rareswitch.cli.environments import env_arg_option, made_world, parsed
+from rareswitch.cli.experiments import need
+from rareswitch.cli.progress import progress
+from rareswitch.cli.worlds import FINITE, build_world, world_options
+
+if TYPE_CHECKING:
+    from rareswitch.campaigns import Campaign, Protocol, SimulatedCampaign, Store, World
+
+SHARE = click.FloatRange(0.0, 1.0)
+TICKS = click.FloatRange(0.0, 1e6)
+# Where the files lie whose digests a protocol has: `plan --out` writes the first.
+REPORT, FEATURES = "plan.json", "features.bin"
+
+
+@verb(
+    "init protocol.toml --by ana",
+    "init plan/protocol.toml --simulation plan/plan.json --by ana",
+    about="store",
+    access="create",
+    code=True,
+)
+@click.argument("protocol", type=FILE)
+@click.option(
+    "--simulation",
+    type=FILE,
+    help="The report whose digest the protocol has, as plan.json of `rareswitch plan --out`.",
+)
+@click.option(
+    "--features", type=FILE, help="The bytes of the feature map whose digest the protocol has."
+)
+@by_option
+@click.option("--reason", default="as agreed", help="Why; the ledger keeps it.")
+def init(
+    store: Store,
+    *,
+    protocol: Path,
+    simulation: Path | None,
+    features: Path | None,
+    allow: tuple[str, ...],
+    by: str,
+    reason: str,
+) -> Answer:
+    """Lock a protocol and put version 1 in force.
+
+    PROTOCOL is a TOML file; docs/campaigns.md explains its tables, and `rareswitch plan --out`
+    writes one. From now on only amendments change it. The same protocol again changes nothing.
+    """
+    agreed = _read(protocol, allow)
+    made = rs.campaigns.init(
+        store,
+        agreed,
+        by=by,
+        reason=reason,
+        simulation=_artifact(simulation),
+        features=_artifact(features),
+    )
+    head = head_plain(made)
+    values = {
+        "campaign": made.name,
+        "store": store.url,
+        "protocol": agreed.digest,
+        "version": made.version,
+        "policy": made.state.in_force.digest,
+        "head": head,
+    }
+    text = (
+        f"campaign       {made.name}, in {store.url}\n"
+        f"protocol       SHA-256 {agreed.digest}\n"
+        f"in force       version {made.version}\n"
+        f"keep this head elsewhere: {json.dumps(head)}"
+    )
+    return Answer(values, text)
+
+
+@verb(
+    "simulate plan/protocol.toml --instance tabular --states 4 --actions 3",
+    "simulate lake/protocol.toml --env FrozenLake-v1 --delay 100",
+    "simulate p.toml --instance hard --episodes 500 --no-auto-approve",
+    about="store",
+    access="create",
+    code=True,
+    stored=rehearsal_store_option,
+)
+@click.argument("protocol", type=FILE)
+@world_options(default=None)
+@click.option("--env", help="Or: an environment of Gymnasium, or module:Name.")
+@click.option("--features", help="--env: as for rareswitch plan.  [default: by the observations]")
+@click.option("--rewards", type=FINITE, nargs=2, metavar="LOW HIGH", help="--env: their range.")
+@env_arg_option
+@click.option("--episodes", type=click.IntRange(0), help="Begin so many more.  [default: all]")
+@click.option("--sites", type=click.IntRange(1), default=12, help="Sites that act and report.")
+@click.option("--delay", type=TICKS, default=30.0, help="Mean delay of a report, in episodes.")
+@click.option("--missing", type=SHARE, default=0.02, help="Share never reported.")
+@click.option("--repeated", type=SHARE, default=0.02, help="Share reported twice.")
+@click.option("--damaged", type=SHARE, default=0.01, help="Share refused at first.")
+@click.option("--corrected", type=SHARE, default=0.005, help="Share corrected later.")
+@click.option("--withdrawn", type=SHARE, default=0.002, help="Share withdrawn later.")
+@click.option("--overridden", type=SHARE, default=0.0, help="Share of actions people override.")
+@click.option(
+    "--learn-every", type=click.IntRange(1), default=10, help="Episodes between learner's looks."
+)
+@click.option(
+    "--crashes", type=SHARE, default=0.05, help="Share of looks that the learner dies at."
+)
+@click.option("--outage", type=TICKS, default=20.0, help="Mean time until it is replaced.")
+@click.option(
+    "--auto-approve/--no-auto-approve",
+    "signs",
+    default=True,
+    help="Let a simulated second person decide, or wait for you.",
+)
+@click.option("--signing", type=TICKS, default=30.0, help="Mean time to a decision, in episodes.")
+@click.option("--rejected", type=SHARE, default=0.0, help="Share of candidates turned down.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of the world and of all mishaps.")
+@click.option(
+    "--simulation",
+    type=FILE,
+    help="The report whose digest the protocol has.  [default: plan.json beside it]",
+)
+@click.option(
+    "--feature-map",
+    type=FILE,
+    help="The feature map whose digest the protocol has.  [default: features.bin beside it]",
+)
+def simulate(
+    store: Store, *, protocol: Path, allow: tuple[str, ...], episodes: int | None, **settings: Any
+) -> Answer:
+    """Rehearse a protocol in a simulated world.
+
+    Sites report late, out of order, twice, wrongly or never; the learner's process dies and is
+    replaced; somebody signs after a while, or turns a candidate down. Time is counted in episodes
+    begun. At the end the whole record is verified and every candidate is fitted again; if one
+    differs, the command ends with status 1.
+
+    A rehearsal has a store of its own, whatever RARESWITCH_STORE is, and a mark in its ledger: no
+    patient is ever recorded in it. The same command continues a rehearsal with episodes left. With
+    --no-auto-approve candidates wait for you to sign. Horizon and dimension of an instance are
+    those of the protocol.
+    """
+    agreed = _read(protocol, allow)
+    names = [part.name for part in fields(rs.campaigns.Circumstances)]
+    mishaps = rs.campaigns.Circumstances(**{name: settings[name] for name in names})
+    columns = agreed.features.columns if agreed.features is not None else ()
+    artifacts = {
+        "simulation": _artifact(
+            settings["simulation"], protocol.with_name(REPORT) if agreed.simulation else None
+        ),
+        "features": _artifact(
+            settings["feature_map"], protocol.with_name(FEATURES) if columns else None
+        ),
+    }
+    with progress("episodes", agreed.episodes, quiet=wants_json()) as report:
+        try:
+            done = rs.campaigns.simulate(
+                agreed,
+                _world(agreed, settings),
+                store,
+                circumstances=mishaps,
+                episodes=episodes,
+                seed=settings["seed"],
+                progress=lambda begun, total: report(begun, total=total),
+                **artifacts,
+            )
+        except KeyboardInterrupt:
+            click.echo("interrupted: the same command continues with the next episode", err=True)
+            raise SystemExit(130) from None
+    candidates = len(rs.campaigns.candidates(rs.campaigns.Campaign(store, agreed.name)))
+    text = "\n".join(_rehearsed(done, agreed, candidates))
+    return Answer(done.plain, text, ok=not done.problems)
+
+
+@verb(
+    'amend more-episodes.toml --by ana --reason "slow recruitment"',
+    signed=True,
+    rehearsal=True,
+    code=True,
+)
+@click.argument("changes", type=FILE)
+def amend(campaign: Campaign, changes: Path, **signed: str) -> Answer:
+    """Change the protocol, with a reason.
+
+    CHANGES is a TOML file with the tables that change, each in full: episodes (a number), schedule,
+    budget, approval, intake or stopping. Where a second person signs for policies, a second person
+    has to approve an amendment too.
+    """
+    before = campaign.terms.plain
+    entry = campaign.amend(tomllib.loads(changes.read_text(encoding="utf-8")), **signed)
+    told, state = entry.payload, campaign.state
+    plain = {"entry": entry.number, "kind": entry.kind, "protocol": told["digest"]}
+    plain["revision"] = len(state.revisions)
+    lines = list(changed_keys(before, told["protocol"]))
+    if entry.kind == "amended":
+        lines.append(f"revision {plain['revision']} of the protocol is in force")
+    else:
+        needed = needed_approval(entry.number, entry.actor, state.terms.approval.signers)
+        lines.append(f"amendment {entry.number} {needed}")
+    return Answer(plain, "\n".join([*lines, f"protocol       SHA-256 {told['digest']}"]))
+
+
+@click.group()
+def protocol() -> None:
+    """Show, check or compare protocols.
+
+    \b
+    Examples:
+      rareswitch campaign protocol show
+      rareswitch campaign protocol validate protocol.toml
+    """
+
+
+@verb("protocol show --revision 1", name="show", access="read")
+@click.option("--revision", type=click.IntRange(1), help="[default: the revision in force]")
+def show_protocol(campaign: Campaign, revision: int | None) -> Answer:
+    """Print a revision of the protocol as TOML."""
+    import tomli_w
+
+    from rareswitch.campaigns.protocol import TABLES
+    from rareswitch.campaigns.rulebook.rows import without_none
+
+    found = rs.campaigns.protocol(campaign, revision)
+    plain = {name: found[name] for name in TABLES if name in found}
+    return Answer(plain, tomli_w.dumps(without_none(plain)).rstrip())
+
+
+@verb("protocol validate protocol.toml", about="nothing", name="validate", code=True)
+@click.argument("file", type=FILE)
+def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
+    """Check a protocol before it is locked."""
+    found = _read(file, allow)
+    plain = {"campaign": found.name, "protocol": found.digest}
+    return Answer(plain, f"valid: {found.name}, SHA-256 {found.digest}")
+
+
+@verb("protocol diff 1 3", name="diff", access="read")
+@click.argument("revisions", nargs=-1, type=click.IntRange(1), metavar="[A B]")
+def diff_protocol(campaign: Campaign, revisions: tuple[int, ...]) -> Answer:
+    """Show the changes from revision A to B.
+
+    Without A and B, they are the last two revisions.
+    """
+    if len(revisions) not in (0, 2):
+        raise click.UsageError("A and B must be two revisions, or left out")
+    last = len(campaign.state.revisions)
+    old, new = revisions or (max(1, last - 1), last)
+    lines = list(
+        changed_keys(rs.campaigns.protocol(campaign, old), rs.campaigns.protocol(campaign, new))
+    )
+    same = f"revisions {old} and {new} are the same" if old != new else f"there is revision {old}"
+    return Answer({"from": old, "to": new, "changes": lines}, "\n".join(lines) or same)
+
+
+for command in (show_protocol, validate_protocol, diff_protocol):
+    protocol.add_command(command)
+
+
+def _read(path: Path, allow: tuple[str, ...]) -> Protocol:
+    from rareswitch.campaigns import Protocol
+
+    return Protocol.from_toml(path.read_text(encoding="utf-8"), allow=allow)
+
+
+def _artifact(given: Path | None, beside: Path | None = None) -> bytes | None:
+    """Return a file whose digest a protocol has: the file given, or the one beside it."""
+    path = given or beside
+    return path.read_bytes() if path is not None and path.is_file() else None
+
+
+def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> list[str]:
+    """Return the lines about a rehearsal."""
+    late = f", {done.late} of them from a replaced version" if done.late else ""
+    after = "" if done.mean_delay is None else f", {done.mean_delay:.0f} episodes after they began"
+    rejected = f"; {done.rejections} candidates turned down" if done.rejections else ""
+    regret, delays = done.regret, ", ".join(map(str, done.decision_delays))
+    lines = {
+        "begun": f"{done.begun} episodes; {done.missing} were never reported",
+        "recorded": f"{done.recorded}{late}{after}",
+        "mishaps": f"{done.refused} reports refused, {done.repeated} sent twice, {done.corrected} "
+        f"corrected, {done.withdrawn} withdrawn",
+        "overridden": done.overridden and f"{done.overridden} episodes, by people",
+        "learner": done.deaths and f"died {done.deaths} times, and was replaced",
+        "mean return": done.recorded and f"{done.mean_return:.4f} of {protocol.task.horizon}",
+        "regret": regret is not None
+        and done.begun
+        and f"{regret:.1f}, {regret / done.begun:.4f} per episode",
+        "deployments": f"{done.deployments} of at most {done.budget}{rejected}",
+        "in force": delays and f"{delays} episodes after they were due",
+        "waiting": done.waiting and f"candidate {done.waiting}, for an approval",
+        "stopped": done.stopped,
+        "ledger": f"link of the last entry: {done.ledger_link}",
+    }
+    shown = [f"{name:<15} {text}" for name, text in lines.items() if text]
+    same = f"all {candidates} candidates reproduced byte for byte"
+    return [*shown, *(f"check: {text}" for text in done.problems or (same,))]
+
+
+def _world(protocol: Protocol, settings: dict[str, Any]) -> World:
+    """Return the world that the options name, of the protocol's sizes."""
+    task = protocol.task
+    if settings["env"] is not None:
+        if settings["instance"] is not None:
+            raise ValueError("--env and --instance exclude each other")
+        return _environment(protocol, settings)
+    if settings["instance"] is None:
+        raise ValueError("--instance or --env must name a world")
+    for name, value in (("horizon", task.horizon), ("dim", task.dim)):
+        if settings[name] not in (None, value):
+            raise ValueError(f"--{name} of the protocol is {value}; got {settings[name]}")
+    from rareswitch.campaigns import FiniteWorld
+
+    mdp = build_world(settings | {"horizon": task.horizon, "dim": task.dim}, settings["seed"])
+    # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
+    start = 1 if settings["instance"] == "lower-bound" else 0
+    return FiniteWorld(mdp, seed=settings["seed"], initial_state=start)
+
+
+def _environment(protocol: Protocol, settings: dict[str, Any]) -> World:
+    need("gym")
+    from rareswitch.cli.campaign_environment import EnvironmentWorld, check_setting
+    from rareswitch.gym.setting import setting_of
+
+    allow = typed_modules(settings["env"], settings["features"])
+    environment = made_world(settings["env"], parsed(settings["env_args"]), allow)
+    setting = setting_of(
+        environment,
+        features=settings["features"],
+        horizon=protocol.task.horizon,
+        rewards=settings["rewards"],
+        stages=protocol.task.stages,
+        allow=allow,
+    )
+    check_setting(setting, protocol)
+    return EnvironmentWorld(environment, setting, seed=settings["seed"])
