@@ -7,9 +7,8 @@ import numpy as np
 
 import rareswitch as rs
 from rareswitch.campaigns import Campaign, Protocol, Report
-from rareswitch.campaigns.record.log import rows_of
-from rareswitch.campaigns.record.pen import heads_of
-from rareswitch.campaigns.store.tables import CHAINS
+from rareswitch.campaigns.rulebook.rows import NUMBERS
+from rareswitch.campaigns.store.rows import heads_of, rows_of
 from rareswitch.core.task import Task
 
 ROWS = np.eye(3)
@@ -54,16 +53,16 @@ def plain(number, **changes):
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def create(store, *, actor="ana", **changes):
-    return Campaign.create(store, protocol(**changes), actor=actor)
+def create(store, *, by="ana", **changes):
+    return Campaign.create(store, protocol(**changes), by=by)
 
 
 def fill(campaign, numbers):
     """Record the episodes of these numbers; return their places."""
-    return [campaign.take(report(number)) for number in numbers]
+    return [campaign.record(report(number)) for number in numbers]
 
 
-def propose(campaign, *, seq=None, actor="schedule", planned=True, seed=0, evidence=None):
+def propose(campaign, *, seq=None, by="schedule", planned=True, seed=0, evidence=None):
     """Propose some policy for the next version."""
     state = campaign.state
     with campaign.store.reading() as connection:
@@ -71,9 +70,9 @@ def propose(campaign, *, seq=None, actor="schedule", planned=True, seed=0, evide
     return campaign.propose(
         some_policy(seed),
         seq=head if seq is None else seq,
-        evidence=evidence or {},
+        evidence={"triggers": []} | (evidence or {}),
         expected=state.in_force.version,
-        actor=actor,
+        by=by,
         reason="a test",
         planned=planned,
     )
@@ -103,12 +102,15 @@ def check_chains(campaign):
     """
     with campaign.store.reading() as connection:
         heads = heads_of(connection, campaign.name)
-        for name, (_, number) in CHAINS.items():
+        for name, number in NUMBERS.items():
             link, found = "0" * 64, rows(connection, name, campaign.name)
             for place, row in enumerate(found, start=1):
                 assert getattr(row, number) == place
                 values = row._asdict()
-                del values["campaign"], values["link"]
+                del values["link"]
+                for optional in ("deviations", "salt"):
+                    if values.get(optional, 0) is None:
+                        del values[optional]
                 if values.get("body") is not None:
                     values["body"] = hashlib.sha256(values["body"]).hexdigest()
                 text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import threading
+import time
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from pathlib import Path
@@ -58,7 +59,7 @@ def write(url, told, ended, writer, first):
                 return
             identifier = f"w{writer}-{thread}-{number}"
             campaign.assign(identifier)
-            place = campaign.take(report(number, id=identifier))
+            place = campaign.record(report(number, id=identifier))
             tell("recorded", thread, number, identifier, place.seq)
             if number % 5 == 4:
                 deploy(number)
@@ -68,9 +69,9 @@ def write(url, told, ended, writer, first):
             made = campaign.propose(
                 some_policy(number % 3),
                 seq=campaign.state.in_force.seq,
-                evidence={"writer": writer},
+                evidence={"triggers": [], "writer": writer},
                 expected=campaign.version,
-                actor="schedule",
+                by="schedule",
                 reason="a test",
             )
         except MovedError:
@@ -92,7 +93,7 @@ def open_and_write(url, told, barrier, writer, count):
         with open_store(url, create=True) as store:
             campaign = create(store, **MANY)
             for number in range(count):
-                place = campaign.take(report(number, id=f"w{writer}-{number}"))
+                place = campaign.record(report(number, id=f"w{writer}-{number}"))
                 told.send((f"w{writer}-{number}", place.seq))
         told.send("done")
     except BaseException as error:
@@ -122,6 +123,8 @@ def learn(url, told):
         try:
             with Learning(campaign) as learning:
                 told.send("learning")
-                learning.follow(threading.Event(), every=0.002)
+                while True:
+                    learning.step()
+                    time.sleep(0.002)
         except NotAllowedError:  # the one before is not quite dead
             continue

@@ -5,11 +5,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from rareswitch.campaigns import Report
-from rareswitch.campaigns.record.canonical import GENESIS, canonical, digest_of, linked
-from rareswitch.campaigns.record.pen import linked_part
+from rareswitch.campaigns import Campaign
+from rareswitch.campaigns.proof.exported import _pack
+from rareswitch.campaigns.reading import report_from
+from rareswitch.campaigns.rulebook.rows import (
+    CHAINS,
+    GENESIS,
+    NUMBERS,
+    canonical,
+    digest_of,
+    link_of,
+)
+from rareswitch.campaigns.store.tables import heads, metadata
 
-NUMBERS = {"episodes": "seq", "assignments": "number", "refusals": "number", "ledger": "number"}
 Row = dict[str, Any]
 
 
@@ -28,13 +36,25 @@ class Forgery:
     def entries(self, kind: str) -> list[Row]:
         return [entry for entry in self.chains["ledger"] if entry["kind"] == kind]
 
+    def entry(self, number: int) -> Row:
+        return self.chains["ledger"][number - 1]
+
     def row(self, seq: int) -> Row:
         return self.chains["episodes"][seq - 1]
 
     def retell(self, row: Row) -> None:
         """Give a row the return and the digest of the report that it holds now."""
-        report = _report(row)
+        report = report_from({"id": row["episode_id"], **row["body"], **row["claims"]})
         row["total"], row["digest"] = report.total, report.digest
+
+    def amend(self, *entries: Row, **tables: Any) -> None:
+        """Change tables of the protocol in entries, and its digest; by default in all."""
+        for entry in entries or [e for e in self.chains["ledger"] if "protocol" in e["payload"]]:
+            protocol = entry["payload"]["protocol"]
+            for name, values in tables.items():
+                merged = isinstance(values, dict) and "kind" not in values
+                protocol[name] = protocol[name] | values if merged else values
+            entry["payload"]["digest"] = digest_of(canonical(protocol))
 
     def write(self) -> None:
         """Write the rows as they are."""
@@ -42,52 +62,61 @@ class Forgery:
             text = "".join(canonical(row) + "\n" for row in rows)
             (self.folder / f"{chain}.jsonl").write_text(text, encoding="utf-8")
 
-    def cover_up(self) -> None:
+    def cover_up(self) -> "Forgery":
         """Link all rows anew, let the ledger have seen them so, and write a manifest for that."""
         links = {chain: self.relink(chain) for chain in NUMBERS if chain != "ledger"}
         for entry in self.chains["ledger"]:
-            for chain, head in entry["payload"]["reached"].items():
-                if 0 <= head[0] < len(links[chain]):
+            reached = entry["payload"].get("reached") if isinstance(entry["payload"], dict) else {}
+            for chain, head in reached.items() if isinstance(reached, dict) else ():
+                if isinstance(head, list) and head and head[0] in range(len(links[chain])):
                     head[1] = links[chain][head[0]]
         links["ledger"] = self.relink("ledger")
         self.write()
-        manifest = json.loads((self.folder / "manifest.json").read_text())
-        manifest["heads"] = {chain: [len(found) - 1, found[-1]] for chain, found in links.items()}
-        revisions = [e for e in self.chains["ledger"] if e["kind"] in ("created", "amended")]
-        for number, entry in enumerate(revisions, start=1):
-            path = self.folder / f"protocol/revision-{number}.json"
-            path.write_text(canonical(entry["payload"]["protocol"]))
+        self.heads = {chain: [len(found) - 1, found[-1]] for chain, found in links.items()}
+        self.rehash(heads=self.heads)
+        return self
+
+    def rehash(self, **changes: Any) -> None:
+        """Write a manifest of the files as they are."""
+        path = self.folder / "manifest.json"
+        manifest = json.loads(path.read_text()) | changes
         files = (path for path in self.folder.rglob("*") if path.is_file())
         manifest["files"] = {
             path.relative_to(self.folder).as_posix(): digest_of(path.read_bytes())
             for path in files
             if path.name != "manifest.json"
         }
-        (self.folder / "manifest.json").write_text(json.dumps(manifest))
+        path.write_text(json.dumps(manifest))
 
     def relink(self, chain: str) -> list[str]:
         """Number and link the rows of a chain anew; return the links."""
         links = [GENESIS]
         for number, row in enumerate(self.chains[chain], start=1):
             row[NUMBERS[chain]] = number
-            stored = {name: value for name, value in row.items() if name != "link"}
-            for name in ("claims", "payload"):
-                if name in stored:
-                    stored[name] = canonical(stored[name])
-            if stored.get("body") is not None:
-                stored["body"] = _report(row).body
-            row["link"] = linked(links[-1], linked_part(chain, stored))
+            row["link"] = link_of(chain, links[-1], _stored(chain, row))
             links.append(row["link"])
         return links
 
+    def put_into(self, campaign: Campaign) -> None:
+        """Write the rows to a store, in place of all that it has."""
+        with campaign.store.writing(campaign.name) as connection:
+            for chain, rows in self.chains.items():
+                table = metadata.tables[chain]
+                connection.execute(table.delete())
+                for row in rows:
+                    stored = _stored(chain, row) | {"campaign": campaign.name}
+                    connection.execute(table.insert().values(stored))
+                length, link = self.heads[chain]
+                moved = heads.update().where(heads.c.chain == chain)
+                connection.execute(moved.values(length=length, link=link))
 
-def _report(row: Row) -> Report:
-    return Report.from_plain({"id": row["episode_id"], **row["body"], **row["claims"]})
 
-
-def amend(entry: Row, **tables: Any) -> None:
-    """Change tables of the protocol in an entry, and its digest."""
-    protocol = entry["payload"]["protocol"]
-    for name, values in tables.items():
-        protocol[name] = protocol[name] | values
-    entry["payload"]["digest"] = digest_of(canonical(protocol))
+def _stored(chain: str, row: Row) -> Row:
+    """Return the columns of a row as a store has them."""
+    stored = dict.fromkeys(CHAINS[chain]._fields) | row
+    for name in ("claims", "payload"):
+        if name in stored and not isinstance(stored[name], str):
+            stored[name] = canonical(stored[name])
+    if stored.get("body") is not None:
+        stored["body"] = _pack(stored["body"])[0]
+    return stored

@@ -14,13 +14,13 @@ from rareswitch.campaigns import Campaign, open_store
 def main():
     store = open_store(sys.argv[1])
     if sys.argv[2:]:
-        store.close()
+        store.engine.dispose()
         sa.event.listen(store.engine, "connect", less_durable)
     campaign = Campaign(store, "trial")
     for line in sys.stdin:
         number = int(line)
         even = number % 2 == 0
-        answer = campaign.take(report(number)) if even else campaign.assign(f"p{number + 1}")
+        answer = campaign.record(report(number)) if even else campaign.assign(f"p{number + 1}")
         print(f"answered {number}: {answer}", flush=True)
 
 

@@ -52,25 +52,25 @@ def database_in(server, folder):
 def full_tables(server, folder):
     """Record until there is no room: what was answered is there, the rest can be asked again."""
     url = database_in(server, folder)
-    with open_store(url) as store:
+    with open_store(url, create=True) as store:
         campaign = create(store, episodes=12_000, batches=1000)
         fill(campaign, range(12))
         ballast = fill_with_ballast(folder, left=40)
         taken = fill_up(campaign, 12)
         assert taken > 12
         for attempt in (
-            lambda: campaign.take(report(taken)),
-            lambda: list(campaign.take_all(report(k) for k in range(taken, taken + 50))),
+            lambda: campaign.record(report(taken)),
+            lambda: list(campaign.record_all(report(k) for k in range(taken, taken + 50))),
         ):
             with pytest.raises(UnavailableError, match="there is no room left") as caught:
                 attempt()
             assert caught.value.full
-        assert campaign.take(report(0)).seq == 1  # what is recorded needs no room
+        assert campaign.record(report(0)).seq == 1  # what is recorded needs no room
         check(campaign, taken)
         with open_store(url) as other:
             check(Campaign(other, "trial"), taken)
         ballast.unlink()
-        assert campaign.take(report(taken)).seq == taken + 1
+        assert campaign.record(report(taken)).seq == taken + 1
         learn(campaign)
         check(campaign, taken + 1)
         assert campaign.version == 2
@@ -104,7 +104,7 @@ def full_log(server, folder):
     """Write until the server itself gives up: it goes on when that runs again."""
     url = server.create_database()
     move_log(server, folder)
-    with open_store(url) as store:
+    with open_store(url, create=True) as store:
         campaign = create(store, episodes=12_000, batches=1000)
         fill(campaign, range(12))
         ballast = fill_with_ballast(folder, left=4)
@@ -112,7 +112,7 @@ def full_log(server, folder):
             write_much(url)
         answered = []
         with pytest.raises(UnavailableError, match="cannot be written"):
-            answered.extend(map(campaign.take, map(report, range(12, 9999))))
+            answered.extend(map(campaign.record, map(report, range(12, 9999))))
         taken = 12 + len(answered)
         ballast.unlink()
         assert answer_again(server, campaign, report(taken)).seq == taken + 1
@@ -129,7 +129,7 @@ def answer_again(server, campaign, asked):
         if not server.running:
             server.start()
         try:
-            return campaign.take(asked)
+            return campaign.record(asked)
         except UnavailableError:
             if time.monotonic() > deadline:
                 raise

@@ -12,6 +12,7 @@ import rareswitch as rs
 from rareswitch.campaigns import (
     Approval,
     Campaign,
+    DataQuality,
     Harm,
     Intake,
     Learning,
@@ -23,6 +24,7 @@ from rareswitch.campaigns import (
 from rareswitch.core.task import Task
 
 SIMULATION = b'{"simulated": true}'
+EVE = {"by": "eve", "reason": "fine"}
 SECRET = "Ada-Lovelace-of-London"
 ROWS = np.eye(3)
 
@@ -43,8 +45,7 @@ def protocol_of(**changes: Any) -> Protocol:
         "budget": 4,
         "approval": Approval(by="second-person"),
         "intake": Intake(grace=30),
-        "stopping": (Harm(below=0.01),),
-        "actions": ("a", "b|b", "c"),
+        "stopping": (Harm(below=0.01), DataQuality(most=0.5)),
     }
     return Protocol(**given | changes)
 
@@ -54,7 +55,7 @@ def opened(path: Path, protocol: Protocol, simulation: bytes | None = None) -> C
     times = ticking()
     store = open_store(path, create=True)
     return Campaign.create(
-        store, protocol, actor="ana", simulation=simulation, clock=lambda: next(times)
+        store, protocol, by="ana", simulation=simulation, clock=lambda: next(times)
     )
 
 
@@ -80,7 +81,7 @@ def play(campaign: Campaign, episodes: int, *, name: str = "p", seed: int = 0) -
                 campaign.record(f"{name}{k}", episode)
             while (candidate := learning.step()) is not None:
                 if candidate.status == "waiting":
-                    campaign.approve(candidate.number, actor="eve", reason="as planned")
+                    campaign.approve(candidate.number, by="eve", reason="as planned")
 
 
 def _told(k: int, rng: np.random.Generator) -> Report:
@@ -103,11 +104,13 @@ def _told(k: int, rng: np.random.Generator) -> Report:
 
 
 def full_campaign(path: Path) -> Campaign:
-    """Return a campaign with late, missing, corrected, withdrawn, overridden and refused episodes,
-    a rejection, a rollback, an amendment and an unplanned version.
+    """Return a campaign with late, missing, cancelled, corrected, withdrawn, overridden and refused
+    episodes, a reopening, a rejection, a rollback, an amendment and an unplanned version.
     """
-    protocol = protocol_of().with_simulation(SIMULATION)
+    protocol = protocol_of(actions=("a", "b|b", "c")).with_simulation(SIMULATION)
     campaign = opened(path, protocol, SIMULATION)
+    refuse_until_stopped(campaign)
+    campaign.approve(campaign.reopen(by="bo", reason="a wrong file").number, **EVE)
     rng = np.random.default_rng(1)
     rejected = False
     with Learning(campaign) as learning:
@@ -119,29 +122,40 @@ def full_campaign(path: Path) -> Campaign:
             if k % 12 == 0:
                 campaign.record(f"p{k}", episode_of(rng, one_hot=False, short=True))
             else:
-                campaign.take(_told(k, rng))
+                campaign.record(_told(k, rng))
             if k == 30:
-                campaign.withdraw("p2", actor="bo", reason="consent <b>withdrawn</b>")
+                campaign.withdraw("p2", by="bo", reason="consent <b>withdrawn</b>")
+                campaign.cancel("p29", by="bo", reason="never came")
             if k == 31:
                 again = rs.Episode(features=ROWS[[0, 1]], rewards=[1.0, 0.0], next_features=[ROWS])
-                campaign.correct(Report(id="p5", episode=again), actor="bo", reason="typo | form")
-            if k % 20 == 7:
-                with suppress(RefusedError):
-                    campaign.record_json('{"id": "x", "features": [[1, 0, 0]], "rewards": [2]}')
+                campaign.correct(Report(id="p5", episode=again), by="bo", reason="typo | form")
             candidate = learning.step()
             if candidate is not None and candidate.version == 3 and not rejected:
-                campaign.reject(candidate.number, actor="eve", reason="not yet")
+                campaign.reject(candidate.number, by="eve", reason="not yet")
                 rejected = True
             elif candidate is not None:
-                campaign.approve(candidate.number, actor="eve", reason="fine")
+                campaign.approve(candidate.number, **EVE)
             if k == 45:
-                campaign.roll_back(1, actor="eve", reason="harm suspected")
+                campaign.rollback(1, by="eve", reason="harm suspected")
             if k == 50:
-                campaign.amend(
-                    {"budget": {"deployments": 6}}, actor="eve", reason="more are needed"
-                )
-        if campaign.state.waiting is None:
-            early = learning.propose_early(actor="bo", reason="interim")
-            campaign.approve(early.number, actor="eve", reason="early")
-    campaign.forget(SECRET, actor="bo", reason="asked to")
+                more = {"budget": {"deployments": 6}}
+                amendment = campaign.amend(more, by="bo", reason="more are needed")
+                campaign.approve(amendment.number, **EVE)
+        early = learning.propose_early(by="bo", reason="interim")
+        campaign.approve(early.number, by="eve", reason="early")
+    campaign.forget(SECRET, by="bo", reason="asked to")
     return campaign
+
+
+def refuse_until_stopped(campaign: Campaign) -> int:
+    """Hand in reports that are refused until data quality stops the campaign; return how many."""
+    for k in count():
+        if campaign.state.stopped:
+            return k
+        refuse(campaign, f"x{k}")
+    raise AssertionError
+
+
+def refuse(campaign: Campaign, name: str) -> None:
+    with suppress(RefusedError):
+        campaign.record({"id": name, "features": [[1, 0, 0]], "rewards": [2]})

@@ -1,24 +1,24 @@
-"""What both verifiers say of one campaign: the library of its store, the one file of its export."""
+"""The problems that a verifier finds in a campaign: in its store, and in the files of an export."""
 
+from pathlib import Path
 from typing import Any
 
-from rareswitch.campaigns import Campaign
-from rareswitch.campaigns.proof.export import export_campaign
-from rareswitch.campaigns.proof.verify import verify
-from rareswitch.campaigns.proof.verify_export import verify as verify_export
+from rareswitch.campaigns import Campaign, export, verify
+from rareswitch.campaigns.proof.verifier import verify_export
 
 
 def of_store(campaign: Campaign) -> list[str]:
     """Return the problems that somebody finds who opens the campaign now."""
-    return verify(Campaign(campaign.store, campaign.name)).problems
+    return verify(Campaign(campaign.store, campaign.name, allow=campaign.allow)).problems
 
 
-def of_export(campaign: Campaign, folder: Any) -> dict[str, list[str]]:
-    """Return the problems that somebody finds in an export of the campaign, by the check."""
-    export_campaign(campaign, folder, actor="zoe", reason="a proof")
-    return {check.name: check.wrong for check in verify_export(folder) if check.wrong}
+def of_folder(folder: Path, **given: Any) -> dict[str, list[str]]:
+    """Return the problems of an export by the check that found them."""
+    return {check.name: check.problems for check in verify_export(folder, **given).checks
+            if check.problems}  # fmt: skip
 
 
-def remarks(campaign: Campaign) -> list[str]:
-    found = verify(Campaign(campaign.store, campaign.name))
-    return [remark for check in found.checks for remark in check.remarks]
+def of_export(campaign: Campaign, folder: Path) -> dict[str, list[str]]:
+    """Return the problems that somebody finds in a new export of the campaign, by the check."""
+    export(campaign, folder, by="zoe", reason="a proof")
+    return of_folder(folder, allow=campaign.allow)

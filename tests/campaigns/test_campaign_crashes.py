@@ -114,7 +114,7 @@ def test_a_learner_that_is_killed_again_and_again_changes_nothing(store, store_u
         mine, theirs = context.Pipe(duplex=False)
         with running(context, learn, store_url, theirs):
             for k in range(first, min(first + 60 // kills, 59)):
-                campaign.take(report(k))
+                campaign.record(report(k))
             assert mine.poll(PATIENCE)
             time.sleep(chance.uniform(0.0, 0.08))
         if chance.random() < 0.3:
@@ -133,7 +133,7 @@ def test_a_learner_that_is_killed_again_and_again_changes_nothing(store, store_u
 def test_a_server_that_is_killed_under_writers(postgres):
     """Writers are told that the store is unavailable, try again, and lose nothing."""
     url = postgres.create_database()
-    with open_store(url) as store:
+    with open_store(url, create=True) as store:
         campaign = create(store, **MANY)
         acknowledged, errors = {}, []
         for number in range(60):
@@ -141,7 +141,7 @@ def test_a_server_that_is_killed_under_writers(postgres):
                 postgres.kill()
             while True:
                 try:
-                    acknowledged[f"p{number}"] = campaign.take(report(number)).seq
+                    acknowledged[f"p{number}"] = campaign.record(report(number)).seq
                     break
                 except UnavailableError as error:
                     errors.append(error)
@@ -157,11 +157,11 @@ def test_a_server_that_is_killed_under_writers(postgres):
 
 def test_a_learner_outlives_the_server(postgres):
     url = postgres.create_database()
-    with open_store(url) as store:
+    with open_store(url, create=True) as store:
         campaign = create(store)
         with Learning(campaign) as learning:
             for k in range(15):
-                campaign.take(report(k))
+                campaign.record(report(k))
             postgres.kill()
             with pytest.raises(UnavailableError, match="cannot be read"):
                 learning.step()

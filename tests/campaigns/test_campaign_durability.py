@@ -14,8 +14,9 @@ import sqlalchemy as sa
 import campaign_builders
 from campaign_builders import chain, check_chains, create, fill, report
 from postgres_server import connect
-from rareswitch.campaigns import Campaign, NotAllowedError, UnavailableError, open_store
-from rareswitch.campaigns.record.pen import heads_of
+from rareswitch.campaigns import Campaign, UnavailableError, open_store
+from rareswitch.campaigns.store.rows import heads_of
+from rareswitch.campaigns.store.store import CONNECTIONS
 
 TESTS = Path(campaign_builders.__file__).parent
 CALL = re.compile(r"(?P<name>read|write|fsync|fdatasync)\((?P<file>\d+<[^>]*>)(?P<rest>.*)")
@@ -84,11 +85,11 @@ def test_a_server_told_not_to_wait_for_the_disk_waits_for_campaigns(postgres):
     with closing(connect(url, autocommit=True)) as connection:
         name = url.rpartition("/")[2]
         connection.execute(f"alter database {name} set synchronous_commit = off")
-    with open_store(url) as store, store.writing("trial") as connection:
+    with open_store(url, create=True) as store, store.writing("trial") as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
 
 
-@pytest.mark.parametrize("what", ["full", "read-only"])
+@pytest.mark.parametrize("what", ["full", "read-only", "sealed"])
 def test_a_file_system_without_room_or_leave(tmp_path, what):
     alone = ["unshare", "--mount"]
     if os.geteuid() != 0:
@@ -125,27 +126,27 @@ def test_a_server_that_fills_its_disk(what):
 
 
 def test_a_server_that_says_there_is_no_room(postgres):
-    with open_store(postgres.create_database()) as store:
+    with open_store(postgres.create_database(), create=True) as store:
         campaign = create(store)
         refuse_inserts(store, "53100")
         with pytest.raises(UnavailableError, match="there is no room left") as caught:
-            campaign.take(report(0))
+            campaign.record(report(0))
         assert caught.value.full
         assert chain(campaign, "episodes") == []
         allow_inserts(store)
-        assert campaign.take(report(0)).seq == 1
+        assert campaign.record(report(0)).seq == 1
         check_chains(campaign)
 
 
 def test_a_server_with_an_input_output_error(postgres):
-    with open_store(postgres.create_database()) as store:
+    with open_store(postgres.create_database(), create=True) as store:
         campaign = create(store)
         refuse_inserts(store, "58030")
         with pytest.raises(UnavailableError, match="cannot be written: on purpose") as caught:
-            campaign.take(report(0))
+            campaign.record(report(0))
         assert not caught.value.full
         allow_inserts(store)
-        assert campaign.take(report(0)).seq == 1
+        assert campaign.record(report(0)).seq == 1
 
 
 def refuse_inserts(store, code):
@@ -167,7 +168,7 @@ def allow_inserts(store):
 
 def test_a_server_that_lets_us_only_read(postgres):
     url = postgres.create_database()
-    with open_store(url) as store:
+    with open_store(url, create=True) as store:
         fill(create(store), [0])
     with closing(connect(url, autocommit=True)) as admin:
         admin.execute("create role reader login password 'reading'")
@@ -178,10 +179,11 @@ def test_a_server_that_lets_us_only_read(postgres):
                 campaign = Campaign(store, "trial")
                 assert [row.seq for row in chain(campaign, "episodes")] == [1]
                 with pytest.raises(UnavailableError, match="permission denied") as caught:
-                    campaign.take(report(1))
+                    campaign.record(report(1))
                 assert not caught.value.full
-                admin.execute("grant insert, update on all tables in schema public to reader")
-                assert campaign.take(report(1)).seq == 2
+                rights = "insert, update, delete"
+                admin.execute(f"grant {rights} on all tables in schema public to reader")
+                assert campaign.record(report(1)).seq == 2
                 check_chains(campaign)
         finally:
             admin.execute("drop owned by reader")
@@ -192,7 +194,7 @@ def test_a_server_that_lets_us_only_read(postgres):
 def test_a_connection_that_a_server_ends_is_given_up(postgres, caplog, room):
     """The reason is the server's, nothing is logged, and the next one has another connection."""
     url = postgres.create_database()
-    with open_store(url) as store, closing(connect(url, autocommit=True)) as admin:
+    with open_store(url, create=True) as store, closing(connect(url, autocommit=True)) as admin:
         campaign = create(store)
         given_up = []
 
@@ -210,7 +212,7 @@ def test_a_connection_that_a_server_ends_is_given_up(postgres, caplog, room):
             ask_when_it_is_ended()
         assert given_up == [True]
         assert caplog.records == []
-        assert campaign.take(report(0)).seq == 1
+        assert campaign.record(report(0)).seq == 1
 
 
 def test_an_error_of_the_disk_is_told_as_it_is(store):
@@ -222,18 +224,18 @@ def test_an_error_of_the_disk_is_told_as_it_is(store):
         connection.execute(sa.text("insert into nowhere values (1)"))
     assert not caught.value.full
     assert "***" in str(caught.value) or store.is_sqlite
-    assert campaign.take(report(0)).seq == 1
+    assert campaign.record(report(0)).seq == 1
 
 
 def test_too_many_at_once_are_told_so(store, monkeypatch):
     campaign = create(store)
     monkeypatch.setattr(store.engine.pool, "_timeout", 0.05)
     with ExitStack() as held:
-        for _ in range(15):  # as many as the pool has
+        for _ in range(CONNECTIONS):
             held.enter_context(store.reading())
         with pytest.raises(UnavailableError, match="too many use it at once"):
-            campaign.take(report(0))
-    assert campaign.take(report(0)).seq == 1
+            campaign.record(report(0))
+    assert campaign.record(report(0)).seq == 1
 
 
 def test_an_error_within_a_transaction_leaves_nothing(store):
@@ -250,7 +252,10 @@ def test_an_error_within_a_transaction_leaves_nothing(store):
         ("sqlite://", ValueError, "what is in memory is not durable"),
         ("sqlite:///:memory:", ValueError, "what is in memory is not durable"),
         ("mysql://x/y", ValueError, "must be SQLite or PostgreSQL"),
-        ("://", ValueError, "store must be sqlite:///file or postgresql://"),
+        ("://", ValueError, "store must be sqlite:///file, postgresql://"),
+        ("postgresql:/nobody:secret@db/x", ValueError, "got postgresql: without //"),
+        ("postgresql://nobody:secret@db:x/x", ValueError, "got postgresql://…"),
+        ("sqlite:///what?.db", ValueError, "write a \\? in its name as %3F"),
         ("postgresql://nobody:secret@127.0.0.1:1/x", UnavailableError, "cannot be opened"),
     ],
 )
@@ -261,7 +266,7 @@ def test_addresses_that_are_no_store(url, error, why):
 
 
 def test_a_file_that_is_not_there_or_is_something_else(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no store"):
+    with pytest.raises(FileNotFoundError, match=r"no store .*none\.db; `rareswitch campaign init`"):
         open_store(tmp_path / "none.db")
     assert not (tmp_path / "none.db").exists()
     (tmp_path / "text.db").write_text("this is no database " * 100)
@@ -269,11 +274,3 @@ def test_a_file_that_is_not_there_or_is_something_else(tmp_path):
         open_store(tmp_path / "text.db")
     with pytest.raises(UnavailableError, match="cannot be opened"):
         open_store(tmp_path)
-
-
-def test_a_campaign_of_a_store_that_was_closed_goes_on(store):
-    campaign = create(store)
-    store.close()
-    assert campaign.take(report(0)).seq == 1
-    with pytest.raises(NotAllowedError):
-        campaign.roll_back(1, actor="ana", reason="?")

@@ -1,15 +1,27 @@
 """The learner of a campaign: a function of log and ledger, byte for byte that of the core."""
 
-import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 import rareswitch as rs
 from campaign_builders import check_chains, create, fill, played, propose, protocol, report
-from rareswitch.campaigns import Approval, Campaign, Intake, Learning, NotAllowedError, open_store
-from rareswitch.campaigns.learn.fold import Fold
+from rareswitch.campaigns import (
+    Approval,
+    Campaign,
+    Intake,
+    Learning,
+    NotAllowedError,
+    learn,
+    open_store,
+    status,
+    verify,
+)
+from rareswitch.campaigns.learning.fold import Fold
+from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.store.rows import StoredRecord
 from rareswitch.campaigns.store.tables import progress, snapshots
 from rareswitch.core.task import Task
 
@@ -23,10 +35,11 @@ SCHEDULES = {
 
 def folded(campaign):
     """Return the learner that somebody folds who has only the log and the ledger."""
-    fold = Fold(campaign.name, campaign.artifact)
+    fold = Fold(campaign.artifact)
     with campaign.store.reading() as connection:
-        fold.follow(connection, campaign.entries_at(connection))
-        fold.absorb(connection, upto=10**9)
+        record = StoredRecord(connection, campaign.name)
+        fold.follow(record, campaign.entries_at(connection))
+        fold.absorb(record, upto=10**9)
     return fold
 
 
@@ -46,7 +59,7 @@ def test_a_campaign_is_the_learner_of_the_core(store, schedule, exploration):
     with Learning(campaign) as learning:
         for k in range(60):
             one = played(campaign.policy(), f"p{k}", k)
-            campaign.take(one)
+            campaign.record(one)
             switched = learner.observe(one.episode) if switches < 5 else learner.absorb(one.episode)
             candidate = learning.step()
             assert bool(switched) == (candidate is not None), k
@@ -68,13 +81,13 @@ def test_approvals_that_take_long_change_nothing_that_is_fitted(store, delay):
     waits = {}
     with Learning(campaign) as learning:
         for k in range(59):
-            campaign.take(played(campaign.policy(), f"p{k}", k))
+            campaign.record(played(campaign.policy(), f"p{k}", k))
             candidate = learning.step()
             if candidate:
                 waits[candidate.number] = k + delay
             due = [number for number, when in waits.items() if when <= k]
             for number in due:
-                campaign.approve(number, actor="ben", reason="yes")
+                campaign.approve(number, by="ben", reason="yes")
                 del waits[number]
     learner, told = campaign.protocol.learner(), []
     for k in range(59):
@@ -97,7 +110,7 @@ def test_evidence_has_the_trigger_its_margin_and_how_the_policies_differ(store):
     campaign = create(store, schedule=SCHEDULES["growth"])
     with Learning(campaign) as learning:
         for k in range(30):
-            campaign.take(played(campaign.policy(), f"p{k}", k))
+            campaign.record(played(campaign.policy(), f"p{k}", k))
             if candidate := learning.step():
                 break
     evidence = candidate.evidence
@@ -116,7 +129,7 @@ def test_a_rejection_leaves_no_trace_in_what_is_fitted(store):
         fill(campaign, range(12))
         first = learning.step()
         assert first.seq == 10
-        campaign.reject(first.number, actor="ben", reason="no")
+        campaign.reject(first.number, by="ben", reason="no")
         assert learning.step() is None
         fill(campaign, range(12, 15))
         assert learning.step() is None  # three of the four episodes to wait for
@@ -127,7 +140,7 @@ def test_a_rejection_leaves_no_trace_in_what_is_fitted(store):
     for k in range(16):
         learner.absorb(report(k).episode)
     assert again.digest == learner.fit().digest
-    campaign.approve(again.number, actor="ben", reason="yes")
+    campaign.approve(again.number, by="ben", reason="yes")
     learner.deploy(learner.fit())
     assert folded(campaign).learner.snapshot() == learner.snapshot()
 
@@ -139,7 +152,7 @@ def test_while_a_candidate_waits_none_is_proposed(store):
         candidate = learning.step()
         fill(campaign, range(10, 45))
         assert learning.step() is None
-        campaign.approve(candidate.number, actor="ben", reason="at last")
+        campaign.approve(candidate.number, by="ben", reason="at last")
         following = learning.step()
     assert (candidate.seq, following.seq) == (10, 20)
 
@@ -151,7 +164,7 @@ def test_whether_late_episodes_are_learnt_from(store, rule):
         fill(campaign, range(10))
         assert learning.step().version == 2
         for k in range(10, 16):
-            campaign.take(report(k, version=1 + k % 2))
+            campaign.record(report(k, version=1 + k % 2))
         learning.step()
     learner = campaign.protocol.learner()
     for k in range(16):
@@ -165,19 +178,25 @@ def test_later_fits_use_corrections_and_leave_out_what_was_withdrawn(store):
     with Learning(campaign) as learning:
         fill(campaign, range(8))
         learning.step()
-        campaign.correct(report(3, rewards=[0.25, 0.75]), actor="ana", reason="typing error")
-        campaign.withdraw("p5", actor="ana", reason="consent")
+        campaign.correct(report(3, rewards=[0.25, 0.75]), by="ana", reason="typing error")
+        campaign.withdraw("p5", by="ana", reason="consent")
         learning.step()
-        campaign.correct(report(3, rewards=[0.5, 0.75]), actor="ana", reason="another")
+        campaign.correct(report(3, rewards=[0.5, 0.75]), by="ana", reason="another")
         fill(campaign, range(8, 11))
         candidate = learning.step()
-    told = {3: report(3, rewards=[0.5, 0.75])}
+    told = [report(3, rewards=rewards).episode for rewards in (None, [0.25, 0.75], [0.5, 0.75])]
     learner = campaign.protocol.learner()
-    for k in (0, 1, 2, 3, 4, 6, 7, 8, 9, 10):
-        learner.absorb(told.get(k, report(k)).episode)
-    assert candidate.seq == 14  # three rows of eleven episodes are corrections
+    for k in range(8):
+        learner.absorb(report(k).episode)
+    learner.correct(told[0], told[1])
+    learner.correct(report(5).episode, None)
+    learner.correct(told[1], told[2])
+    for k in (8, 9):
+        learner.absorb(report(k).episode)
+    assert candidate.seq == 13  # three rows of thirteen are corrections: ten episodes came
     assert candidate.digest == learner.fit().digest
     learner.deploy(learner.fit())
+    learner.absorb(report(10).episode)
     assert folded(campaign).learner.snapshot() == learner.snapshot()
 
 
@@ -193,38 +212,38 @@ def test_evidence_uses_corrections_and_leaves_out_what_was_withdrawn(tmp_path):
                     features=one.episode.features, rewards=[0.25, 0.75], next_features=[np.eye(3)]
                 )
                 fixed = replace(one, episode=right)
-                campaign.take(fixed if k == 3 and told == "at once" else one)
+                campaign.record(fixed if k == 3 and told == "at once" else one)
                 if k == 3 and told == "late":
-                    campaign.correct(fixed, actor="ana", reason="typing error")
+                    campaign.correct(fixed, by="ana", reason="typing error")
                 if k == 5:
-                    campaign.withdraw("p5", actor="ana", reason="consent")
-            campaign.take(played(campaign.policy(), "p10", 10))
+                    campaign.withdraw("p5", by="ana", reason="consent")
+            campaign.record(played(campaign.policy(), "p10", 10))
             with Learning(campaign) as learning:
                 found[told] = learning.step().evidence
     assert found["late"] == found["at once"]
-    assert found["late"]["gain"]["episodes"] == found["late"]["episodes"] == 10
+    assert (found["late"]["gain"]["episodes"], found["late"]["episodes"]) == (9, 10)
 
 
 def busy_story(campaign, step):
     """Have all kinds of things happen; `step` is called between them, by whoever learns."""
     for k in range(60):
         if k == 14:
-            campaign.correct(report(2, rewards=[0.25, 0.75]), actor="ana", reason="typing error")
+            campaign.correct(report(2, rewards=[0.25, 0.75]), by="ana", reason="typing error")
         if k == 26:
             campaign.amend(
                 {"schedule": {"kind": "determinant-growth", "eta": 1.5}},
-                actor="ana",
+                by="ana",
                 reason="sooner",
             )
         if k == 33:
-            campaign.roll_back(1, actor="cyd", reason="harm")
+            campaign.rollback(1, by="cyd", reason="harm")
         if k == 41:
-            campaign.withdraw("p30", actor="ana", reason="consent")
-            campaign.correct(report(1, rewards=[0.0, 0.0]), actor="ana", reason="typing error")
+            campaign.withdraw("p30", by="ana", reason="consent")
+            campaign.correct(report(1, rewards=[0.0, 0.0]), by="ana", reason="typing error")
         if k == 47:
-            campaign.amend({"budget": {"deployments": 9}}, actor="ana", reason="more")
+            campaign.amend({"budget": {"deployments": 9}}, by="ana", reason="more")
         if not campaign.state.stopped:
-            campaign.take(report(k))
+            campaign.record(report(k))
         step(k)
 
 
@@ -240,6 +259,7 @@ def test_whoever_folds_log_and_ledger_later_has_the_same_learner(store):
         assert resumed._fold.learner.snapshot() == live.learner.snapshot()
     assert campaign.version > 4
     assert any(version.rollback_to for version in campaign.state.versions)
+    assert verify(campaign).problems == []
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -274,11 +294,11 @@ def test_an_amendment_holds_for_the_rows_after_it_however_late_the_learner(store
     campaign = create(store, schedule=rs.UniformGrid(batches=2))  # due at 30
     with Learning(campaign) as learning:
         for k in range(20):
-            campaign.take(report(k))
+            campaign.record(report(k))
             if k == 11:
                 campaign.amend(
                     {"schedule": {"kind": "uniform-grid", "batches": 12}},
-                    actor="ana",
+                    by="ana",
                     reason="sooner",
                 )
             if (k + 1) % late == 0:
@@ -290,18 +310,17 @@ def test_an_amendment_holds_for_the_rows_after_it_however_late_the_learner(store
 def test_a_snapshot_from_before_an_amendment_goes_on_through_it(store):
     campaign = create(store, approval=SECOND)  # due at 10 and, without an amendment, at 20
     fill(campaign, range(14))
-    campaign.amend(
-        {"schedule": {"kind": "uniform-grid", "batches": 2}},
-        actor="ana",
-        reason="later",
-    )
+    number = campaign.amend(
+        {"schedule": {"kind": "uniform-grid", "batches": 2}}, by="ana", reason="later"
+    ).number
+    campaign.approve(number, by="ben", reason="later")
     with Learning(campaign) as learning:
         candidate = learning.step()
     assert candidate.seq == 10
     with Learning(campaign) as resumed:
         assert resumed.step() is None
-        assert resumed._fold.protocol == campaign.state.revisions[0]
-        campaign.approve(candidate.number, actor="ben", reason="yes")
+        assert resumed._fold.terms == campaign.state.revisions[0]
+        campaign.approve(candidate.number, by="ben", reason="yes")
         fill(campaign, range(14, 35))
         following = resumed.step()
     assert following.seq == 30
@@ -314,8 +333,8 @@ def test_a_larger_budget_holds_for_the_rows_after_its_amendment(store):
         with Learning(campaign) as learning:
             for k in range(9):
                 if k == 6:
-                    campaign.amend({"budget": {"deployments": 2}}, actor="ana", reason="more")
-                campaign.take(report(k))
+                    campaign.amend({"budget": {"deployments": 2}}, by="ana", reason="more")
+                campaign.record(report(k))
                 if always or k == 8:
                     while learning.step():
                         pass
@@ -328,12 +347,12 @@ def test_a_budget_that_was_taken_away_and_given_back(store, ran):
     """Rows from before are not asked about again, whether or not a learner ran meanwhile."""
     campaign = create(store, schedule=rs.EveryEpisode(), budget=2)
     fill(campaign, range(2))
-    campaign.amend({"budget": {"deployments": 0}}, actor="ana", reason="frozen")
+    campaign.amend({"budget": {"deployments": 0}}, by="ana", reason="frozen")
     fill(campaign, range(2, 4))
     with Learning(campaign) as learning:
         if ran:
             assert learning.step() is None
-        campaign.amend({"budget": {"deployments": 2}}, actor="ana", reason="thawed")
+        campaign.amend({"budget": {"deployments": 2}}, by="ana", reason="thawed")
         assert learning.step() is None
         fill(campaign, range(4, 6))
         assert learning.step().seq == 5
@@ -345,8 +364,8 @@ def test_schedules_count_rollbacks_apart_as_the_budget_does(store):
     with Learning(campaign) as learning:
         for k in range(60):
             if campaign.version == 2:
-                campaign.roll_back(1, actor="cyd", reason="harm")
-            campaign.take(report(k))
+                campaign.rollback(1, by="cyd", reason="harm")
+            campaign.record(report(k))
             learning.step()
     assert (campaign.state.spent, campaign.version) == (2, 4)
 
@@ -355,11 +374,11 @@ def test_an_early_proposal_is_unplanned_and_waits(store):
     campaign = create(store)
     fill(campaign, range(4))
     with Learning(campaign) as learning:
-        candidate = learning.propose_early(actor="ana", reason="new data from abroad")
+        candidate = learning.propose_early(by="ana", reason="new data from abroad")
         assert (candidate.planned, candidate.status, candidate.seq) == (False, "waiting", 4)
         with pytest.raises(NotAllowedError, match="waits for a decision"):
-            learning.propose_early(actor="ana", reason="again")
-        campaign.approve(candidate.number, actor="ben", reason="fine")
+            learning.propose_early(by="ana", reason="again")
+        campaign.approve(candidate.number, by="ben", reason="fine")
         fill(campaign, range(4, 12))
         following = learning.step()
     assert (following.seq, following.version) == (10, 3)
@@ -377,14 +396,14 @@ def test_an_early_proposal_that_fails_passes_over_no_row_that_is_due(store):
     with Learning(campaign) as learning:
         learning.step()
         fill(campaign, range(12))  # due at 10
-        with pytest.raises(ValueError, match="reason must say something"):
-            learning.propose_early(actor="ana", reason=" ")
+        with pytest.raises(ValueError, match="reason must not be empty"):
+            learning.propose_early(by="ana", reason=" ")
         first = learning.step()
         assert first.seq == 10
-        campaign.reject(first.number, actor="ben", reason="no")
+        campaign.reject(first.number, by="ben", reason="no")
         fill(campaign, range(12, 20))  # asked again, and due, at 16
-        with pytest.raises(ValueError, match="reason must say something"):
-            learning.propose_early(actor="ana", reason=" ")
+        with pytest.raises(ValueError, match="reason must not be empty"):
+            learning.propose_early(by="ana", reason=" ")
     with Learning(campaign) as learning:
         assert learning.step().seq == 16
 
@@ -440,22 +459,6 @@ def test_a_decision_that_came_between_wins(store):
     assert (following.version, following.seq) == (3, 10)
 
 
-def test_following_goes_on_until_it_is_told_to_end(store):
-    campaign = create(store)
-    ended = threading.Event()
-    with Learning(campaign) as learning:
-        thread = threading.Thread(target=learning.follow, args=(ended,), kwargs={"every": 0.01})
-        thread.start()
-        fill(campaign, range(25))
-        for _ in range(2000):
-            if campaign.version == 3:
-                break
-            ended.wait(0.01)
-        ended.set()
-        thread.join()
-    assert [version.seq for version in campaign.state.versions] == [0, 10, 20]
-
-
 def test_stages_that_share_and_one_hot_features(store):
     campaign = create(
         store,
@@ -482,3 +485,162 @@ def test_a_protocol_makes_the_learner_it_says():
     made = protocol(schedule=SCHEDULES["spread"]).learner()
     task = Task(dim=3, horizon=2, episodes=60)
     assert made.snapshot() == rs.Learner(task, SCHEDULES["spread"]).snapshot()
+
+
+# Corrections
+
+
+GRIDS = {
+    "uniform": rs.UniformGrid(batches=4),
+    "geometric": rs.rules.GeometricGrid(batches=4),
+    "episodes": rs.rules.EpisodeGrid(dates=(1, 11, 50, 80)),
+    "growth": rs.DeterminantGrowth(eta=2.0),
+    "spread": rs.SpreadBudget(switches=5),
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_no_date_comes_again_after_a_withdrawal(store, grid):
+    campaign = create(store, episodes=90, schedule=GRIDS[grid], budget=20)
+    fill(campaign, range(30))
+    before = len(learn(campaign))
+    assert before > 0
+    for name in ("p0", "p3", "p9", "p12"):
+        campaign.withdraw(name, by="ana", reason="consent")
+        assert learn(campaign) == []
+    campaign.correct(report(5, rewards=[0.25, 0.5]), by="ana", reason="typing error")
+    assert learn(campaign) == []
+    lose_caches(store)
+    assert learn(campaign) == []
+    assert campaign.state.spent == before
+    fill(campaign, range(30, 60))
+    learn(campaign)
+    assert verify(campaign).problems == []
+
+
+@pytest.mark.parametrize("often", [True, False])
+def test_the_schedule_is_not_asked_at_a_correction(tmp_path, often):
+    """A correction may move a determinant: whether a learner runs then must not matter."""
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create(store, schedule=rs.DeterminantGrowth(eta=3.0))
+        for k in range(12):
+            campaign.record(report(k, actions=[0, 0]))
+        learn(campaign)
+        spent = campaign.state.spent
+        with Learning(campaign) as learning:
+            for k in range(8):
+                campaign.correct(report(k, actions=[1, 2]), by="ana", reason="misread")
+                if often:
+                    assert [learning.step(), learning.step()] == [None, None]
+        campaign.record(report(12, actions=[0, 0]))
+        (candidate,) = learn(campaign)
+        assert (candidate.seq, campaign.state.spent) == (21, spent + 1)
+        assert verify(campaign).problems == []
+
+
+def counting(monkeypatch):
+    """Count the bodies that are decoded, by learning and by verifying."""
+    calls = []
+    for module in ("learning.fold", "proof.audit", "proof.replay"):
+        name = f"rareswitch.campaigns.{module}.episode_of"
+        monkeypatch.setattr(name, lambda body: calls.append(1) or episode_of(body))
+    return calls
+
+
+def test_corrections_cost_what_was_corrected(tmp_path, monkeypatch):
+    rows, corrections = 500, 20
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create(store, episodes=600, batches=3)
+        list(campaign.record_all(report(k) for k in range(rows)))
+        for k in range(corrections):
+            told = report(20 * k, rewards=[0.25, 0.5])
+            campaign.correct(told, by="ana", reason="typing error")
+        calls = counting(monkeypatch)
+        assert len(learn(campaign)) == 2
+        assert rows <= len(calls) <= 1.6 * rows + 4 * corrections  # a block is read again when due
+        calls.clear()
+        assert verify(campaign).problems == []
+        assert rows <= len(calls) <= 1.6 * rows + 6 * corrections
+        calls.clear()
+        for k in range(5):
+            campaign.withdraw(f"p{k}", by="ana", reason="consent")
+            learn(campaign)
+        assert len(calls) <= 4 * rows  # each learner goes on from the last snapshot
+
+
+# Caches
+
+
+def damage(store, table, **values):
+    with store.writing("trial") as connection:
+        connection.execute(table.update().where(table.c.campaign == "trial").values(**values))
+
+
+def snapshot_of(store, name="trial"):
+    with store.reading() as connection:
+        asked = sa.select(snapshots).where(snapshots.c.campaign == name)
+        return dict(connection.execute(asked).one()._mapping)
+
+
+DAMAGES = {
+    "bytes": lambda kept, other: {"data": kept["data"][:-40] + bytes(40)},
+    "one bit": lambda kept, other: {"data": bytes([kept["data"][0] ^ 1]) + kept["data"][1:]},
+    "nothing": lambda kept, other: {"data": b""},
+    "another campaign's": lambda kept, other: {k: v for k, v in other.items() if k != "campaign"},
+    "another campaign's bytes": lambda kept, other: {"data": other["data"]},
+    "another row": lambda kept, other: {"seq": kept["seq"] + 1},
+    "a row that is not there": lambda kept, other: {"seq": 10**6, "entries": 10**6},
+    "no entries": lambda kept, other: {"entries": 0},
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_snapshot_puts_no_policy_in_force(store, what):
+    campaign = create(store)
+    fill(campaign, range(15))
+    other = create(store, name="other")
+    for k in range(15):
+        other.record(report(100 + k))
+    assert (len(learn(campaign)), len(learn(other))) == (1, 1)
+    change = DAMAGES[what](snapshot_of(store), snapshot_of(store, "other"))
+    damage(store, snapshots, **change)
+    fill(campaign, range(15, 25))
+    assert verify(campaign).problems == []
+    (candidate,) = learn(campaign)
+    learner = campaign.protocol.learner()
+    for k in range(20):
+        learner.observe(report(k).episode)
+    assert (candidate.seq, candidate.digest) == (20, learner.policy.digest)
+    assert campaign.policy().to_bytes() == learner.policy.to_bytes()
+    kept = snapshot_of(store)
+    assert (kept["seq"], kept["entries"]) == (20, 4)
+    with Learning(campaign) as resumed:
+        assert resumed.step() is None
+        assert resumed._kept == 20  # from the snapshot
+    assert verify(campaign).problems == []
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"triggers": 5}',
+        '{"triggers": [{}]}',
+        '{"entries": "x"}',
+        '{"entries": 1e400}',
+        "[" * 9999,
+    ],
+)
+def test_damaged_progress_is_made_again(store, state):
+    campaign = create(store)
+    fill(campaign, range(5))
+    learn(campaign)
+    before = status(campaign)
+    damage(store, progress, state=state)
+    assert status(campaign).triggers == ()
+    assert verify(campaign).problems == []
+    learn(campaign)
+    assert status(campaign) == before

@@ -10,6 +10,7 @@ DEPLOYERS = 16
 WRITERS = 8
 EACH = 25
 PATIENCE = 120.0
+PROPOSAL = {"seq": 0, "evidence": {"triggers": []}, "by": "x", "reason": "race"}
 
 
 def together(work, count, *arguments):
@@ -45,7 +46,13 @@ def flat(said):
 def test_sixteen_who_propose_for_the_same_version(store, store_url):
     campaign = create(store)
     for version in (1, 2):
-        told = {"seq": 0, "evidence": {}, "expected": version, "actor": "x", "reason": "race"}
+        told = {
+            "seq": 0,
+            "evidence": {"triggers": []},
+            "expected": version,
+            "by": "x",
+            "reason": "race",
+        }
         said = together(
             decide, DEPLOYERS, store_url, lambda n, told=told: ("propose", told | {"seed": n})
         )
@@ -57,7 +64,7 @@ def test_sixteen_who_propose_for_the_same_version(store, store_url):
 
 def test_sixteen_who_propose_with_one_deployment_left(store, store_url):
     campaign = create(store, budget=1)
-    told = {"seq": 0, "evidence": {}, "expected": 1, "actor": "x", "reason": "race"}
+    told = PROPOSAL | {"expected": 1}
     together(decide, DEPLOYERS, store_url, lambda n: ("propose", told | {"seed": n}))
     assert (campaign.version, campaign.state.left) == (2, 0)
 
@@ -71,7 +78,7 @@ def test_sixteen_who_approve_the_same_candidate(store, store_url):
         store_url,
         lambda n: (
             "approve",
-            {"candidate": candidate.number, "actor": f"person {n}", "reason": "race"},
+            {"number": candidate.number, "by": f"person {n}", "reason": "race"},
         ),
     )
     assert sorted(flat(said)) == ["NotAllowedError"] * (DEPLOYERS - 1) + ["won"]

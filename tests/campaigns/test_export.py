@@ -16,12 +16,14 @@ import sqlalchemy as sa
 import rareswitch as rs
 from rareswitch.campaigns import Campaign, Protocol, Report, open_store
 from rareswitch.campaigns.errors import DamagedError
-from rareswitch.campaigns.proof.export import cohort_table, export_campaign
 from rareswitch.campaigns.proof.export import export as export_module
-from rareswitch.campaigns.proof.verify_export import verify
-from rareswitch.campaigns.record.canonical import canonical, digest_of
-from rareswitch.campaigns.record.cohorts import counted_again
-from rareswitch.campaigns.store.tables import CHAINS, artifacts, episodes
+from rareswitch.campaigns.proof.export.export import export
+from rareswitch.campaigns.proof.export.rows import LINES, PARQUET_COLUMNS
+from rareswitch.campaigns.reading import report_from
+from rareswitch.campaigns.rulebook.rows import CHAINS, OPTIONAL, canonical, digest_of
+from rareswitch.campaigns.store.rows import rows_of
+from rareswitch.campaigns.store.tables import artifacts, episodes
+from rareswitch.campaigns.store.transaction import count_again
 from small_export import (
     SECRET,
     SIMULATION,
@@ -31,8 +33,9 @@ from small_export import (
     protocol_of,
     ticking,
 )
+from two_proofs import of_folder
 
-SIGNED = {"actor": "ana", "reason": "final report"}
+SIGNED = {"by": "ana", "reason": "final report"}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,7 @@ def exported(tmp_path_factory):
     """Return a campaign, its export and the summary of that."""
     folder = tmp_path_factory.mktemp("export")
     campaign = full_campaign(folder / "store.db")
-    yield campaign, folder / "out", export_campaign(campaign, folder / "out", **SIGNED)
+    yield campaign, folder / "out", export(campaign, folder / "out", **SIGNED)
     campaign.store.close()
 
 
@@ -50,14 +53,19 @@ def lines(folder, chain):
 
 def stored(campaign, chain):
     """Return the rows of a chain, those of the ledger without the last, which notes the export."""
-    table, number = CHAINS[chain]
     with campaign.store.reading() as connection:
-        rows = connection.execute(sa.select(table).order_by(table.c[number])).mappings().all()
+        rows = [row._asdict() for row in rows_of(connection, chain, campaign.name)]
     return rows[:-1] if chain == "ledger" else rows
 
 
 def cohorts(folder):
     return {row["version"]: row for row in json.loads((folder / "cohorts.json").read_text())}
+
+
+def cohorts_of(campaign):
+    """Return the cohorts as the store counts them again."""
+    with campaign.store.reading() as connection:
+        return count_again(connection, campaign.name, campaign.state)[0]
 
 
 def versions_of(campaign, condition):
@@ -78,9 +86,9 @@ def test_all_files_are_there(exported):
     assert len(policies) == 6  # of five versions, one twice, and of a rejected candidate
     assert names - policies == {
         "appendix.md", "assignments.jsonl", "cohorts.csv", "cohorts.json", "episodes.jsonl",
-        "episodes.parquet", "ledger.jsonl", "manifest.json", "protocol/revision-1.json",
-        "protocol/revision-1.toml", "protocol/revision-2.json", "protocol/revision-2.toml",
-        "refusals.jsonl", "report.html", "simulation.json", "verify_export.py",
+        "data-dictionary.md", "episodes.parquet", "ledger.jsonl", "manifest.json",
+        "protocol/revision-1.json", "protocol/revision-1.toml", "protocol/revision-2.json",
+        "protocol/revision-2.toml", "refusals.jsonl", "report.html", "simulation.json", "sites.csv",
     }  # fmt: skip
     assert summary.files == len(names)
     assert json.loads(json.dumps(summary.plain))["rows"]["episodes"] == 65
@@ -92,12 +100,12 @@ def test_every_row_is_exported_with_all_its_columns(exported, chain):
     rows, found = stored(campaign, chain), lines(folder, chain)
     assert len(rows) == len(found) > 0
     for row, line in zip(rows, found, strict=True):
-        assert set(line) == set(row) - {"campaign"}
+        assert set(line) == {k for k in row if row[k] is not None or k not in OPTIONAL}
         for name, value in line.items():
             if name in ("claims", "payload"):
                 assert canonical(value) == row[name]
             elif name == "body" and value is not None:
-                told = Report.from_plain({"id": row["episode_id"], **value})
+                told = report_from({"id": row["episode_id"], **value})
                 assert told.body == row["body"]  # the very bytes
             else:
                 assert value == row[name]
@@ -109,6 +117,7 @@ def test_the_table_has_a_row_for_each_row_of_the_log(exported):
     table = pyarrow.parquet.read_table(folder / "episodes.parquet").to_pylist()
     rows = stored(campaign, "episodes")
     last = {row["episode_id"]: row["seq"] for row in rows}
+    as_told, computed = [], 0
     for row, found in zip(rows, table, strict=True):
         for name in ("seq", "episode_id", "revision", "version", "member", "assigned", "late",
                      "learn", "received", "link"):  # fmt: skip
@@ -129,12 +138,25 @@ def test_the_table_has_a_row_for_each_row_of_the_log(exported):
         assert found["features"] == report.episode.features.tolist()
         assert found["steps"] == len(report.episode)
         assert found["cut_off"] is (len(report.episode.next_features) == found["steps"])
-        for name in ("actions", "recommended", "propensities"):
+        for name in ("actions", "recommended"):
             told = getattr(report, name)
             assert found[name] == (None if told is None else told.tolist())
+        as_told.append(report.propensities is not None)
+        if as_told[-1]:
+            assert found["propensities"] == report.propensities.tolist()
+        elif report.actions is None:
+            assert found["propensities"] is None
+        else:
+            policy = campaign.policy(row["version"])
+            chance = policy.propensities(0, report.first_features)[report.actions[0]]
+            given = found["propensities"]
+            computed += given is not None
+            assert (given is None) or given[0] == pytest.approx(chance, rel=1e-12)
         assert found["offered"][1:] == [3] * (found["steps"] - 1)
         assert found["offered"][0] == (None if report.first_features is None else 3)
     assert sum(row["overridden"] or 0 for row in table if row["current"]) == 11
+    assert 0 < sum(as_told) < len(as_told)
+    assert computed > 5
 
 
 def test_cohorts_are_those_of_the_log(exported):
@@ -143,24 +165,28 @@ def test_cohorts_are_those_of_the_log(exported):
     assert list(found) == [version.version for version in state.versions]
     late = versions_of(campaign, episodes.c.late & (episodes.c.revision == 0))
     assert late == {1: 1}
+    counted = cohorts_of(campaign)
     for version in state.versions:
         row = found[version.version]
-        with campaign.store.reading() as connection:
-            seen = counted_again(connection, campaign.name, version.version, horizon=2)
+        seen = counted[version.version]
         assert row["episodes"] == seen.observations
         if seen.mean is not None:
-            assert row["mean_return"] == pytest.approx(2 * seen.mean, rel=1e-15)
-            assert [row["low"], row["high"]] == [2 * end for end in seen.bounds(0.95)]
+            told = [row[name] for name in ("mean_return", "low", "high")]
+            expected = [2 * end for end in (seen.mean, *seen.bounds(0.95))]
+            assert told == pytest.approx(expected, rel=1e-9)
+            assert told == [float(f"{value:.10g}") for value in told]
         assert row["late"] == late.get(version.version, 0)
         assert (row["digest"], row["fitted_on"]) == (version.digest, version.seq)
         assert (row["in_force_since"], row["in_force_at"]) == (version.since, version.entry.at)
     assert [row["origin"] for row in found.values()] == [
         "first", "planned", "planned", "planned", "rollback", "unplanned"
     ]  # fmt: skip
+    assert [row["recorded"] - row["episodes"] for row in found.values()] == [1, 0, 0, 0, 0, 0]
     assert [row["withdrawn"] for row in found.values()] == [1, 0, 0, 0, 0, 0]
     assert [row["corrected"] for row in found.values()] == [0, 1, 0, 0, 0, 0]
     assert sum(row["assigned"] for row in found.values()) == len(stored(campaign, "assignments"))
-    assert sum(row["missing"] for row in found.values()) == 4  # 9, 19, … that were assigned
+    assert sum(row["missing"] for row in found.values()) == 3  # 9, 19, … that were assigned
+    assert sum(row["cancelled"] for row in found.values()) == 1
     assert sum(row["overridden_steps"] for row in found.values()) == 11
     assert sum(row["overridden"] for row in found.values()) == 11  # one step of each
     table = pyarrow.parquet.read_table(folder / "episodes.parquet").to_pylist()
@@ -172,26 +198,30 @@ def test_cohorts_are_those_of_the_log(exported):
         assert row == {key: "" if value is None else str(value) for key, value in plain.items()}
 
 
-def test_a_corrected_episode_counts_in_its_first_place(tmp_path, monkeypatch):
+def test_a_corrected_episode_counts_in_its_first_place(tmp_path):
     """An interval that holds at every look depends on the order of what was seen."""
-    monkeypatch.setattr(export_module, "page", lambda *_: "")
-    campaign = opened(tmp_path / "store.db", protocol_of(stopping=(), budget=0))
+    campaign = opened(
+        tmp_path / "store.db", protocol_of(stopping=(), budget=0, schedule=rs.EveryEpisode())
+    )
     for k in range(80):
         rewards = [0.5 + 0.1 * (k % 2)]
         episode = rs.Episode(features=np.eye(3)[[0]], rewards=rewards, next_features=[])
         campaign.record(f"p{k}", episode)
     other = rs.Episode(features=np.eye(3)[[0]], rewards=[0.0], next_features=[])
-    campaign.correct(Report(id="p0", episode=episode), actor="bo", reason="typo")
-    campaign.correct(Report(id="p0", episode=other), actor="bo", reason="another")
-    export_campaign(campaign, tmp_path / "out", **SIGNED)
-    with campaign.store.reading() as connection:
-        seen = counted_again(connection, "small", 1, horizon=2)
+    campaign.correct(Report(id="p0", episode=episode), by="bo", reason="typo")
+    for _ in range(3):  # sent again, it is one correction, and one withdrawal
+        campaign.correct(Report(id="p0", episode=other), by="bo", reason="another")
+        campaign.withdraw("p9", by="bo", reason="asked to")
+    export(campaign, tmp_path / "out", **SIGNED)
+    seen = cohorts_of(campaign)[1]
     (row,) = cohorts(tmp_path / "out").values()
     assert 0.0 < row["low"] < row["high"] < 2.0
-    assert (row["episodes"], row["corrected"]) == (80, 1)
+    assert (row["episodes"], row["corrected"], row["withdrawn"]) == (79, 1, 1)
+    text = (tmp_path / "out" / "appendix.md").read_text()
+    assert "Episodes corrected: 1. Episodes withdrawn: 1." in text
     table = pyarrow.parquet.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
-    assert [found["seq"] for found in table if not found["current"]] == [1, 81]
-    assert [row["low"], row["high"]] == [2 * end for end in seen.bounds(0.95)]
+    assert [found["seq"] for found in table if not found["current"]] == [1, 10, 81, 83]
+    assert [row["low"], row["high"]] == pytest.approx([2 * e for e in seen.bounds(0.95)], rel=1e-9)
     campaign.store.close()
 
 
@@ -210,28 +240,14 @@ def test_what_made_a_version_due_is_told(exported):
     assert found[1]["quantity"] is found[5]["quantity"] is None
 
 
-def test_the_trigger_told_is_one_that_was_reached(exported):
-    campaign, _, _ = exported
-    candidate = next(iter(campaign.state.candidates.values()))
-    first, second = candidate.evidence["triggers"]
-    swapped = [first | {"reached": False}, second | {"reached": True}]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(candidate.evidence, "triggers", swapped)
-        assert cohort_table.trigger_of(candidate) == swapped[1]
-        patch.setitem(candidate.evidence, "triggers", [])
-        assert cohort_table.trigger_of(candidate) is None
-
-
 def test_protocols_policies_and_simulation_are_those_on_record(exported):
     campaign, folder, _ = exported
     state = campaign.state
     for number, protocol in enumerate(state.revisions, start=1):
         text = (folder / f"protocol/revision-{number}.json").read_text()
         assert digest_of(text) == protocol.digest
-        assert (
-            Protocol.from_toml((folder / f"protocol/revision-{number}.toml").read_text())
-            == protocol
-        )
+        toml = (folder / f"protocol/revision-{number}.toml").read_text()
+        assert Protocol.from_toml(toml).plain == protocol.plain
     assert state.revisions[1].budget == 6
     for version in state.versions:
         data = (folder / f"policies/{version.digest}.policy").read_bytes()
@@ -252,14 +268,14 @@ def test_the_manifest_is_entered_into_the_ledger(exported):
     assert manifest["heads"]["ledger"] == [last.number - 1, campaign.entries[-2].link]
     for name, digest in manifest["files"].items():
         assert digest_of((folder / name).read_bytes()) == digest
-    assert all(not check.wrong for check in verify(folder, summary.digest))
+    assert of_folder(folder, manifest=summary.digest) == {}
 
 
 def test_who_took_part_is_not_exported(tmp_path):
     campaign = opened(tmp_path / "store.db", protocol_of())
     episode = rs.Episode(features=np.eye(3)[[0]], rewards=[1.0], next_features=[])
     campaign.record("p1", episode, participant=SECRET)
-    export_campaign(campaign, tmp_path / "out", **SIGNED)
+    export(campaign, tmp_path / "out", **SIGNED)
     for path in (tmp_path / "out").rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
     campaign.store.close()
@@ -268,33 +284,54 @@ def test_who_took_part_is_not_exported(tmp_path):
 def test_the_appendix_tells_what_checklists_ask_for(exported):
     campaign, folder, _ = exported
     text = (folder / "appendix.md").read_text()
-    asked = ["(3a)", "(ACE 3b)", "(ACE 3c)", "5 iii)", "5 i)", "5 vi)", "(ACE 7b)", "(ACE 12b)",
-             "(13a)", "(14b)", "(ACE 14c)", "(17a)", "(ACE 24b)"]  # fmt: skip
+    asked = ["Summary", "(3a)", "(ACE 3b)", "(ACE 3c)", "5 iii)", "5 i)", "5 vi)", "(ACE 7b)",
+             "(ACE 12b)", "(13a)", "(14b)", "(ACE 14c)", "(17a)", "(18)", "(ACE 24b)"]  # fmt: skip
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert len(headings) == len(asked)
     for heading, item in zip(headings, asked, strict=True):
         assert item in heading
     assert campaign.state.revisions[0].digest in text
-    assert "consent \\<b\\>withdrawn\\</b\\>" in text  # what people wrote is only text
+    assert "| bo | episode p2, recorded in row 3 | consent \\<b\\>withdrawn\\</b\\> |" in text
+    assert "| 16 | corrected |" in text
     assert "typo \\| form" in text
-    assert "| 16 | rolled-back |" in text
-    assert "| 17 | amended |" in text
-    assert "{'deployments': 4\\}" in text
-    assert "| 18 | 6 | NO |" in text
+    assert "| 20 | rolled-back |" in text
+    assert "| 22 | amended |" in text
+    assert 'protocol revision 2: budget: \\{"deployments":4\\} → \\{"deployments":6\\}' in text
+    assert "| 23 | 6 | no |" in text
     assert "| bo | a candidate for version 6 that was not due | interim |" in text
-    assert "who took part in" in text
-    assert "rejected | schedule | eve |" in text
-    assert "| rewards must lie in \\[0, 1\\] | 4 |" in text
-    assert "4 of 46 episodes that were assigned were never reported" in text
-    widths = [line.count(" | ") for line in text.splitlines() if line.startswith("| ")]
-    assert max(widths) == 11
+    assert "names of participants erased: 57 episodes" in text
+    assert "rejected | eve |" in text
+    assert "| rewards must lie in \\[0, 1\\] | 16 |" in text
+    assert "| Assigned and never reported | 3 of 46 |" in text
+    assert "| Another action given than recommended | 11 episodes, at 11 steps |" in text
+    assert "Episodes corrected: 1. Episodes withdrawn: 1." in text
+
+
+def test_the_data_dictionary_explains_every_column(exported):
+    _, folder, _ = exported
+    text = (folder / "data-dictionary.md").read_text()
+    parquet = pyarrow.parquet.read_schema(folder / "episodes.parquet").names
+    assert sorted(PARQUET_COLUMNS) == sorted(parquet)
+    for chain, row in CHAINS.items():
+        assert sorted(LINES[chain]) == sorted(row._fields)
+    headers = {
+        f"{name}.csv": (folder / f"{name}.csv").read_text().splitlines()[0].split(",")
+        for name in ("cohorts", "sites")
+    }
+    headers["episodes.parquet"] = parquet
+    headers |= {f"{chain}.jsonl": list(row._fields) for chain, row in CHAINS.items()}
+    parts = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    for name, columns in headers.items():
+        (part,) = [part for heading, part in parts.items() if name in heading.split(", ")]
+        explained = re.findall(r"^\| (\S+) \| \S.*\. \|$", part.replace("\\_", "_"), re.M)
+        assert sorted(explained) == sorted(columns)
 
 
 def test_the_report_stands_alone(exported):
     _, folder, _ = exported
     html = (folder / "report.html").read_text()
-    assert html.count("data:image/svg+xml;base64,") == 3
-    assert not re.findall(r"(?:src|href)=\"(?!#|data:)", html)
+    assert html.count("<svg") == 3
+    assert not re.findall(r"(?:src|href)=\"(?!#)|url\(|@import", html)
     assert "<script" not in html
     assert "consent &lt;b&gt;withdrawn&lt;/b&gt;" in html
     assert "not yet" in html
@@ -305,11 +342,11 @@ def test_what_is_there_is_not_overwritten(exported, tmp_path):
     (tmp_path / "note.txt").write_text("mine")
     entries = len(campaign.entries)
     with pytest.raises(FileExistsError, match="must be empty or new"):
-        export_campaign(campaign, tmp_path, **SIGNED)
+        export(campaign, tmp_path, **SIGNED)
     with pytest.raises(FileExistsError, match="must be empty or new"):
-        export_campaign(campaign, tmp_path / "note.txt", **SIGNED)
-    with pytest.raises(ValueError, match="reason must say something"):
-        export_campaign(campaign, tmp_path / "new", actor="ana", reason=" ")
+        export(campaign, tmp_path / "note.txt", **SIGNED)
+    with pytest.raises(ValueError, match="reason must not be empty"):
+        export(campaign, tmp_path / "new", by="ana", reason=" ")
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
     assert len(campaign.entries) == entries
 
@@ -321,32 +358,32 @@ def test_an_error_leaves_nothing(exported, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no room")
 
-    monkeypatch.setattr(export_module, "page", fail)
+    monkeypatch.setattr(export_module, "derived_files", fail)
     (tmp_path / "out").mkdir()
     with pytest.raises(OSError, match="no room"):
-        export_campaign(campaign, tmp_path / "out", **SIGNED)
+        export(campaign, tmp_path / "out", **SIGNED)
     assert [path.name for path in tmp_path.rglob("*")] == ["out"]
     assert len(campaign.entries) == entries
     monkeypatch.undo()
-    export_campaign(campaign, tmp_path / "out", **SIGNED)  # an empty folder will do
-    assert all(not check.wrong for check in verify(tmp_path / "out"))
+    export(campaign, tmp_path / "out", **SIGNED)  # an empty folder will do
+    assert of_folder(tmp_path / "out") == {}
 
 
 KILLED = """
 import os, signal, sys
 from rareswitch.campaigns import Campaign, open_store
-from rareswitch.campaigns.proof.export import export, export_campaign
+from rareswitch.campaigns.proof.export import export
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 setattr(export, sys.argv[3], die)
 with open_store(sys.argv[1]) as store:
-    export_campaign(Campaign(store, "small"), sys.argv[2], actor="ana", reason="killed")
+    export.export(Campaign(store, "small"), sys.argv[2], by="ana", reason="killed")
 """
 
 
-@pytest.mark.parametrize("where", ["_write_cohorts", "_manifest"])
+@pytest.mark.parametrize("where", ["derived_files", "_manifest"])
 def test_a_kill_leaves_nothing_that_looks_complete(exported, tmp_path, where):
     campaign, _, _ = exported
     entries = len(campaign.entries)
@@ -373,34 +410,33 @@ def test_an_export_is_of_one_moment(tmp_path):
         play(other, 30, name="q", seed=1)
 
     before = campaign.entries
-    summary = export_campaign(campaign, tmp_path / "out", progress=meanwhile, **SIGNED)
+    summary = export(campaign, tmp_path / "out", progress=meanwhile, **SIGNED)
     assert told == [("episodes", 18, 18)]
     assert summary.rows == {"episodes": 18, "assignments": 15, "refusals": 0, "ledger": len(before)}
     assert other.entries[-1].number > len(before) + 1  # more had happened
     assert len(cohorts(tmp_path / "out")) == summary.versions < len(campaign.state.versions)
-    assert all(not check.wrong for check in verify(tmp_path / "out"))
+    assert of_folder(tmp_path / "out") == {}
     campaign.store.close()
     other.store.close()
 
 
 def test_a_later_export_holds_the_note_of_the_earlier(exported, tmp_path):
     campaign, _, summary = exported
-    export_campaign(campaign, tmp_path / "out", **SIGNED)
+    export(campaign, tmp_path / "out", **SIGNED)
     noted = [row for row in lines(tmp_path / "out", "ledger") if row["kind"] == "exported"]
     assert noted[0]["payload"]["digest"] == summary.digest
-    assert all(not check.wrong for check in verify(tmp_path / "out"))
+    assert of_folder(tmp_path / "out") == {}
 
 
-def test_both_stores_export_the_same(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(export_module, "page", lambda *_: "")
+def test_both_stores_export_the_same(store, tmp_path):
     times = ticking()
-    here = Campaign.create(store, protocol_of(), actor="ana", clock=lambda: next(times))
+    here = Campaign.create(store, protocol_of(), by="ana", clock=lambda: next(times))
     file = opened(tmp_path / "file.db", protocol_of())
     for name, campaign in (("here", here), ("file", file)):
         play(campaign, 25)
-        campaign.withdraw("p2", actor="bo", reason="asked to")
-        export_campaign(campaign, tmp_path / name, **SIGNED)
-        assert all(not check.wrong for check in verify(tmp_path / name))
+        campaign.withdraw("p2", by="bo", reason="asked to")
+        export(campaign, tmp_path / name, **SIGNED)
+        assert of_folder(tmp_path / name) == {}
     for path in (tmp_path / "file").rglob("*"):
         if path.is_file():
             twin = tmp_path / "here" / path.relative_to(tmp_path / "file")
@@ -411,11 +447,11 @@ def test_both_stores_export_the_same(store, tmp_path, monkeypatch):
 
 def test_a_campaign_without_episodes_is_exported(tmp_path):
     campaign = opened(tmp_path / "store.db", protocol_of())
-    export_campaign(campaign, tmp_path / "out", **SIGNED)
-    assert all(not check.wrong for check in verify(tmp_path / "out"))
+    export(campaign, tmp_path / "out", **SIGNED)
+    assert of_folder(tmp_path / "out") == {}
     html = (tmp_path / "out" / "report.html").read_text()
     assert "No candidate was proposed" in html
-    assert "<img" not in html
+    assert "<svg" not in html
     assert pyarrow.parquet.read_table(tmp_path / "out" / "episodes.parquet").num_rows == 0
     campaign.store.close()
 
@@ -426,20 +462,20 @@ def test_damage_is_said(tmp_path):
     with campaign.store.writing("small") as connection:
         connection.execute(artifacts.update().values(data=b"other"))
     with pytest.raises(DamagedError, match="was altered"):
-        export_campaign(campaign, tmp_path / "out", **SIGNED)
+        export(campaign, tmp_path / "out", **SIGNED)
     with campaign.store.writing("small") as connection:
         connection.execute(episodes.update().where(episodes.c.seq == 3).values(body=b"other"))
         policy = campaign.protocol.learner().policy.to_bytes()
         connection.execute(artifacts.update().values(data=policy))
     with pytest.raises(DamagedError, match="row 3 of the log"):
-        export_campaign(campaign, tmp_path / "out", **SIGNED)
+        export(campaign, tmp_path / "out", **SIGNED)
     campaign.store.close()
 
 
 def test_rows_are_written_as_they_are_read(tmp_path, monkeypatch):
     campaign = opened(tmp_path / "store.db", protocol_of(stopping=()))
     episode = rs.Episode(features=np.eye(3)[[0]], rewards=[1.0], next_features=[])
-    for _ in campaign.take_all(Report(id=f"p{k}", episode=episode) for k in range(119)):
+    for _ in campaign.record_all(Report(id=f"p{k}", episode=episode) for k in range(119)):
         pass
     held, most, sizes = weakref.WeakSet(), [], []
     real = export_module.report_of
@@ -454,10 +490,10 @@ def test_rows_are_written_as_they_are_read(tmp_path, monkeypatch):
         sizes.append((part / "episodes.jsonl").stat().st_size)
         most.append(len(held))
 
-    monkeypatch.setattr("rareswitch.campaigns.record.log.READ_TOGETHER", 10)
+    monkeypatch.setattr("rareswitch.campaigns.store.rows.READ_TOGETHER", 10)
     monkeypatch.setattr(export_module, "REPORTED_EVERY", 10)
     monkeypatch.setattr(export_module, "report_of", counted)
-    export_campaign(campaign, tmp_path / "out", progress=progress, **SIGNED)
+    export(campaign, tmp_path / "out", progress=progress, **SIGNED)
     assert len(sizes) == 12
     assert sizes[5] > 0.2 * sizes[-1] > 0
     assert max(most) <= 2

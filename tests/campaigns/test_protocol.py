@@ -9,17 +9,25 @@ import tomli_w
 
 import rareswitch as rs
 from campaign_builders import protocol
+from oracles import Starts
 from rareswitch.campaigns import (
     Approval,
+    Campaign,
     DataQuality,
-    FeatureName,
+    FeatureTerms,
     Futility,
     Harm,
     Intake,
     Protocol,
+    open_store,
 )
+from rareswitch.campaigns import NotAllowedError as Refused
+from rareswitch.campaigns.campaign import list_campaigns
+from rareswitch.campaigns.protocol import recipe_of, schedule_of
+from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
+from rareswitch.support.imports import NotAllowedError
 
 TEXT = """
 name = "doors"
@@ -36,6 +44,7 @@ batches = 6
 [budget]
 deployments = 5
 """
+COLUMNS = f"[features]\nname = 'x'\ndigest = '{'ab' * 32}'\ncolumns = {{}}\n[budget]"
 SCHEDULES = [
     rs.EveryEpisode(),
     rs.UniformGrid(batches=4),
@@ -48,7 +57,7 @@ FULL = protocol(
     task=rs.Task(dim=3, horizon=2, episodes=60, end_reward=0.5),
     recipe=Recipe(exploration=rs.Ensemble(members=3), ridge=0.1, ties="lowest", seed=(1, 2)),
     actions=("left", "middle", "right"),
-    features=FeatureName(name="doors", digest="ab" * 32),
+    features=FeatureTerms(name="doors", digest="ab" * 32, columns=("age", "severity")),
     approval=Approval(by="second-person", retry_after=7),
     intake=Intake(late="record", grace=0, assigned=True),
     stopping=(Harm(below=0.1), Futility(target=0.5, after=9), DataQuality(most=0.2)),
@@ -79,6 +88,12 @@ def test_all_of_it_is_written_and_read_again():
     assert Protocol.from_toml(tomli_w.dumps(FULL.plain)) == FULL
 
 
+def test_features_without_columns_are_written_as_they_were():
+    """Protocols that were locked before there were columns keep their digests."""
+    terms = FeatureTerms(name="doors", digest="ab" * 32)
+    assert replace(FULL, features=terms).plain["features"] == {"name": "doors", "digest": "ab" * 32}
+
+
 def test_the_digest_is_that_of_the_sorted_text():
     text = json.dumps(FULL.plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert FULL.digest == hashlib.sha256(text.encode()).hexdigest()
@@ -95,6 +110,8 @@ def test_the_digest_is_that_of_the_sorted_text():
         {"stopping": (Harm(below=0.2),)},
         {"simulation": ""},
         {"features": None},
+        {"features": FeatureTerms(name="doors", digest="ab" * 32)},
+        {"features": FeatureTerms(name="doors", digest="ab" * 32, columns=("severity", "age"))},
         {"schedule": rs.EveryEpisode()},
         {"task": Task(dim=3, horizon=2, episodes=60, feature_norm=2.0)},
         {"recipe": Recipe(seed=3)},
@@ -142,6 +159,22 @@ def test_every_part_counts_in_the_digest(change):
         ),
         ("[budget]", "[stopping]\nrule = 'harm'\n[budget]", "stopping must be a list of tables"),
         ("[budget]", "[features]\ndigest = 'x'\n[budget]", r"\[features\] "),
+        ("[budget]", COLUMNS.format("'age'"), r"\[features\] columns must be a list of names"),
+        ("[budget]", COLUMNS.format("[5]"), r"\[features\] columns must be a text"),
+        ("[budget]", COLUMNS.format("['']"), r"\[features\] columns must not be empty"),
+        ("[budget]", COLUMNS.format("['a ']"), r"\[features\] columns must not begin or end"),
+        ("[budget]", COLUMNS.format("['a', 'a']"), "columns must be distinct names; got 'a' twice"),
+        ("[budget]", COLUMNS.format("['a', 'id']"), "columns must not be id, step, .*; got 'id'"),
+        ("[budget]", COLUMNS.format("['a']"), "actions must be named where .features. has columns"),
+        (
+            "[budget]",
+            "[features]\nname = 'x'\ncolumns = ['a']\n[budget]",
+            "digest must be that of the map's bytes where columns are named",
+        ),
+        ("dim = 3", 'dim = 3\nactions = ["a", "b", "a"]', "distinct names; got 'a' twice"),
+        ("dim = 3", 'dim = 3\nactions = ["a", ""]', "actions must be names without spaces"),
+        ("dim = 3", 'dim = 3\nactions = ["a", " b"]', "actions must be names without spaces"),
+        ("dim = 3", "dim = 3\nactions = [1, 2]", "actions must be names without spaces"),
         ("[budget]", "[simulation]\ndigest = 'x'\n[budget]", "simulation must be a SHA-256"),
         ("[budget]", "[budget", "a protocol must be TOML"),
         ("[schedule]", "schedule = 5\n[x]", "schedule"),
@@ -165,4 +198,118 @@ def test_a_learner_is_made_for_the_task():
     made = FULL.learner()
     assert made.task == FULL.task == rs.Task(dim=3, horizon=2, episodes=60, end_reward=0.5)
     assert made.recipe == FULL.recipe
-    assert FULL.no_data.task == FULL.task
+
+
+TRAP = "import pathlib\n\npathlib.Path('ran').touch()\n"
+POPEN = {"kind": "subprocess:Popen", "args": ["touch", "ran"]}
+HOSTILE = {
+    "schedule": ("subprocess", {"schedule": POPEN}),
+    "capped": ("subprocess", {"schedule": {"kind": "capped", "switches": 1, "schedule": POPEN}}),
+    "own": ("my_trap", {"schedule": {"kind": "my_trap:Rule"}}),
+    "exploration": ("subprocess", {"recipe": {"exploration": POPEN}}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_protocol_runs_no_code(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_trap.py").write_text(TRAP)
+    module, changes = HOSTILE[name]
+    plain = protocol().plain | changes
+    table = "recipe" if name == "exploration" else "schedule"
+    message = rf"\[{table}\] kind '{module}:\w+' names code of the module {module}, which is not"
+    readers = [
+        lambda: Protocol.from_plain(plain),
+        lambda: Protocol.from_toml(tomli_w.dumps(plain), allow=["my"]),
+    ]
+    if table == "schedule":
+        readers.append(lambda: protocol().amended(changes))
+    for read in readers:
+        with pytest.raises(NotAllowedError, match=message):
+            read()
+    with pytest.raises(NotAllowedError):
+        schedule_of(plain) if table == "schedule" else recipe_of(plain)
+    assert Terms.of(plain).plain == plain
+    if module == "subprocess":
+        with pytest.raises(ValueError, match="'subprocess:Popen' must be a class with a method"):
+            Protocol.from_plain(plain, allow=["subprocess"])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_rule_of_your_own_is_read_where_it_is_allowed():
+    made = protocol(schedule=Starts((3, 4)))  # an object needs no permission
+    again = Protocol.from_toml(made.to_toml(), allow=["oracles"])
+    assert again.digest == made.digest
+    assert Protocol.from_plain(made.plain, allow=["oracles"]).digest == made.digest
+
+
+def test_permission_for_one_reading_is_none_for_the_next():
+    plain = protocol(schedule=Starts((3, 4))).plain
+    assert schedule_of(plain, ["oracles"]).starts == (3, 4)
+    with pytest.raises(NotAllowedError):
+        schedule_of(plain)
+
+
+def test_an_amendment_keeps_a_rule_that_is_there_and_reads_a_new_one_only_where_it_is_allowed():
+    made = protocol(schedule=Starts((3, 4)))
+    assert made.amended({"budget": {"deployments": 3}}).schedule is made.schedule
+    new = {"schedule": {"kind": "oracles:Starts", "starts": [3, 9]}}
+    with pytest.raises(NotAllowedError):
+        made.amended(new)
+    assert made.amended(new, allow=["oracles"]).schedule.starts == (3, 9)
+
+
+@pytest.mark.parametrize("text", [None, b'name = "doors"', 3])
+def test_toml_is_a_text(text):
+    with pytest.raises(TypeError, match="text must be the TOML text of a protocol; got "):
+        Protocol.from_toml(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"stopping": (Harm(below=2.1),)}, "harm: below must be at most 2, the largest return"),
+        ({"stopping": (Futility(target=2.5, after=9),)}, "futility: target must be at most 2"),
+        ({"stopping": (Futility(target=1.0, after=61),)}, "after must be at most 60, the planned"),
+        ({"schedule": rs.SpreadBudget(switches=6)}, "budget must be at least 6, the switches"),
+        ({"actions": ("left", "left")}, "actions must be distinct names; got 'left' twice"),
+    ],
+)
+def test_terms_that_can_never_be_met_are_refused(changes, why):
+    with pytest.raises(ValueError, match=why):
+        protocol(**changes)
+
+
+def test_terms_at_their_ends_are_possible():
+    rules = (Harm(below=2.0), Futility(target=2.0, after=60))
+    protocol(stopping=rules, schedule=rs.SpreadBudget(switches=5))
+
+
+def test_a_simulation_must_recommend_the_schedule_of_the_protocol(tmp_path):
+    def plan(schedule):
+        options = [
+            {"name": "a", "schedule": schedule},
+            {"name": "b", "schedule": {"kind": "every-episode"}},
+        ]
+        return json.dumps({"recommended": "a", "options": options}).encode()
+
+    agreed = protocol().plain["schedule"]
+    with open_store(tmp_path / "store.db", create=True) as store:
+        other = plan(agreed | {"batches": 5})
+        made = protocol().with_simulation(other)
+        with pytest.raises(Refused, match="simulation must be of the protocol's schedule"):
+            Campaign.create(store, made, by="ana", simulation=other)
+        assert list_campaigns(store) == []
+        for name, report in (("same", plan(agreed)), ("other", b"<html>a page</html>")):
+            made = protocol(name=name).with_simulation(report)
+            Campaign.create(store, made, by="ana", simulation=report)
+            with pytest.raises(Refused, match="simulation must be the file whose digest"):
+                Campaign.create(store, made, by="ana", simulation=report + b" ")
+            with pytest.raises(Refused, match="simulation must be the file whose digest"):
+                Campaign.create(store, made, by="ana")
+
+
+def test_concealment_needs_assignments():
+    with pytest.raises(ValueError, match="concealed needs assigned = true"):
+        Intake(concealed=True)
+    assert "concealed" not in protocol().plain["intake"]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rareswitch.campaigns.stopping.running_mean import RunningMean
+from rareswitch.campaigns.rulebook.cohorts import RunningMean
 
 
 def seen(values):
@@ -95,3 +95,61 @@ def test_it_becomes_narrow():
     quiet = seen([0.5] * 20_000)
     low, high = quiet.bounds(0.95)
     assert high - low < 0.002
+
+
+def test_an_observation_is_replaced_and_removed_in_its_place():
+    """Sums with λ as it was settled: written out over all observations, whatever the order."""
+    rng = np.random.default_rng(8)
+    first, places, found = rng.random(60), [], RunningMean()
+    for x in first.tolist():
+        places.append(found.next_place)
+        found = found.after(x)
+    now = dict(enumerate(first.tolist()))
+    for k in rng.permutation(60)[:25].tolist():
+        found = found.add(places[k], now[k], -1)
+        if k % 2:
+            now[k] = float(rng.random())
+            found = found.add(places[k], now[k], 1)
+        else:
+            del now[k]
+    weights = {k: places[k].weight for k in now}
+    total = sum(weights.values())
+    centre = sum(weights[k] * x for k, x in now.items()) / total
+    spread = sum((x - places[k].mean) ** 2 * (-math.log(1 - weights[k]) - weights[k])
+                 for k, x in now.items())  # fmt: skip
+    width = (math.log(2 / 0.05) + spread) / total
+    assert found.observations == len(now)
+    assert found.mean == pytest.approx(sum(now.values()) / len(now))
+    assert found.bounds(0.95) == pytest.approx((centre - width, centre + width), abs=1e-12)
+    for k in sorted(now):
+        found = found.add(places[k], now[k], -1)
+    assert found.bounds(0.95) == (0.0, 1.0)
+    assert found.mean is None
+
+
+def test_it_covers_the_mean_at_all_looks_with_withdrawals():
+    """A fifth of the observations is withdrawn, and a fifth corrected, at random times later.
+
+    The corrected values and those that stay have the mean; the weights were settled before.
+    """
+    paths, looks, confidence, chance = 300, 400, 0.8, 0.3
+    rng = np.random.default_rng(23)
+    misses = 0
+    for _ in range(paths):
+        found, missed, coming = RunningMean(), False, {}
+        values = (rng.random(looks) < chance).astype(float).tolist()
+        for t, x in enumerate(values):
+            place, found = found.next_place, found.after(x)
+            fate = rng.random()
+            if fate < 0.4:
+                new = None if fate < 0.2 else float(rng.random() < chance)
+                coming.setdefault(t + 1 + int(rng.integers(30)), []).append((place, x, new))
+            for where, before, after in coming.pop(t, ()):
+                found = found.add(where, before, -1)
+                if after is not None:
+                    found = found.add(where, after, 1)
+            low, high = found.bounds(confidence)
+            missed |= not low <= chance <= high
+        misses += missed
+    expected = (1 - confidence) * paths
+    assert misses <= expected + 5 * math.sqrt(expected * confidence)

@@ -11,11 +11,11 @@ from rareswitch.campaigns import (
     Learning,
     Protocol,
     open_store,
-    simulate_campaign,
+    simulate,
 )
-from rareswitch.campaigns.record.log import rows_of
 from rareswitch.campaigns.report import episode_of
-from rareswitch.campaigns.simulated.same_log import differences_from_learner
+from rareswitch.campaigns.store.rows import rows_of
+from same_log import differences_from_learner
 
 MDP = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=1)
 PROTOCOL = Protocol(
@@ -31,11 +31,11 @@ PROTOCOL = Protocol(
 def campaign(tmp_path):
     """Give a campaign with twelve episodes, whose first candidate was due after ten."""
     with open_store(tmp_path / "pair.db", create=True) as store:
-        campaign = Campaign.create(store, PROTOCOL, actor="simulation")
+        campaign = Campaign.create(store, PROTOCOL, by="simulation", rehearsal=True)
         calm = Circumstances.calm()
         with pytest.MonkeyPatch.context() as patch:  # nobody has looked yet
             patch.setattr(Learning, "step", lambda self: None)
-            simulate_campaign(PROTOCOL, FiniteWorld(MDP), store, circumstances=calm, episodes=12)
+            simulate(PROTOCOL, FiniteWorld(MDP), store, circumstances=calm, episodes=12)
         yield campaign
 
 
@@ -45,8 +45,8 @@ def log_of(campaign):
 
 
 def propose(campaign, policy, seq, **more):
-    signed = {"actor": "schedule", "reason": "so"}
-    return campaign.propose(policy, seq=seq, evidence={}, expected=1, **signed | more)
+    signed = {"by": "schedule", "reason": "so"}
+    return campaign.propose(policy, seq=seq, evidence={"triggers": []}, expected=1, **signed | more)
 
 
 def test_a_candidate_that_nobody_proposed_is_missed(campaign):
@@ -73,19 +73,20 @@ def test_the_right_policy_at_another_row_is_named(campaign):
 
 
 def test_what_was_not_due_is_not_asked_about(campaign):
-    propose(campaign, PROTOCOL.learner().policy, 12, planned=False)
+    propose(campaign, PROTOCOL.learner().policy, 12, planned=False, by="ana")
     with pytest.raises(ValueError, match="campaign must have gone as planned"):
         differences_from_learner(campaign)
 
 
 def test_a_candidate_that_is_due_nowhere_is_named(tmp_path):
     with open_store(tmp_path / "none.db", create=True) as store:
-        campaign = Campaign.create(store, PROTOCOL, actor="ana")
+        campaign = Campaign.create(store, PROTOCOL, by="ana")
         propose(campaign, PROTOCOL.learner().policy, 0)
         assert differences_from_learner(campaign) == ("candidate 3 is due nowhere",)
 
 
 def test_an_amended_campaign_is_not_asked_about(campaign):
-    campaign.amend({"budget": {"deployments": 1}}, actor="ana", reason="less money")
+    number = campaign.amend({"budget": {"deployments": 3}}, by="ana", reason="more money").number
+    campaign.approve(number, by="ben", reason="more money")
     with pytest.raises(ValueError, match="campaign must have gone as planned; it was amended"):
         differences_from_learner(campaign)

@@ -1,6 +1,7 @@
 """`rareswitch campaign simulate`: instances and environments, and what is refused."""
 
 import json
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -8,15 +9,23 @@ import pytest
 
 import rareswitch as rs
 from cli.terminal import call, refused
-from rareswitch.campaigns import Campaign, Circumstances, Protocol, open_store, simulate_campaign
+from observers import NAMES, TABLE
+from rareswitch.campaigns import (
+    Campaign,
+    Circumstances,
+    Protocol,
+    open_store,
+    packed_features,
+    simulate,
+)
 from rareswitch.cli.campaign_environment import EnvironmentWorld
 from rareswitch.core.recipe import Recipe
-from rareswitch.features import OneHot
+from rareswitch.features import Dense, OneHot
 from rareswitch.gym import play, setting_of
 
 SIMULATE = ("campaign", "simulate")
 TABULAR = ("--instance", "tabular", "--states", 2, "--actions", 2)
-BY_HAND = (*TABULAR, "--missing", 0, "--no-signs", "--json")
+BY_HAND = (*TABULAR, "--missing", 0, "--no-auto-approve", "--json")
 
 
 @pytest.fixture
@@ -48,7 +57,7 @@ def test_an_instance_is_played_as_in_python(here, small):
     found = json.loads(done.stdout)
     mdp = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=7)
     with open_store(here / "python.db", create=True) as store:
-        same = simulate_campaign(
+        same = simulate(
             Protocol.from_toml((here / small).read_text(encoding="utf-8")),
             rs.campaigns.FiniteWorld(mdp, seed=7),
             store,
@@ -57,8 +66,8 @@ def test_an_instance_is_played_as_in_python(here, small):
             seed=7,
         )
     assert found == json.loads(json.dumps(same.plain))
-    assert found["agrees_with_learner"] is True
-    with open_store(here / "campaign.db") as store:
+    assert found["problems"] == []
+    with open_store(here / "rehearsal.db") as store:
         assert Campaign(store, "small").entries[-1].link == found["links"]["ledger"]
 
 
@@ -74,44 +83,115 @@ def test_people_read_what_json_says(here, small):
     assert lines["recorded"].startswith(str(found["recorded"]))
     assert lines["overridden"].startswith(str(found["overridden"]))
     assert lines["deployments"].startswith(f"{found['deployments']} of at most 3")
-    assert lines["ledger"] == found["links"]["ledger"]
+    assert lines["ledger"] == f"link of the last entry: {found['links']['ledger']}"
     assert lines["regret"].startswith(f"{found['regret']:.1f}, ")
-    assert "every candidate, byte for byte" in shown.stdout
-
-
-def test_a_campaign_that_differs_from_a_learner_ends_with_status_1(here, small, monkeypatch):
-    monkeypatch.setattr(
-        "rareswitch.campaigns.simulated.field.differences_from_learner", lambda campaign: ("so",)
+    proposed = json.loads(
+        call("campaign", "candidates", "--store", "sqlite:///b.db", "--json").stdout
     )
+    assert len(proposed) >= found["deployments"] > 0
+    check = f"check: all {len(proposed)} candidates reproduced byte for byte\n"
+    assert shown.stdout.endswith(check)
+
+
+def test_a_rehearsal_with_problems_names_them_and_ends_with_status_1(here, small, monkeypatch):
+    wrong = SimpleNamespace(problems=["replay: entry 3 differs"])
+    monkeypatch.setattr("rareswitch.campaigns.rehearsal.simulate.verify", lambda campaign: wrong)
     done = call(*SIMULATE, small, *TABULAR, "--episodes", 3)
     assert done.exit_code == 1
-    assert "as a Learner    NO\n                so\n" in done.stdout
+    assert done.stdout.endswith("check: replay: entry 3 differs\n")
+    assert "reproduced" not in done.stdout
+
+
+def test_a_rehearsal_goes_to_no_store_of_a_trial(here, small, monkeypatch):
+    monkeypatch.setenv("RARESWITCH_STORE", "sqlite:///trial.db")
+    monkeypatch.setenv("RARESWITCH_ACTOR", "ana")
+    assert call(*SIMULATE, small, *TABULAR, "--episodes", 3).exit_code == 0
+    assert (here / "rehearsal.db").exists()
+    assert not (here / "trial.db").exists()
+    attached = ("--simulation", "small/plan.json")
+    real = call("campaign", "init", small, *attached, "--store", "sqlite:///rehearsal.db")
+    assert real.exit_code == 1
+    assert "small is a rehearsal in sqlite:///rehearsal.db; use another store" in real.stderr
+    rehearsal = ("--store", "sqlite:///rehearsal.db")
+    assert "small, a rehearsal, running" in call("campaign", "status", *rehearsal).stdout
+    (here / "one.json").write_text('{"id": "ada", "features": [[1, 0, 0, 0]], "rewards": [1]}')
+    for verb in (
+        ("assign", "ada"), ("record", "one.json"), ("import", "one.json"), ("learn",),
+        ("propose", "--early", "--reason", "look"), ("withdraw", "ada", "--reason", "so"),
+    ):  # fmt: skip
+        done = call("campaign", *verb, *rehearsal)
+        assert done.exit_code == 1, verb
+        assert "small is a rehearsal: nobody is treated in it" in done.output
+
+
+def test_a_rehearsal_is_exported_and_stopped_by_people(here, small):
+    assert call(*SIMULATE, small, *TABULAR, "--episodes", 3).exit_code == 0
+    signed = ("--by", "ana", "--reason", "practice", "--store", "sqlite:///rehearsal.db")
+    assert call("campaign", "export", "final", *signed).exit_code == 0
+    assert call("campaign", "stop", *signed).exit_code == 0
+
+
+def test_a_protocol_with_columns_is_rehearsed_with_its_feature_map(here):
+    terms, data = packed_features(Dense(TABLE), ("severity",))
+    agreed = Protocol(
+        name="raw",
+        task=rs.Task(dim=TABLE.dim, horizon=2, episodes=20),
+        schedule=rs.UniformGrid(batches=2),
+        budget=1,
+        actions=NAMES,
+        features=terms,
+    )
+    (here / "raw.toml").write_text(agreed.to_toml())
+    (here / "map.bin").write_bytes(data)
+    world = ("--instance", "tabular", "--states", 5, "--actions", 3, "--corrected", 0)
+    missing = call(*SIMULATE, "raw.toml", *world, "--withdrawn", 0)
+    assert missing.exit_code == 1
+    assert "features must be the file whose digest the protocol has" in missing.stderr
+    given = ("--withdrawn", 0, "--feature-map", "map.bin", "--json")
+    done = call(*SIMULATE, "raw.toml", *world, *given)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["begun"] == 20
+
+
+def test_where_a_protocol_names_signers_one_of_them_signs_and_stops(here, small):
+    text = (here / small).read_text(encoding="utf-8")
+    signers = 'by = "second-person"\nsigners = ["ana", "ben"]'
+    (here / small).write_text(text.replace('by = "schedule"', signers))
+    options = ("--missing", 0.1, "--signing", 2, "--rejected", 0.3, "--json")
+    done = call(*SIMULATE, small, *TABULAR, *options)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["deployments"] > 0
+    assert found["rejections"] > 0
+    assert found["stopped"] == "all 40 episodes have begun, and reports are in"
 
 
 def test_a_rehearsal_is_approved_by_hand_and_goes_on(here, small):
     text = (here / small).read_text(encoding="utf-8")
     (here / small).write_text(text.replace('by = "schedule"', 'by = "second-person"'))
     first = call(
-        *SIMULATE, small, *TABULAR, "--missing", 0, "--episodes", 25, "--no-signs", "--json"
+        *SIMULATE, small, *TABULAR, "--missing", 0, "--episodes", 25, "--no-auto-approve", "--json"
     )
     waiting = json.loads(first.stdout)["waiting"]
-    signed = call("campaign", "approve", waiting, "--by", "ben", "--reason", "looked at it")
+    at = ("--by", "ben", "--reason", "looked at it", "--store", "sqlite:///rehearsal.db")
+    signed = call("campaign", "approve", waiting, *at)
     assert signed.exit_code == 0, signed.output
     rest = json.loads(call(*SIMULATE, small, *BY_HAND).stdout)
     assert (rest["begun"], rest["deployments"]) == (15, 1)
     assert rest["stopped"] == "episodes: all 40 are recorded"
 
 
-def test_a_rehearsal_goes_on_after_a_rollback_and_is_not_compared(here, small):
+def test_a_rehearsal_goes_on_after_a_rollback_and_is_proven(here, small):
     first = json.loads(call(*SIMULATE, small, *TABULAR, "--episodes", 25, "--json").stdout)
     assert first["deployments"] > 0
-    back = call("campaign", "rollback", 1, "--by", "ben", "--reason", "harm")
+    signed = ("--by", "ben", "--reason", "harm", "--store", "sqlite:///rehearsal.db")
+    back = call("campaign", "rollback", 1, *signed)
     assert back.exit_code == 0, back.output
     rest = call(*SIMULATE, small, *TABULAR, "--episodes", 5)
     assert rest.exit_code == 0, rest.output
-    assert "as a Learner    not compared" in rest.stdout
+    assert "reproduced byte for byte" in rest.stdout
     more = json.loads(call(*SIMULATE, small, *TABULAR, "--episodes", 5, "--json").stdout)
-    assert (more["agrees_with_learner"], more["differences"]) == (None, None)
+    assert more["problems"] == []
     assert len(more["decision_delays"]) == more["deployments"]
 
 
@@ -127,13 +207,13 @@ def test_what_does_not_fit_is_refused_in_one_line(here, small):
         *SIMULATE, small, "--env", "FrozenLake-v1"
     )
     call("campaign", "init", small, "--simulation", "small/plan.json", "--by", "ana")
-    real = call(*SIMULATE, small, *TABULAR)
+    real = call(*SIMULATE, small, *TABULAR, "--store", "sqlite:///campaign.db")
     assert real.exit_code == 1
-    assert real.stderr.startswith("Error: campaign small was created by ana")
+    assert "small is a campaign in sqlite:///campaign.db; use another store" in real.stderr
     (here / "small" / "plan.json").write_text("{}")
     other = call(*SIMULATE, small, *TABULAR, "--store", "sqlite:///other.db")
     assert other.exit_code == 1
-    assert "simulation must be the report whose digest the protocol has" in other.stderr
+    assert "simulation must be the file whose digest the protocol has" in other.stderr
 
 
 def test_an_environment_is_played_from_its_plan(here):
@@ -171,7 +251,7 @@ def test_a_calm_campaign_in_an_environment_is_its_training(here):
         recipe=Recipe(exploration=rs.Bonus(1.0)),
     )
     with open_store(here / "lake.db", create=True) as store:
-        done = simulate_campaign(
+        done = simulate(
             protocol,
             EnvironmentWorld(world, setting, seed=4),
             store,

@@ -14,6 +14,7 @@ from rareswitch.features import OneHot
 from rareswitch.gym import FiniteModel, evaluate
 
 TABLE = OneHot(states=16, actions=4)
+OWN = ("walk", "--allow", "cli.walk")
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +64,9 @@ def test_the_recommended_policy_is_played_in_the_world_it_was_trained_in(here):
 
 def test_the_same_seed_plays_the_same_episodes_and_another_others(here):
     summary = json.loads((here / "walk" / "summary.json").read_text())
-    assert evaluated("walk", "--episodes", 20)["fresh"] == summary["recommended"]["fresh"]
+    assert evaluated(*OWN, "--episodes", 20)["fresh"] == summary["recommended"]["fresh"]
     first, again, other = (
-        evaluated("walk", "--version", 1, "--episodes", 60, "--seed", seed)["fresh"]
+        evaluated(*OWN, "--version", 1, "--episodes", 60, "--seed", seed)["fresh"]
         for seed in (0, 0, 1)
     )
     assert first == again
@@ -100,13 +101,18 @@ def test_another_environment_may_be_named_and_arguments_given(here):
 
 
 def test_features_that_are_code_are_found_again(here, monkeypatch):
-    data = evaluated("walk", "--episodes", 30)
+    data = evaluated(*OWN, "--episodes", 30)
     policy = rs.Policy.from_bytes((here / "walk" / "policy.bin").read_bytes())
     assert data["digest"] == policy.digest
     assert data["exact"] is None
-    assert evaluated("walk", "--version", 1, "--episodes", 30)["members"] == 32
+    assert evaluated(*OWN, "--version", 1, "--episodes", 30)["members"] == 32
     monkeypatch.setattr("cli.walk.rows", lambda place: [[1.0, 0, 0, 0], [0, 0, 1.0, place]])
-    assert "features must do what they did when walk was trained" in refused("evaluate", "walk")
+    assert "features must do what they did when walk was trained" in refused("evaluate", *OWN)
+
+
+def test_typing_the_environment_allows_its_module():
+    typed = evaluated("walk", "cli.walk:Walk", "--episodes", 20)
+    assert typed["fresh"] == evaluated(*OWN, "--episodes", 20)["fresh"]
 
 
 @pytest.mark.parametrize(

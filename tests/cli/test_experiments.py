@@ -447,6 +447,7 @@ class Faulty:
     def due(self, clock):
         return 1 / (clock.episode - 5) > 0
 """
+DUE = "class Halving:\n    def due(self, clock): ...\n"
 OWN_ARM = """
 [[arms]]
 name = "mine"
@@ -468,7 +469,7 @@ def beside(here):
 def test_a_rule_is_found_beside_the_spec_here_and_in_workers(beside, here, monkeypatch):
     monkeypatch.setattr(local, "local_pool", real_pool)
     before = list(sys.path)
-    result = call("run", "study/my.toml", "--workers", 1)
+    result = call("run", "study/my.toml", "--workers", 1, "--allow", "rules_beside_the_spec")
     assert result.exit_code == 0, result.output
     assert sys.path == before
     runs = load_results(here / "results" / "mini")
@@ -484,7 +485,7 @@ def test_an_error_in_a_rule_is_a_few_lines_with_arm_rule_file_and_line(beside, m
     monkeypatch.setattr(local, "local_pool", real_pool)
     text = toml(arms=EVERY + OWN_ARM.replace('Halving", every = 14', 'Faulty"'))
     (beside / "my.toml").write_text(text, encoding="utf-8")
-    result = call("run", "study/my.toml", "--workers", 1)
+    result = call("run", "study/my.toml", "--workers", 1, "--allow", "rules_beside_the_spec")
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("Error"))
@@ -501,7 +502,7 @@ def test_an_error_in_a_rule_is_a_few_lines_with_arm_rule_file_and_line(beside, m
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("class Halving:\n    def __init__(self, every):\n        {}[every]\n", "KeyError: 14"),
+        (f"{DUE}    def __init__(self, every):\n        {{}}[every]\n", "KeyError: 14"),
         ("import nothing_of_the_kind\n", "No module named 'nothing_of_the_kind'"),
         ("class Halving(:\n", "SyntaxError: invalid syntax"),
         ("1 / 0\n", "ZeroDivisionError: division by zero"),
@@ -509,7 +510,7 @@ def test_an_error_in_a_rule_is_a_few_lines_with_arm_rule_file_and_line(beside, m
 )
 def test_a_rule_that_cannot_be_made_is_named_before_anything_runs(beside, here, code, words):
     (beside / "rules_beside_the_spec.py").write_text(code, encoding="utf-8")
-    message = refused("run", "study/my.toml")
+    message = refused("run", "study/my.toml", "--allow", "rules_beside_the_spec")
     assert "study/my.toml: arm 'mine': " in message
     assert words in message
     assert "rules_beside_the_spec" in message

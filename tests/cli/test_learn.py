@@ -301,7 +301,7 @@ def test_the_instances_are_those_of_the_library():
         (("--schedule", "uniform-grid,batches=41"), "batches must be from 1 to 40"),
         (("--schedule", "no_such_module:Rule"), "cannot be imported"),
         (("--schedule", "json:dumps"), "must be a class"),
-        (("--schedule", "json:JSONDecoder"), "schedule must have a method due"),
+        (("--schedule", "json:JSONDecoder"), "must be a class with a method due"),
         (("--exploration", "guess"), "--exploration guess: kind must be one of bonus"),
         (("--exploration", "perturbation"), "perturbation needs scale"),
         (("--exploration", "ensemble,members=0"), "members must be from 1"),

@@ -149,13 +149,17 @@ def test_the_code_learns_as_it_is_printed(capsys):
     assert lines[-1].startswith("Played(episode 30, version")
     text = call(*FEW, "--env-arg", "is_slippery=false", "--rewards", -1, 1).stdout
     assert code in text
-    assert 'world = made("FrozenLake-v1", is_slippery=False)' in code
+    assert "world = made(\"FrozenLake-v1\", {'is_slippery': False})\n" in code
 
 
 def test_features_of_your_own_may_be_named(own):
     data = planned(*doors(own), "--rewards", 0, 2, "--features", f"{own}:eye")
     assert data["task"]["dim"] == 2
-    assert f"features='{own}:eye'" in data["code"]
+    assert f"world = made(\"{own}:Door\", allow=('{own}',))\n" in data["code"]
+    setting = next(line for line in data["code"].splitlines() if "setting_of(world" in line)
+    assert f"features='{own}:eye'" in setting
+    assert setting.endswith(f", allow=('{own}',))")
+    exec(compile(data["code"], "pasted", "exec"), {})
 
 
 def test_a_feature_norm_may_be_declared():

@@ -48,7 +48,7 @@ def planned(folder, *arguments):
     result = call(*arguments, "--out", folder)
     assert result.exit_code == 0, result.output
     text = (folder / "protocol.toml").read_text(encoding="utf-8")
-    return Protocol.from_toml(text), text
+    return Protocol.from_toml(text, allow=["tenths"]), text
 
 
 def test_the_protocol_is_the_recommendation_with_the_digest_of_its_report(here):
@@ -68,11 +68,27 @@ def test_the_protocol_is_the_recommendation_with_the_digest_of_its_report(here):
     assert tomllib.loads(text) == protocol.plain
 
 
+def test_its_comments_stay_true_when_it_is_edited(here):
+    _, text = planned(here / "trial", *SIZES, "--switches", 7)
+    comments = [line for line in text.splitlines() if line.startswith("#")]
+    settings = [line for line in text.splitlines() if " = " in line and line not in comments]
+    assert 'by = "schedule"' in settings
+    for setting in settings:  # an editor that replaces it changes no comment
+        assert not any(setting in comment for comment in comments)
+    for word in ("signers", "concealed", "columns", "--features", "--simulation"):
+        assert any(word in comment for comment in comments), word
+    edited = text.replace('by = "schedule"', 'by = "second-person"')
+    edited = edited.replace("assigned = false", "assigned = true")
+    assert [line for line in edited.splitlines() if line.startswith("#")] == comments
+    (here / "edited.toml").write_text(edited, encoding="utf-8")
+    assert call("campaign", "protocol", "validate", "edited.toml").exit_code == 0
+
+
 def test_a_campaign_begins_with_both(here):
     protocol, _ = planned(here / "trial", *SIZES, "--switches", 7)
     report = (here / "trial" / "plan.json").read_bytes()
     with open_store(here / "store.db", create=True) as store:
-        campaign = Campaign.create(store, protocol, actor="ana", simulation=report)
+        campaign = Campaign.create(store, protocol, by="ana", simulation=report)
         assert campaign.protocol == protocol
     done = call(
         "campaign", "init", "trial/protocol.toml", "--simulation", "trial/plan.json",

@@ -183,7 +183,10 @@ def test_what_is_not_a_training_is_never_written_to(here):
         (("--features", "fourier,degree=3"), "fourier has no argument 'degree'; it takes order"),
         (("--features", "no_such:rows"), "cannot be imported"),
         (("--features", "cli.walk:rows,a=1"), "features with arguments must name a class"),
-        (("--features", "cli.walk:PLACES"), "function must be callable; got 5"),
+        (
+            ("--features", "cli.walk:PLACES"),
+            "must be a function of your own, or a class with __call__; it is 5",
+        ),
         (("--features", "cli.walk:Table"), "features must have a row for each of 4 actions"),
         (("--horizon", 0), "--horizon"),
         (("--stages", "both"), "--stages"),
@@ -225,7 +228,7 @@ def test_an_unknown_environment_is_named_with_what_there_is(here, name, word):
 @pytest.mark.parametrize("name", ["cli.walk:Walk", "cli.walk:Walk-v0"])
 def test_an_environment_of_your_own_is_named_by_its_module(name):
     data = trained(name, *WALK[1:], "--env-arg", "pause=0.0")
-    training = train(made(name), episodes=40, horizon=10, rewards=(0.0, 1.0))
+    training = train(made(name, allow=["cli.walk"]), episodes=40, horizon=10, rewards=(0.0, 1.0))
     assert data["recommended"]["digest"] == training.agent.policy.digest
     assert data["optimum"] is None
     assert data["regret"] is None
@@ -266,7 +269,7 @@ def test_features_are_named_by_a_word_or_a_module(text, dim):
 def test_options_are_the_arguments_of_train(options, learner):
     data = trained(*WALK, *options)
     given = {"horizon": 10, "rewards": (0.0, 1.0)} | learner
-    training = train(made("cli.walk:Walk"), episodes=40, **given)
+    training = train("cli.walk:Walk", episodes=40, **given, allow=["cli.walk"])
     assert data["recommended"]["digest"] == training.agent.policy.digest
     assert data["members"] == training.learner.policy.members
 
@@ -275,9 +278,8 @@ def test_a_warm_start_is_learnt_from_before_the_first_episode(here):
     trained(*WALK, "--out", "before")
     data = trained(*WALK, "--warm-start", "before", "--seed", 1, "--out", "after")
     log = list(read_log("before/log.jsonl"))
-    training = train(
-        made("cli.walk:Walk"), episodes=40, horizon=10, rewards=(0.0, 1.0), warm_start=log, seed=1
-    )
+    world = made("cli.walk:Walk", allow=["cli.walk"])
+    training = train(world, episodes=40, horizon=10, rewards=(0.0, 1.0), warm_start=log, seed=1)
     assert data["recommended"]["digest"] == training.agent.policy.digest
     assert data["settings"]["warm_start"]["log"] == "before/log.jsonl"
     write_log("other.jsonl", log[:20])

@@ -170,3 +170,10 @@ def test_arguments_are_checked(arguments, error):
     (name,) = arguments
     with pytest.raises(error, match=f"{name} must be"):
         Custom(**{"function": dose, "actions": 2, "dim": 2} | arguments)
+
+
+@pytest.mark.parametrize("thing", [None, np.eye(2), "linear"])
+def test_what_cannot_be_called_is_no_map(thing):
+    message = "features must be a feature map, or a function from a state to rows; got "
+    with pytest.raises(TypeError, match=message):
+        as_features(thing, actions=2, dim=2)

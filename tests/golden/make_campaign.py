@@ -37,41 +37,39 @@ def story(store):
         stopping=(Harm(below=0.05),),
     ).with_simulation(b"a report")
     campaign = Campaign.create(
-        store, agreed, actor="ana", simulation=b"a report", clock=lambda: "2026-11-16T12:00:00Z"
+        store, agreed, by="ana", simulation=b"a report", clock=lambda: "2026-11-16T12:00:00Z"
     )
     with Learning(campaign) as learning:
         for k in range(30):
             if k % 2:
                 campaign.assign(f"p{k}")
-            campaign.take(report(k, site=f"{k % 3}", participant=f"person {k % 4}"))
+            campaign.record(report(k, site=f"{k % 3}", participant=f"person {k % 4}"))
             what_else_happens(campaign, k)
             if candidate := learning.step():
                 decide = campaign.reject if candidate.seq % 4 == 1 else campaign.approve
-                decide(candidate.number, actor="ben", reason="after a look")
+                decide(candidate.number, by="ben", reason="after a look")
     campaign.assign("open")
-    campaign.stop(actor="ana", reason="enough for a test")
+    campaign.stop(by="ana", reason="enough for a test")
     return campaign
 
 
 def what_else_happens(campaign, k):
     if k == 8:
-        campaign.correct(report(3, rewards=[0.25, 0.75]), actor="ana", reason="typing error")
-    if k == 11:
-        campaign.withdraw("p5", actor="ana", reason="consent withdrawn")
+        campaign.correct(report(3, rewards=[0.25, 0.75]), by="ana", reason="typing error")
     if k == 14:
-        campaign.forget("person 2", actor="ana", reason="she asked")
+        campaign.forget("person 2", by="ana", reason="she asked")
     if k == 17:
-        campaign.roll_back(1, actor="cyd", reason="harm at site 2")
-    if k == 20:
-        campaign.amend({"budget": {"deployments": 7}}, actor="ana", reason="more was granted")
+        campaign.rollback(1, by="cyd", reason="harm at site 2")
     if k == 23:
         refused(campaign)
+    if k == 28:
+        campaign.withdraw("p5", by="ana", reason="consent withdrawn")
 
 
 def refused(campaign):
     for wrong in ('{"id": "x", "participant": "Ada"}', np.nan):
         try:
-            campaign.record_json(wrong) if isinstance(wrong, str) else campaign.record("y", wrong)
+            campaign.record(wrong) if isinstance(wrong, str) else campaign.record("y", wrong)
         except (RefusedError, NotAllowedError):
             continue
 

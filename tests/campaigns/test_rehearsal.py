@@ -13,16 +13,22 @@ from rareswitch.campaigns import (
     Approval,
     Campaign,
     Circumstances,
+    ConflictError,
     FiniteWorld,
     Harm,
     Intake,
     NotAllowedError,
     Protocol,
+    Report,
+    learn,
     open_store,
-    simulate_campaign,
+    propose,
+    simulate,
+    status,
 )
 from rareswitch.campaigns.store import tables
 from rareswitch.core.recipe import Recipe
+from same_log import differences_from_learner
 
 EPISODES = 120
 MDP = rs.worlds.tabular(states=3, actions=3, horizon=2, seed=5)
@@ -57,7 +63,7 @@ def protocol_of(**changes):
 
 
 def simulated(store, protocol=None, circumstances=ROUGH, **more):
-    return simulate_campaign(
+    return simulate(
         protocol or protocol_of(), FiniteWorld(MDP), store, circumstances=circumstances, **more
     )
 
@@ -91,9 +97,9 @@ def test_the_same_seed_makes_the_same_ledger_and_another_one_another(rough, tmp_
 
 
 def test_everything_goes_wrong_and_the_policies_are_those_of_a_learner(rough):
-    done, _ = rough
-    assert done.agrees_with_learner
-    assert done.differences == ()
+    done, store = rough
+    assert differences_from_learner(Campaign(store, "rough")) == ()
+    assert done.problems == ()
     wrong = ("missing", "late", "repeated", "refused", "corrected", "withdrawn", "overridden",
              "deaths", "rejections")  # fmt: skip
     assert all(getattr(done, name) > 0 for name in wrong), done
@@ -138,7 +144,7 @@ def test_the_regret_is_that_of_the_members_that_were_assigned(rough):
         for row in rows(store, tables.assignments)
     ]
     assert done.regret == pytest.approx(sum(lost), rel=1e-12)
-    assert done.plain["agrees_with_learner"] is True
+    assert done.plain["problems"] == []
     assert json.loads(json.dumps(done.plain))["decision_delays"] == list(done.decision_delays)
 
 
@@ -175,7 +181,8 @@ def test_it_is_a_learner_whatever_the_protocol(store, late, by, seed):
         approval=Approval(by=by),
     )
     done = simulated(store, protocol, seed=seed)
-    assert done.agrees_with_learner, done.differences
+    assert done.problems == ()
+    assert differences_from_learner(Campaign(store, "rough")) == ()
     assert 1 <= done.deployments <= 5
     learns = {bool(row.learn) for row in rows(store, tables.episodes) if row.late}
     assert learns == {late == "learn"}
@@ -191,7 +198,7 @@ def test_a_calm_campaign_is_the_simulation_of_the_lab(store):
         approval=Approval(),
     )
     calm = Circumstances.calm()
-    done = simulate_campaign(protocol, FiniteWorld(deep), store, circumstances=calm)
+    done = simulate(protocol, FiniteWorld(deep), store, circumstances=calm)
     run = rs.simulate(deep, GRID, rs.Recipe.paper(beta=0.5), episodes=EPISODES)
     totals = [r.total for r in sorted(rows(store, tables.episodes), key=lambda row: row.seq)]
     states = run.states[:, :-1]
@@ -211,13 +218,13 @@ def test_a_rehearsal_waits_for_people_and_goes_on(store):
     assert half.begun == 60
     assert half.stopped is None
     assert half.deployments == 0
-    campaign = Campaign(store, "rough")
+    campaign = Campaign(store, "rough", rehearsal=True)
     assert half.waiting == campaign.state.waiting.number
-    campaign.approve(half.waiting, actor="ben", reason="looked at it")
+    campaign.approve(half.waiting, by="ben", reason="looked at it")
     rest = simulated(store, protocol, waits)
     assert rest.begun == 60
     assert rest.deployments == 1
-    assert rest.agrees_with_learner
+    assert rest.problems == ()
     received = [row.received for row in sorted(rows(store, tables.episodes), key=lambda r: r.seq)]
     assert received == sorted(received)
     assert simulated(store, protocol, waits).begun == 0
@@ -228,7 +235,7 @@ def test_at_the_end_somebody_looks_once_more(store):
     seldom = replace(ROUGH, learn_every=10_000)
     done = simulated(store, protocol_of(approval=Approval()), seldom, episodes=60)
     assert done.deployments >= 2
-    assert done.agrees_with_learner
+    assert done.problems == ()
     assert done.deaths == 0
 
 
@@ -238,30 +245,87 @@ def test_a_stopping_rule_ends_it_and_reports_that_are_under_way_still_come(store
     assert done.stopped.startswith("harm: version")
     assert done.begun < EPISODES
     assert done.recorded == done.begun - done.missing
-    assert done.agrees_with_learner
+    assert done.problems == ()
 
 
-def test_a_campaign_that_somebody_else_created_is_never_touched(store):
-    campaign = Campaign.create(store, protocol_of(), actor="ana")
-    before = campaign.entries
-    with pytest.raises(NotAllowedError, match="was created by ana; only a campaign that a sim"):
+def test_a_rehearsal_never_touches_a_campaign(store):
+    campaign = Campaign.create(store, protocol_of(), by="ana")
+    before = list(campaign.entries)
+    with pytest.raises(ConflictError, match=r"rough is a campaign in .*; use another store"):
         simulated(store)
-    assert campaign.entries == before
+    assert list(campaign.entries) == before
     assert rows(store, tables.assignments) == []
+
+
+@pytest.mark.parametrize("more", [{}, {"budget": 6}])
+def test_a_rehearsal_never_becomes_the_campaign(store, more):
+    simulated(store, episodes=30)
+    with pytest.raises(ConflictError, match=r"rough is a rehearsal in .*; use another store"):
+        Campaign.create(store, protocol_of(**more), by="ana")
+
+
+def test_nobody_is_treated_in_a_rehearsal(store):
+    simulated(store, episodes=30)
+    campaign = Campaign(store, "rough")
+    episode = rs.Episode(features=[0, 1], rewards=[0, 0], next_features=[[0, 1, 2]])
+    before = [rows(store, table) for table in (tables.heads, tables.snapshots)]
+    for attempt in (
+        lambda: campaign.assign("new"),
+        lambda: campaign.record("new", episode),
+        lambda: campaign.record({"id": "x"}),
+        lambda: list(campaign.record_all([{"id": "x"}])),
+        lambda: learn(campaign),
+        lambda: propose(campaign, by="ana", reason="?", early=True),
+        lambda: campaign.stop(by="ana", reason="?"),
+        lambda: campaign.withdraw("new", by="ana", reason="?"),
+    ):
+        with pytest.raises(NotAllowedError, match="rough is a rehearsal: nobody is treated in it"):
+            attempt()
+    assert [rows(store, table) for table in (tables.heads, tables.snapshots)] == before
+    assert campaign.state.rehearsal
+    assert status(campaign).rehearsal
+    assert (campaign.entries[0].payload["rehearsal"], campaign.entries[0].actor) == (
+        True,
+        "simulation",
+    )
+
+
+@pytest.mark.parametrize("name", ["simulation", " Simulation", "simu-lation"])
+def test_nobody_creates_a_campaign_as_the_simulation(store, name):
+    with pytest.raises(NotAllowedError, match="simulation creates rehearsals"):
+        Campaign.create(store, protocol_of(), by=name)
+    with pytest.raises(NotAllowedError, match="simulation creates rehearsals"):
+        Campaign.create(store, protocol_of(), by="ana", rehearsal=True)
+    assert rows(store, tables.campaigns) == []
+
+
+@pytest.mark.parametrize("by", ["schedule", "second-person"])
+def test_a_protocol_with_signers_is_rehearsed(store, by):
+    signers = Approval(by=by, signers=("Ana", "Ben"))
+    done = simulated(store, protocol_of(approval=signers))
+    assert done.deployments >= 1
+    assert done.problems == ()
+    assert done.stopped.startswith("all 120 episodes have begun")
+
+
+def test_a_protocol_that_conceals_is_rehearsed(store):
+    done = simulated(store, protocol_of(intake=Intake(assigned=True, concealed=True)), episodes=40)
+    assert done.problems == ()
+    assert len({row.salt for row in rows(store, tables.assignments)}) == 40
 
 
 def test_a_world_of_another_task_is_refused_before_anything_is_written(store):
     other = rs.worlds.tabular(states=2, actions=3, horizon=2, seed=0)
     with pytest.raises(ValueError, match="world must offer rows of the protocol's task"):
-        simulate_campaign(protocol_of(), FiniteWorld(other), store)
+        simulate(protocol_of(), FiniteWorld(other), store)
     longer = rs.worlds.tabular(states=3, actions=3, horizon=3, seed=0)
     with pytest.raises(ValueError, match="world must have the protocol's horizon, 2; got 3"):
-        simulate_campaign(protocol_of(), FiniteWorld(longer), store)
+        simulate(protocol_of(), FiniteWorld(longer), store)
     short = protocol_of(task=replace(MDP.task(episodes=EPISODES), feature_norm=0.9), schedule=GRID)
     with pytest.raises(ValueError, match="no longer than the protocol's feature_norm"):
-        simulate_campaign(short, FiniteWorld(MDP), store)
+        simulate(short, FiniteWorld(MDP), store)
     with pytest.raises(TypeError, match="circumstances must be Circumstances"):
-        simulate_campaign(protocol_of(), FiniteWorld(MDP), store, circumstances={})
+        simulate(protocol_of(), FiniteWorld(MDP), store, circumstances={})
     assert rows(store, tables.campaigns) == []
 
 
@@ -274,8 +338,6 @@ def test_circumstances_say_what_they_take(name):
 
 
 def test_overrides_are_reported_with_what_was_recommended(rough):
-    from rareswitch.campaigns import Report
-
     done, store = rough
     told = [
         Report.from_body(row.body, id=row.episode_id)
@@ -297,5 +359,5 @@ def test_overrides_are_reported_with_what_was_recommended(rough):
 
 def test_postgresql_has_the_same_ledger(rough, postgres):
     done, _ = rough
-    with open_store(postgres.create_database()) as store:
+    with open_store(postgres.create_database(), create=True) as store:
         assert simulated(store, seed=3) == done

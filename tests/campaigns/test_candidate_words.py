@@ -1,0 +1,121 @@
+"""The sentences about a candidate that a signer reads."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger, one_line
+
+TRIGGERS = [
+    {"quantity": "growth", "value": 2.25, "threshold": 3.0, "reached": False},
+    {"quantity": "episode", "value": 641, "threshold": 640, "reached": True},
+]
+GAIN = {"value": 0.438, "low": 0.278, "high": 0.644, "episodes": 29}
+EVIDENCE = {
+    "episodes": 640,
+    "triggers": TRIGGERS,
+    "disagreement": 0.66,
+    "gain": GAIN | {"verdict": "gain 0.438 [0.278, 0.644]"},
+    "warnings": ["few\nepisodes"],
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+def lines(evidence=EVIDENCE, *, planned=True, **changes):
+    told = evidence | changes if changes else evidence
+    return candidate_lines(7, version=3, proposer="schedule", planned=planned, evidence=told)
+
+
+def test_every_part_of_the_evidence_is_a_sentence():
+    assert lines() == [
+        "candidate 7 for version 3: fitted on 640 episodes, proposed by schedule",
+        "trigger: growth 2.25 of 3, not reached",
+        "trigger: episode 641 of 640, reached",
+        "differs from the policy in force in 66% of logged states",
+        "expected gain: 0.438 per episode (95% interval from 0.278 to 0.644)",
+        "warning: few episodes",
+    ]
+    assert lines(planned=False)[0].endswith("proposed by schedule, unplanned")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        ("the log says nothing about the candidate", "cannot be estimated from this log"),
+        ("the log says nothing about 6% of what it does", "cannot be estimated from this log"),
+        ("cannot tell: gain 0.102 [-0.0117, 0.219]", "cannot be estimated from this log"),
+        ("no difference: the candidate is the policy in force",
+         "none, the candidate is the policy in force"),
+        ("", "cannot be estimated from this log"),
+        (None, "not recorded"),
+    ],
+)  # fmt: skip
+def test_an_interval_is_printed_only_where_the_verdict_stands_behind_it(verdict, said):
+    found = lines(gain=GAIN | {"verdict": verdict})
+    assert f"expected gain: {said}" in found
+    assert not [line for line in found if "0.278" in line or "0.0117" in line]
+
+
+def test_a_loss_is_a_positive_number():
+    loss = {"value": -0.2, "low": -0.3, "high": -0.1, "verdict": "loss 0.2 [0.1, 0.3]"}
+    assert "expected loss: 0.2 per episode (95% interval from 0.1 to 0.3)" in lines(gain=loss)
+
+
+def test_no_estimate_and_no_comparison_are_told():
+    found = lines(gain=None, disagreement=None)
+    assert "expected gain: cannot be estimated from this log" in found
+    assert "difference from the policy in force: no logged state tells enough" in found
+
+
+def test_the_largest_changes_of_action_are_told():
+    changes = [
+        {"stage": 1, "from": "low", "to": "high", "share": 0.41, "states": 120},
+        {"stage": 2, "from": 0, "to": 2, "share": 0.5, "states": 90},
+        *({"stage": 1, "from": "high", "to": k, "share": 0.01 * k} for k in range(1, 6)),
+        {"stage": None, "from": [], "share": "much"},
+    ]
+    found = lines(changes=changes)
+    assert found[4:6] == [
+        "most frequent action in 50% of states of stage 2: action 0 → action 2",
+        "most frequent action in 41% of states of stage 1: low → high",
+    ]
+    assert found[9] == "and 2 smaller changes"
+    assert found[8] == "most frequent action in 3% of states of stage 1: high → action 3"
+
+
+@pytest.mark.parametrize("name", [*EVIDENCE])
+@example(value=[""])
+@given(value=JSON)
+def test_no_evidence_is_too_strange_to_print(name, value):
+    for found in (lines(**{name: value}), lines({name: value}), lines(value)):
+        assert all(line == one_line(line) for line in found)
+
+
+@given(st.dictionaries(st.sampled_from(["quantity", "value", "threshold", "reached"]), JSON))
+def test_no_trigger_is_too_strange_to_print(trigger):
+    found = lines(triggers=[trigger, TRIGGERS[1]])
+    assert "trigger: episode 641 of 640, reached" in found
+    assert deciding_trigger({"triggers": [trigger]}) in (None, trigger)
+
+
+def test_an_empty_text_is_not_recorded():
+    found = lines(warnings=["", "\u200b"], triggers=[TRIGGERS[0] | {"quantity": " "}])
+    assert found[-2:] == ["warning: not recorded"] * 2
+    assert "trigger: not recorded 2.25 of 3, not reached" in found
+
+
+@pytest.mark.parametrize("number", [10**400, float("nan"), float("inf"), True, "3"])
+def test_only_numbers_are_numbers(number):
+    found = lines(disagreement=number, triggers=[TRIGGERS[0] | {"value": number}])
+    assert "trigger: not recorded" in found
+    assert "difference from the policy in force: not recorded" in found
+
+
+def test_the_deciding_trigger_is_one_that_was_reached():
+    assert deciding_trigger(EVIDENCE) == TRIGGERS[1]
+    assert deciding_trigger({"triggers": TRIGGERS[:1]}) == TRIGGERS[0]
+    assert deciding_trigger({"triggers": []}) is deciding_trigger(None) is None

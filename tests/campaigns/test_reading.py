@@ -1,0 +1,226 @@
+"""Reports from JSON: nothing is converted, guessed or silently ignored."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from campaign_builders import plain, report
+from rareswitch.campaigns import Report, reading
+from rareswitch.campaigns.reading import (
+    known_part,
+    numbers,
+    read_json,
+    read_report,
+    report_from,
+    reports_from,
+)
+from rareswitch.campaigns.report import MORE_ARRAYS
+from rareswitch.core.episode import Episode
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def strictly(pairs):
+    """Return a table, as Python reads it, of which no key comes twice."""
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+@given(st.dictionaries(st.text(), VALUES), st.booleans(), st.sampled_from([None, 1]))
+def test_it_reads_what_python_reads(values, ascii_only, indent):
+    text = json.dumps(values, ensure_ascii=ascii_only, indent=indent)
+    wanted = json.loads(text, object_pairs_hook=strictly)
+    given = text.encode(errors="surrogatepass") if ascii_only else text
+    assert repr(read_json(given)) == repr(wanted)  # 1 is not 1.0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(['"id"', '"a\\"b"', '":"', '"\\u0069d"', '"x\\\\"']),
+            st.sampled_from(["", " ", "\n"]),
+            st.sampled_from(["1", '"text"', '"te\\"xt"', "[1, 2]", '{"id":1}', '": "', "null"]),
+        ),
+        min_size=1,
+    )
+)
+@example([('"id"', " ", "1"), ('"id"', "", "2")])
+@example([('"id"', "", '"text"'), ('"id"', "", "2")])
+@example([('"id"', "", "1"), ('"\\u0069d"', "", "2")])
+def test_a_key_that_comes_twice_is_refused(members):
+    text = "{" + ",".join(f"{key}{space}:{value}" for key, space, value in members) + "}"
+    keys = [json.loads(key) for key, _, _ in members]
+    if len(set(keys)) == len(keys):
+        assert read_json(text) == json.loads(text)
+    else:
+        with pytest.raises(ValueError, match="is there twice"):
+            read_json(text)
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"x":NaN}', '{"x":[-Infinity]}'])
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(ValueError, match="is no number"):
+        read_json(text)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1,]", "01", b"\xff", '{"a" 1}', "{'a': 1}"])
+def test_what_is_no_json_is_refused(text):
+    with pytest.raises(ValueError, match=r"line 1|can't decode"):
+        read_json(text)
+
+
+def slowly(values):
+    """Return the report of a table that is read part by part."""
+    given = dict(values)
+    episode = Episode(
+        features=numbers("features", given.pop("features")),
+        rewards=numbers("rewards", given.pop("rewards")),
+        next_features=[numbers("next", rows) for rows in given.pop("next_features", [])],
+    )
+    arrays = {name: numbers(name, given.pop(name)) for name in MORE_ARRAYS if name in given}
+    return Report(episode=episode, **arrays, **given)
+
+
+def tables(count, seed=0):
+    """Yield reports of several shapes: dense, one-hot, cut off, with and without offers."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        steps, one_hot, cut_off, told = rng.integers(1, 4), k % 3 == 0, k % 2, k % 4 > 0
+        sizes = rng.integers(1, 4, steps + cut_off)
+        offers = [
+            rng.integers(0, 9, n).tolist() if one_hot else (rng.integers(0, 4, (n, 2)) / 8).tolist()
+            for n in sizes
+        ]
+        actions = [int(rng.integers(n)) for n in sizes[:steps]]
+        table = {
+            "id": f"p{k}",
+            "features": [offers[t][a] for t, a in enumerate(actions)],
+            "rewards": rng.integers(0, 2, steps).tolist(),
+            "next_features": offers[1:],
+        }
+        more = {"first_features": offers[0], "actions": actions, "site": "north"}
+        yield table | (more if told else {})
+
+
+def test_reports_of_one_shape_are_read_together_and_are_the_same():
+    given = [*tables(200)]
+    found = reports_from(given)
+    for table, read in zip(given, found, strict=True):
+        for one in (read, report_from(table)):
+            wanted = slowly(table)
+            assert (one.digest, one.body, one.site) == (wanted.digest, wanted.body, wanted.site)
+            assert one.episode == wanted.episode
+            assert not one.episode.features.flags.writeable
+
+
+def test_usual_reports_are_not_read_part_by_part(monkeypatch):
+    monkeypatch.setattr(reading, "numbers", None)
+    assert all(isinstance(one, Report) for one in reports_from([*tables(60)]))
+    assert all(report_from(table) for table in tables(20))
+
+
+BAD_ROWS = [
+    {"features": [[1.0, True]]},
+    {"features": [[1.0, "2"]]},
+    {"features": [[1.0, None]]},
+    {"features": [[1.0, 2.0], [1.0]]},
+    {"features": [True]},
+    {"features": [2**64]},
+    {"features": [[float("inf"), 0.0]]},
+    {"rewards": [2]},
+    {"rewards": [True]},
+    {"rewards": [0, 0]},
+    {"first_features": []},
+    {"first_features": [[0.0, 0.0]], "actions": [0]},
+    {"first_features": [[0.5, 0.25]], "actions": [1]},
+    {"first_features": [[0.5, 0.25]], "actions": [-1]},
+    {"first_features": [[0.5, 0.25]], "actions": [True]},
+    {"first_features": [[0.5, 0.25]], "actions": [0.0]},
+    {"first_features": [[0.5, 0.25]], "actions": [[0]]},
+    {"first_features": [[0.5, 0.25]], "actions": []},
+    {"next_features": [[]]},
+    {"next_features": [[[0.5, 0.25]], [[0.5, 0.25]]]},
+    {"next_features": {}},
+]
+
+
+@pytest.mark.parametrize("wrong", BAD_ROWS, ids=str)
+def test_one_bad_report_is_named_and_does_not_hold_up_its_neighbours(wrong):
+    good = {"id": "a", "features": [[0.5, 0.25]], "rewards": [0]}
+    if "first_features" in wrong or "actions" in wrong:
+        good |= {"first_features": [[0.5, 0.25]], "actions": [0]}
+    first, bad, last = reports_from([good, good | wrong, good | {"id": "b"}])
+    assert isinstance(bad, TypeError | ValueError)
+    assert [first.id, last.id] == ["a", "b"]
+    with pytest.raises(type(bad)):
+        report_from(good | wrong)
+
+
+ONE_HOT = {"id": "a", "features": [2, 0], "rewards": [0, 1], "next_features": [[0, 1, 2]]}
+ONE_STEP = {"id": "a", "features": [2], "rewards": [0]}
+
+
+def test_a_report_is_what_its_text_says():
+    told = report(3, site="Zürich", version=2, member=1, participant="Ada")
+    text = json.dumps(told.plain | {"participant": "Ada"}, indent=1)
+    for found in (read_report(text), read_report(text.encode()), report_from(json.loads(text))):
+        assert (found.digest, found.body, found.participant) == (told.digest, told.body, "Ada")
+        assert found.episode == told.episode
+        assert not found.episode.features.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {}, ONE_HOT | {"id": "../x"}, ONE_HOT | {"began": "a\x00"}, ONE_HOT | {"version": 0},
+        ONE_HOT | {"next_features": {}}, ONE_HOT | {"features": [2**63 - 1, 0]},
+        ONE_HOT | {"features": []}, ONE_HOT | {"features": [-1, 0]}, ONE_HOT | {"rewards": [0, 2]},
+        ONE_HOT | {"rewards": [0.5, "NaN"]}, ONE_HOT | {"first_features": []},
+        ONE_HOT | {"actions": [2**31, 0]}, ONE_HOT | {"site": 3}, ONE_HOT | {"reward": 1},
+        ONE_HOT | {"first_features": [2, 0], "actions": [0, 4]},  # the next offer's
+        ONE_STEP | {"next_features": {}}, ONE_STEP | {"next_features": ""},
+        ONE_STEP | {"features": [2.5]}, ONE_STEP | {"features": [[[2.5]]]},
+    ],
+)  # fmt: skip
+def test_a_wrong_report_is_refused(wrong):
+    with pytest.raises((TypeError, ValueError)):
+        report_from(wrong)
+
+
+def test_zero_is_what_minus_zero_is():
+    dense = {"id": "a", "features": [[-0.0, 1.0]], "rewards": [0], "first_features": [[0.0, 1.0]]}
+    assert report_from(dense | {"actions": [0]}).actions.tolist() == [0]
+
+
+def test_choices_of_a_cut_off_episode_are_among_the_offers_before_them():
+    """What was offered after the last step was offered to nobody."""
+    cut_off = {"id": "a", "features": [0, 1], "rewards": [0, 1], "next_features": [[0, 2], [1, 2]]}
+    with pytest.raises(ValueError, match="actions must be the places of the features chosen"):
+        report_from(cut_off | {"actions": [0, 0]})
+
+
+@given(st.dictionaries(st.sampled_from([*plain(0), "participant", "patient"]), VALUES))
+def test_the_register_keeps_numbers_and_names_only(values):
+    kept = known_part(values)
+    assert not kept.keys() & {"participant", "patient"}
+    texts = [text for text in _texts(kept) if text != "…"]
+    assert all(text in (values.get("id"), values.get("site")) for text in texts)
+    json.dumps(kept, allow_nan=False)
+
+
+def _texts(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
