@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import against_rlberry
 import campaign_speed
+import corrections
 import end_to_end
 import machine
 import mixtures
@@ -32,8 +33,8 @@ import scaling
 
 # The end-to-end run comes first: a large process would lend its memory to the children it starts.
 PARTS = (
-    "end_to_end", "rounds", "mixtures", "play", "replay", "campaigns", "rlberry", "scaling",
-    "machine",
+    "end_to_end", "rounds", "mixtures", "play", "replay", "corrections", "campaigns", "rlberry",
+    "scaling", "machine",
 )  # fmt: skip
 
 
@@ -50,6 +51,7 @@ def main() -> None:
         "play": play.run,
         "campaigns": lambda: campaign_speed.run(arguments.optuna),
         "replay": replay.run,
+        "corrections": corrections.run,
         "rlberry": lambda: against_rlberry.run(arguments.rlberry),
         "scaling": scaling.run,
         "machine": machine.run,

@@ -1,4 +1,4 @@
-"""What durable records cost, and how fast a campaign is imported, replayed and shown.
+"""The cost of durable records, and the speed of imports, proofs and status.
 
 Episodes are of 1.6 kB (H = 5, four actions, d = 6). The baseline of recording is a bare group
 commit: as many callers hand in the same bodies, made beforehand, and one of them inserts what has
@@ -23,12 +23,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from bare_commit import GroupCommit
 
 import rareswitch as rs
-from rareswitch.campaigns import Campaign, Learning, Protocol, Report, open_store
-from rareswitch.campaigns.proof.verify import verify
-from rareswitch.campaigns.record.group_commit import GroupCommit
-from rareswitch.campaigns.status import status_of
+from rareswitch.campaigns import Campaign, Learning, Protocol, Report, open_store, status, verify
 from rareswitch.support import codec
 
 HORIZON, ACTIONS, DIM = 5, 4, 6
@@ -103,7 +101,7 @@ class Ours:
 
     def __init__(self, url: str, *, planned: int = 10**7) -> None:
         store = open_store(url, create=True)
-        self.campaign = Campaign.create(store, protocol(planned), actor="bench")
+        self.campaign = Campaign.create(store, protocol(planned), by="bench")
 
     def record(self, turn: int, told: list[tuple[rs.Episode, dict[str, Any]]]) -> float:
         def call(i: int) -> None:
@@ -184,7 +182,7 @@ def _importing(folder: Path) -> dict[str, Any]:
     seconds: list[tuple[float, float, float]] = []
     for again in range(AGAIN):
         campaign = Ours(str(folder / f"imported-{again}.db"), planned=2 * IMPORTED).campaign
-        imported = _timed(lambda to=campaign: sum(1 for _ in to.take_all(lines)))
+        imported = _timed(lambda to=campaign: sum(1 for _ in to.record_all(lines)))
         with Learning(campaign) as learning:
             learnt = _timed(lambda by=learning: sum(1 for _ in iter(by.step, None)))
         seconds.append((imported, learnt, _timed(lambda of=campaign: verify(of))))
@@ -210,11 +208,11 @@ def _showing(folder: Path) -> dict[str, Any]:
     reports = (
         Report(id=f"p{i}", episode=few[i % 1000][0], **few[i % 1000][1]) for i in range(SHOWN)
     )
-    loaded = _timed(lambda: sum(1 for _ in campaign.take_all(reports)))
+    loaded = _timed(lambda: sum(1 for _ in campaign.record_all(reports)))
     opened = Campaign(open_store(str(folder / "shown.db")), "bench")
     return {
         f"recording {SHOWN} episodes from memory": f"{SHOWN / loaded:.0f} episodes/s",
-        f"status of {SHOWN} episodes": f"{_timed(lambda: status_of(opened)):.2f} s",
+        f"status of {SHOWN} episodes": f"{_timed(lambda: status(opened)):.2f} s",
     }
 
 
