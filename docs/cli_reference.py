@@ -3,6 +3,7 @@
 Run it after changing a command: `python docs/cli_reference.py`. A test fails when it is stale.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -20,13 +21,16 @@ def render() -> str:
         _section("rareswitch", main, None),
     ]
     root = click.Context(main, info_name="rareswitch", **main.context_settings)
-    for name, command in sorted(main.commands.items()):
-        parts.append(_section(f"rareswitch {name}", command, root))
+    return "\n".join([*parts, *_inner("rareswitch", main, root)])
+
+
+def _inner(path: str, group: click.Group, parent: click.Context) -> Iterator[str]:
+    """Yield the help of the commands of a group, and of the groups in it."""
+    for name, command in sorted(group.commands.items()):
+        yield _section(f"{path} {name}", command, parent)
         if isinstance(command, click.Group):
-            group = click.Context(command, info_name=name, parent=root)
-            for sub, inner in sorted(command.commands.items()):
-                parts.append(_section(f"rareswitch {name} {sub}", inner, group))
-    return "\n".join(parts)
+            inside = click.Context(command, info_name=name, parent=parent)
+            yield from _inner(f"{path} {name}", command, inside)
 
 
 def _section(title: str, command: click.Command, parent: click.Context | None) -> str:
