@@ -18,16 +18,16 @@ from rareswitch.campaigns import (
     Futility,
     Harm,
     Intake,
+    NotAllowedError,
     Protocol,
     open_store,
 )
-from rareswitch.campaigns import NotAllowedError as Refused
 from rareswitch.campaigns.campaign import list_campaigns
 from rareswitch.campaigns.protocol import recipe_of, schedule_of
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
-from rareswitch.support.imports import NotAllowedError
+from rareswitch.support.imports import ForbiddenImportError
 
 TEXT = """
 name = "doors"
@@ -225,9 +225,9 @@ def test_a_protocol_runs_no_code(tmp_path, monkeypatch, name):
     if table == "schedule":
         readers.append(lambda: protocol().amended(changes))
     for read in readers:
-        with pytest.raises(NotAllowedError, match=message):
+        with pytest.raises(ForbiddenImportError, match=message):
             read()
-    with pytest.raises(NotAllowedError):
+    with pytest.raises(ForbiddenImportError):
         schedule_of(plain) if table == "schedule" else recipe_of(plain)
     assert Terms.of(plain).plain == plain
     if module == "subprocess":
@@ -246,7 +246,7 @@ def test_a_rule_of_your_own_is_read_where_it_is_allowed():
 def test_permission_for_one_reading_is_none_for_the_next():
     plain = protocol(schedule=Starts((3, 4))).plain
     assert schedule_of(plain, ["oracles"]).starts == (3, 4)
-    with pytest.raises(NotAllowedError):
+    with pytest.raises(ForbiddenImportError):
         schedule_of(plain)
 
 
@@ -254,7 +254,7 @@ def test_an_amendment_keeps_a_rule_that_is_there_and_reads_a_new_one_only_where_
     made = protocol(schedule=Starts((3, 4)))
     assert made.amended({"budget": {"deployments": 3}}).schedule is made.schedule
     new = {"schedule": {"kind": "oracles:Starts", "starts": [3, 9]}}
-    with pytest.raises(NotAllowedError):
+    with pytest.raises(ForbiddenImportError):
         made.amended(new)
     assert made.amended(new, allow=["oracles"]).schedule.starts == (3, 9)
 
@@ -297,15 +297,15 @@ def test_a_simulation_must_recommend_the_schedule_of_the_protocol(tmp_path):
     with open_store(tmp_path / "store.db", create=True) as store:
         other = plan(agreed | {"batches": 5})
         made = protocol().with_simulation(other)
-        with pytest.raises(Refused, match="simulation must be of the protocol's schedule"):
+        with pytest.raises(NotAllowedError, match="simulation must be of the protocol's schedule"):
             Campaign.create(store, made, by="ana", simulation=other)
         assert list_campaigns(store) == []
         for name, report in (("same", plan(agreed)), ("other", b"<html>a page</html>")):
             made = protocol(name=name).with_simulation(report)
             Campaign.create(store, made, by="ana", simulation=report)
-            with pytest.raises(Refused, match="simulation must be the file whose digest"):
+            with pytest.raises(NotAllowedError, match="simulation must be the file whose digest"):
                 Campaign.create(store, made, by="ana", simulation=report + b" ")
-            with pytest.raises(Refused, match="simulation must be the file whose digest"):
+            with pytest.raises(NotAllowedError, match="simulation must be the file whose digest"):
                 Campaign.create(store, made, by="ana")
 
 

@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 
 from rareswitch.gym.make import made
-from rareswitch.support.imports import NotAllowedError
+from rareswitch.support.imports import ForbiddenImportError
 
 OURS = ["own_doors"]
 
@@ -78,7 +78,7 @@ def test_what_makes_no_environment_is_refused(name):
 @pytest.mark.parametrize("name", ["own_doors:Door", "own_doors:OwnDoor-v0", "own_doors:", "os:x"])
 @pytest.mark.parametrize("arguments", [{}, {"allow": ["own_doors", "os"]}])
 def test_a_module_that_nobody_allowed_is_not_imported(name, arguments):
-    with pytest.raises(NotAllowedError, match=f"'{name}' names code of the module .* --allow"):
+    with pytest.raises(ForbiddenImportError, match=f"'{name}' names code of the module .* --allow"):
         made(name, arguments)
     assert "own_doors" not in sys.modules
 

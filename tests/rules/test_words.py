@@ -28,7 +28,7 @@ from rareswitch.rules.words import (
     to_python,
     to_words,
 )
-from rareswitch.support.imports import NotAllowedError
+from rareswitch.support.imports import ForbiddenImportError
 
 TASK = rs.Task(dim=3, horizon=2, episodes=100, feature_norm=2.0)
 
@@ -242,7 +242,7 @@ def test_code_that_nobody_allowed_is_not_run(tmp_path, monkeypatch, kind, argume
     module = name.partition(":")[0]
     message = f"kind {name!r} names code of the module {module}, which is not allowed; .*--allow"
     for allow in ([], ["my_trap.Rule"], [f"{module}s"], ["my"]):
-        with pytest.raises(NotAllowedError, match=message):
+        with pytest.raises(ForbiddenImportError, match=message):
             read_rule(kind, arguments, table, allow=allow)
     assert not (tmp_path / "ran").exists()
     assert "my_trap" not in sys.modules

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from rareswitch.support.imports import (
-    NotAllowedError,
+    ForbiddenImportError,
     checked_maker,
     load_module,
     load_object,
@@ -57,7 +57,8 @@ def test_a_module_lies_in_the_current_folder_or_in_a_given_one_or_is_installed(f
 @pytest.mark.parametrize("name", ["own_rules_here:answer", "own_rules_here:absent", "math:inf"])
 @pytest.mark.parametrize("allow", [(), ["own_rules"], ["own_rules_here.answer"], [""], ["mat"]])
 def test_a_module_that_nobody_allowed_is_not_imported(folder, name, allow):
-    with pytest.raises(NotAllowedError, match=f"^{name!r} names code of the module .* --allow "):
+    message = f"^{name!r} names code of the module .* --allow "
+    with pytest.raises(ForbiddenImportError, match=message):
         load_object(name, allow=allow)
     assert "own_rules_here" not in sys.modules
 
@@ -68,7 +69,7 @@ def test_a_package_allows_its_modules_and_a_module_no_package(folder):
     name, folders = "own_pack.rules:answer", [str(folder)]
     assert load_object(name, allow=["own_pack"], folders=folders) == 44
     assert load_object(name, allow=["own_pack.rules"], folders=folders) == 44
-    with pytest.raises(NotAllowedError):
+    with pytest.raises(ForbiddenImportError):
         load_module("own_pack", allow=["own_pack.rules"], folders=folders)
 
 

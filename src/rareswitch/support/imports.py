@@ -15,7 +15,7 @@ PACKAGE = __name__.partition(".")[0]
 Builtin = type(len)
 
 
-class NotAllowedError(ValueError):
+class ForbiddenImportError(ValueError):
     """A name is code of a module that no person allowed; nothing was imported."""
 
 
@@ -29,8 +29,8 @@ def load_object(name: str, *, allow: Collection[str] = (), folders: Sequence[str
     3.141592653589793
     >>> load_object("math:pi")
     Traceback (most recent call last):
-    rareswitch.support.imports.NotAllowedError: 'math:pi' names code of the module math, which is \
-not allowed; allow it by name: --allow math (in Python: allow=("math",))
+    rareswitch.support.imports.ForbiddenImportError: 'math:pi' names code of the module math, \
+which is not allowed; allow it by name: --allow math (in Python: allow=("math",))
     """
     try:
         return getattr(load_module(name, allow=allow, folders=folders), name.partition(":")[2])
@@ -44,7 +44,7 @@ def load_module(name: str, *, allow: Collection[str] = (), folders: Sequence[str
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(f"{module!r} cannot be imported (a module is named as in Python)")
     if not is_allowed(module, allow):
-        raise NotAllowedError(
+        raise ForbiddenImportError(
             f"{name!r} names code of the module {module}, which is not allowed; allow it by name: "
             f'--allow {module} (in Python: allow=("{module}",))'
         )

@@ -226,7 +226,7 @@ def _telling(name: str, rows: list[Row]) -> Row | None:
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number that a text is; None, if it is none."""
+    """Return the number in a text, or None if it does not hold one."""
     found = NUMBER.fullmatch(text)
     if found is None or len(text) > LONGEST_NUMBER:
         return None

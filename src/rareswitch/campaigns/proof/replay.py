@@ -18,7 +18,7 @@ from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.clock import Clock, Schedule
 from rareswitch.core.policy import Policy
 from rareswitch.statistics import history_of
-from rareswitch.support.imports import NotAllowedError as NotAllowedImport
+from rareswitch.support.imports import ForbiddenImportError
 
 # Numbers that differ by no more were rounded by another BLAS.
 TOLERANCE = 1e-9
@@ -67,7 +67,7 @@ class Replay:
                     f"a new policy is due since row {fold.seq}; nobody proposed it yet"
                 )
             fold.absorb(self._record, upto=self._last)
-        except NotAllowedImport as error:
+        except ForbiddenImportError as error:
             self.check.unchecked.append(f"whether the log gives the policies: {error}")
         except ALTERED as error:
             unsound = [*unsound_rows(self._record, entries[0].payload["protocol"]["task"])]
@@ -80,7 +80,7 @@ class Replay:
     def _schedule(self, terms: Terms) -> Schedule:
         try:
             return schedule_of(terms.plain, allow=self._allow)
-        except NotAllowedImport as error:
+        except ForbiddenImportError as error:
             said = f"when the schedule asked for a policy: {error}"
             if said not in self.check.unchecked:
                 self.check.unchecked.append(said)
