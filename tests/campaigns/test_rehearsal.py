@@ -272,8 +272,8 @@ def test_nobody_is_treated_in_a_rehearsal(store):
     for attempt in (
         lambda: campaign.assign("new"),
         lambda: campaign.record("new", episode),
-        lambda: campaign.record({"id": "x"}),
-        lambda: list(campaign.record_all([{"id": "x"}])),
+        lambda: campaign.record({"id": "x", "rewards": [0]}),
+        lambda: list(campaign.record_all([{"id": "x", "rewards": [0]}])),
         lambda: learn(campaign),
         lambda: propose(campaign, by="ana", reason="?", early=True),
         lambda: campaign.stop(by="ana", reason="?"),
