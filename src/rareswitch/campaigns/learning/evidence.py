@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import Version
 from rareswitch.core.policy import Policy
-from rareswitch.evaluation.agreement import BLOCK_STATES, conditional_propensities
+from rareswitch.evaluation.agreement import BLOCK_STATES
 from rareswitch.evaluation.compare import Comparison, compare
 from rareswitch.support.arguments import Floats, Ints, Rows
 from rareswitch.trajectories.trajectory import Trajectory
@@ -43,11 +41,11 @@ def evidence_of(
     for row in record.rows("episodes", after=after, upto=fold.seq):
         if not row.revision or row.episode_id in rows:  # else it corrects an earlier episode
             rows[row.episode_id] = row
-    offers, policy_of = Offers(), cache(lambda version: policies(versions[version - 1].digest))
+    offers = Offers()
     for row in rows.values():
         if row.body is not None:
-            report = Report.from_body(row.body, id=row.episode_id)
-            offers.add(report, partial(policy_of, row.version))
+            offers.add(Report.from_body(row.body, id=row.episode_id), row.version)
+    offers.find_propensities(lambda version: policies(versions[version - 1].digest))
     gain, warnings = _gain(candidate, in_force, offers)
     disagreement, changes = offers.compare(candidate, in_force, fold.terms.actions)
     return {
@@ -66,6 +64,7 @@ class Offers:
     def __init__(self) -> None:
         self._rows: list[Rows] = []
         self._stages: list[int] = []
+        self._played: list[tuple[int, int, Report]] = []  # version, first state, report
         self.trajectories: list[Trajectory] = []
         self._silent = self._otherwise = 0
 
@@ -73,33 +72,48 @@ class Offers:
         """Return the rows that were offered in a state."""
         return self._rows[state]
 
-    def add(self, report: Report, policy_of: Callable[[], Policy]) -> None:
-        """Take an episode, if its report tells the offers and the actions.
-
-        Its propensities are those told, or those of the policy that acted.
-        """
+    def add(self, report: Report, version: int) -> None:
+        """Take an episode, if its report tells the offers and the actions."""
         if report.first_features is None or report.actions is None:
             self._silent += 1
             return
-        episode, first = report.episode, len(self._rows)
-        offered = [report.first_features, *episode.next_features]
+        self._played.append((version, len(self._rows), report))
+        offered = [report.first_features, *report.episode.next_features]
         self._rows += offered
         self._stages += range(len(offered))
-        trajectory = Trajectory(
-            observations=range(first, first + len(episode) + 1),  # the end has no rows
-            actions=report.actions,
-            rewards=episode.rewards,
-            terminated=len(episode.next_features) < len(episode),
-            propensities=report.propensities,
-        )
-        if report.propensities is None:
-            try:
-                told = conditional_propensities(policy_of(), trajectory, self.rows)
-            except ValueError:  # a person decided otherwise, with unknown probability
-                self._otherwise += 1
-                return
-            trajectory = replace(trajectory, propensities=told)
-        self.trajectories.append(trajectory)
+
+    def find_propensities(self, policy_of: Callable[[int], Policy]) -> None:
+        """Make trajectories with the propensities told, or those of the version that acted."""
+        silent = [(v, first, r) for v, first, r in self._played if r.propensities is None]
+        choices: dict[int, Ints] = {}
+        for version in {version for version, _, _ in silent}:
+            mine = [
+                first + t for v, first, r in silent if v == version for t in range(len(r.episode))
+            ]
+            chosen = self._choices(policy_of(version), mine)
+            choices |= dict(zip(mine, chosen, strict=True))
+        for _, first, report in self._played:
+            episode, known = report.episode, report.propensities
+            assert report.actions is not None
+            if known is None:
+                taken = [
+                    choices[first + t] == place for t, place in enumerate(report.actions.tolist())
+                ]
+                # (n, M): the members that took all actions so far
+                agrees = np.logical_and.accumulate(taken).sum(axis=1)
+                if not agrees[-1]:  # a person decided otherwise, with unknown probability
+                    self._otherwise += 1
+                    continue
+                known = agrees / np.array([len(taken[0]), *agrees[:-1]])
+            self.trajectories.append(
+                Trajectory(
+                    observations=range(first, first + len(episode) + 1),  # the end has no rows
+                    actions=report.actions,
+                    rewards=episode.rewards,
+                    terminated=len(episode.next_features) < len(episode),
+                    propensities=known,
+                )
+            )
 
     def compare(
         self, candidate: Policy, in_force: Policy, actions: Sequence[str]
@@ -127,12 +141,17 @@ class Offers:
 
         # The commonest first; equal counts in the order of stages and places.
         ordered = sorted(changes.items(), key=lambda one: (-one[1], one[0]))
-        names = ("stage", "from", "to", "states", "share")
         found = [
-            (stage, name(before), name(after), count, count / stages[stage])
+            {
+                "stage": stage,
+                "from": name(before),
+                "to": name(after),
+                "states": count,
+                "share": count / stages[stage],
+            }
             for (stage, before, after), count in ordered[:MOST_CHANGES]
         ]
-        return float(differences.mean()), [dict(zip(names, one, strict=True)) for one in found]
+        return float(differences.mean()), found
 
     def _shares(self, policy: Policy, states: Sequence[int]) -> Floats:
         """Return the share of members that takes each action in these states, (n, A)."""
@@ -154,10 +173,15 @@ class Offers:
 
     @property
     def warnings(self) -> list[str]:
-        otherwise = "reports have actions that the policy does not take, without propensities"
-        silent = "reports do not tell the offers and the actions"
-        said = ((self._silent, silent), (self._otherwise, otherwise))
-        return [f"{count} {what}" for count, what in said if count]
+        said = []
+        if self._silent:
+            said.append(f"{self._silent} reports do not tell the offers and the actions")
+        if self._otherwise:
+            said.append(
+                f"{self._otherwise} reports have actions that the policy does not take, without "
+                "propensities"
+            )
+        return said
 
 
 def _gain(
@@ -168,6 +192,11 @@ def _gain(
         return None, ["fewer than two reports tell enough for an off-policy estimate"]
     found: Comparison = compare(candidate, in_force, offers.trajectories, offers.rows)
     caution = "the candidate was fitted to these episodes, so the estimate is optimistic"
-    plain: dict[str, Any] = {name: getattr(found.gain, name) for name in ("value", "low", "high")}
-    plain |= {"verdict": found.verdict, "episodes": len(offers.trajectories)}
+    plain = {
+        "value": found.gain.value,
+        "low": found.gain.low,
+        "high": found.gain.high,
+        "verdict": found.verdict,
+        "episodes": len(offers.trajectories),
+    }
     return plain, [*found.warnings, caution]
