@@ -1,9 +1,13 @@
 """One transaction: rows are linked as they are stored, and cohorts are kept with them."""
 
-from campaign_builders import chain, check_chains, create
+import sqlalchemy as sa
+
+from campaign_builders import chain, check_chains, create, fill, report
 from rareswitch.campaigns.rulebook.attribution import Assigned
 from rareswitch.campaigns.rulebook.rows import CHAINS, GENESIS, link_of
+from rareswitch.campaigns.store import statements
 from rareswitch.campaigns.store.rows import heads_of
+from rareswitch.campaigns.store.statements import rows_found
 from rareswitch.campaigns.store.transaction import Transaction
 
 
@@ -40,3 +44,27 @@ def test_rows_that_are_not_written_are_not_there(store):
         begin(connection, campaign).assign("p0", Assigned(1, 0, None))
     assert chain(campaign, "assignments") == []
     check_chains(campaign)
+
+
+def test_a_commit_asks_for_its_own_episodes_and_not_for_the_whole_log(store, monkeypatch):
+    campaign = create(store)
+    fill(campaign, range(20))
+    asked = []
+
+    def watch(connection, statement, values):
+        asked.append((statement, values))
+        return rows_found(connection, statement, values)
+
+    monkeypatch.setattr(statements, "rows_found", watch)
+    campaign.record(report(20))
+    with store.reading() as connection:
+        if not store.is_sqlite:  # a server that knows few rows may well read them all
+            connection.execute(sa.text("SET LOCAL enable_seqscan = off"))
+        for statement, values in asked:
+            text, given = statements._compiled(connection.dialect, statement)
+            explain = "EXPLAIN QUERY PLAN " if store.is_sqlite else "EXPLAIN "
+            with statements._cursor(connection) as cursor:
+                cursor.execute(explain + text, given(values))
+                plan = str(cursor.fetchall())
+            assert "one_revision" in plan or "one_assignment" in plan, plan
+    assert asked

@@ -7,20 +7,27 @@ a work that raises has changed nothing.
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rareswitch.campaigns.errors import ConflictError, NotAllowedError, RefusedError
+from rareswitch.campaigns.errors import (
+    CampaignError,
+    ConflictError,
+    NotAllowedError,
+    RefusedError,
+)
 from rareswitch.campaigns.protocol import task_of
 from rareswitch.campaigns.reading import known_part
 from rareswitch.campaigns.report import Report, count_deviations
 from rareswitch.campaigns.rulebook import attribution
-from rareswitch.campaigns.rulebook.attribution import Attribution, LastRow
+from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
 from rareswitch.campaigns.rulebook.cohorts import Place
 from rareswitch.campaigns.rulebook.names import ENGINE
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
+from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import watch
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.campaigns.store.transaction import Transaction, count_again, sealed_place
@@ -38,8 +45,20 @@ class Work(NamedTuple):
     report: Report | None = None
 
 
+class Played(NamedTuple):
+    """Who played a reported episode, and at how many steps another action was taken.
+
+    It holds as long as the state and the assignment are the same.
+    """
+
+    given: Attribution
+    deviations: int | None
+    state: State
+    assigned: Assigned | None
+
+
 class Recording(Transaction):
-    """The transaction of a group of works; checks of their reports are made together.
+    """The transaction of a group of works; the rules of their reports are asked together.
 
     `policies(digest)` returns a policy.
     """
@@ -51,46 +70,55 @@ class Recording(Transaction):
         self._reports = [work.report for work in works if work.report is not None]
         self._policies = policies
 
-    def check_task(self, report: Report) -> None:
-        """Refuse a report that is not of an episode of the agreed task."""
-        if not self._all_of_task:
-            check_task(self.state.terms, [report])
+    def played(self, report: Report) -> Played:
+        """Return who played a reported episode, or raise why it cannot be recorded."""
+        assigned, known = self.assigned(report.id), self._played.get(id(report))
+        if known is not None and known.state is self.state and known.assigned is assigned:
+            return known
+        given = self._attribute(report)
+        check_task(self.state.terms, [report])
+        return Played(given, self.deviations(given, report), self.state, assigned)
 
     def deviations(self, given: Attribution, report: Report) -> int | None:
         """Count the steps at which another action was taken than the member takes."""
-        key = (given.version, given.member, id(report))
-        if key not in self._deviations:
-            digest = self.state.version(given.version).digest
-            return count_deviations(self._policies(digest), [given.member], [report])[0]
-        return self._deviations[key]
+        return self._count_deviations(given.version, [(given, report)])[0]
 
     @cached_property
-    def _deviations(self) -> dict[tuple[int, int, int], int | None]:
-        """The deviations of all reports, by the version and member that most likely acted."""
-        state, found = self.state, dict[tuple[int, int, int], int | None]()
-        by_version: dict[int, list[tuple[int, Report]]] = {}
-        for report in self._reports if self._all_of_task else ():  # else each is asked alone
-            assigned = self.assigned(report.id)
-            if assigned is not None:
-                by_version.setdefault(assigned.version, []).append((assigned.member, report))
-            elif (number := report.version or state.in_force.version) <= len(state.versions):
-                member = state.version(number).member(report.id)
-                by_version.setdefault(number, []).append((member, report))
-        for version, some in by_version.items():
-            members, reports = zip(*some, strict=True)
-            policy = self._policies(state.version(version).digest)
-            counts = count_deviations(policy, members, reports)
-            for member, report, count in zip(members, reports, counts, strict=True):
-                found[version, member, id(report)] = count
-        return found
-
-    @cached_property
-    def _all_of_task(self) -> bool:
+    def _played(self) -> dict[int, Played]:
+        """Who played the reports of the group, as far as no rule asks for the rows before them."""
         try:
             check_task(self.state.terms, self._reports)
         except RefusedError:
-            return False
-        return True
+            return {}
+        by_version: dict[int, list[tuple[Attribution, Report]]] = {}
+        for report in self._reports:
+            with suppress(CampaignError):
+                given = self._attribute(report)
+                if given.assigned or not given.late:  # else there is a grace, counted in rows
+                    by_version.setdefault(given.version, []).append((given, report))
+        found: dict[int, Played] = {}
+        for version, some in by_version.items():
+            counts = self._count_deviations(version, some)
+            for (given, report), count in zip(some, counts, strict=True):
+                found[id(report)] = Played(given, count, self.state, self.assigned(report.id))
+        return found
+
+    def _attribute(self, report: Report) -> Attribution:
+        return attribution.attribute(
+            self.state,
+            report.id,
+            version=report.version,
+            member=report.member,
+            assigned=self.assigned(report.id),
+            rows=self.heads["episodes"].length,
+        )
+
+    def _count_deviations(
+        self, version: int, some: Sequence[tuple[Attribution, Report]]
+    ) -> list[int | None]:
+        policy = self._policies(self.state.version(version).digest)
+        members = [given.member for given, _ in some]
+        return count_deviations(policy, members, [report for _, report in some])
 
 
 class Recorded(NamedTuple):
@@ -152,24 +180,15 @@ def assign(episode_id: str) -> Work:
 
 def record(report: Report) -> Work:
     """Return the work that records a report; the same report again is answered with its row."""
-    report.digest  # noqa: B018 packed and hashed now, and not while others wait
+    report.digest, report.total  # noqa: B018 packed and summed now, and not while others wait
 
     def run(transaction: Recording) -> Recorded | RefusedError | ConflictError:
         if (known := transaction.first_row(report.id)) is not None:
             return _answer_again(transaction, report, known)
         try:
-            given = attribution.attribute(
-                transaction.state,
-                report.id,
-                version=report.version,
-                member=report.member,
-                assigned=transaction.assigned(report.id),
-                rows=transaction.heads["episodes"].length,
-            )
-            transaction.check_task(report)
+            given, deviated, *_ = transaction.played(report)
         except RefusedError as error:
             return _refuse(transaction, Refusal(error, report.plain))
-        deviated = transaction.deviations(given, report)
         place = transaction.cohorts.record(given.version, report.total)
         seq = _append(transaction, report, given, revision=0, place=place, deviations=deviated)
         if report.participant is not None:

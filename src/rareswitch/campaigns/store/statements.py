@@ -62,7 +62,10 @@ def _compiled(dialect: Dialect, statement: Any) -> tuple[str, Callable[[Values],
 def rows_of_episodes(
     connection: Connection, campaign: str, names: str, columns: Sequence[sa.ColumnElement[Any]]
 ) -> list[Any]:
-    """Return columns of the rows of the episodes in `names_given`, in the order of the table."""
+    """Return columns of the rows of the episodes in `names_given`, in any order.
+
+    To sort them by their number, SQLite would look at every row of the campaign.
+    """
     statement = _of_episodes(connection.dialect.name, tuple(columns))
     return rows_found(connection, statement, {"of": campaign, "names": names})
 
@@ -85,4 +88,4 @@ def _of_episodes(dialect: str, columns: tuple[Any, ...]) -> sa.Select[Any]:
         names = sa.func.json_array_elements_text(sa.cast(text, sa.JSON))
         listed = names.column_valued("name")
     mine = (table.c.campaign == sa.bindparam("of"), table.c.episode_id.in_(sa.select(listed)))
-    return sa.select(*columns).where(*mine).order_by(*table.primary_key)
+    return sa.select(*columns).where(*mine)

@@ -4,7 +4,9 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
+from zlib import crc32
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -20,7 +22,6 @@ from rareswitch.campaigns.rulebook.rows import (
     Head,
     RefusalRow,
     canonical,
-    digest_of,
     link_of,
 )
 from rareswitch.campaigns.rulebook.state import State
@@ -215,6 +216,8 @@ class Transaction:
         known: dict[str, list[LastRow]] = {}
         for name, place, *row in self._of_episodes(_RECORDED):
             known.setdefault(name, []).append(_last_row(name, row, place))
+        for rows in known.values():
+            rows.sort(key=attrgetter("seq"))
         return known
 
     @cached_property
@@ -297,4 +300,4 @@ def _read_place(episode_id: str, version: int, sealed: str | None) -> Place | No
 
 
 def _place_seal(episode_id: str, version: int, text: str) -> str:
-    return digest_of(f"{episode_id} {version} {text}")[:16]
+    return f"{crc32(f'{episode_id} {version} {text}'.encode()):08x}"

@@ -4,14 +4,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.errors import CampaignError, UnavailableError
 
 MOST_TOGETHER = 512
-# How long the callers of the last group are waited for, in seconds; a commit costs more.
-LONGEST_GATHERING = 0.002
+LONGEST_GATHERING = 0.005  # seconds that callers of the last group are waited for
 Commit = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -63,8 +61,9 @@ class Writer:
     """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._queue: list[_Item] = []
+        self._arrived = threading.Condition()
+        self._expected = 1  # the length of the queue that wakes the thread
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -81,20 +80,22 @@ class Writer:
         return slot.result()
 
     def _put(self, item: _Item) -> None:
-        with self._lock:
+        with self._arrived:
             if self._closed:
                 raise UnavailableError("the store is closed")
             if self._thread is None:
                 self._begin()
-            self._queue.put(item)
+            self._queue.append(item)
+            if len(self._queue) >= self._expected:
+                self._arrived.notify()
 
     def close(self) -> None:
         """Commit the work that waits, and end the thread."""
-        with self._lock:
+        with self._arrived:
             self._closed = True
             if self._thread is None:
                 return
-            self._queue.put(None)
+            self._arrived.notify()
         self._thread.join()
 
     def renewed(self) -> "Writer":
@@ -108,51 +109,51 @@ class Writer:
         self._thread.start()
 
     def _write(self) -> None:
-        waiting: list[_Item | None] = []
-        last = 1
-        while True:
-            if not waiting:
-                waiting.append(self._queue.get())
-            self._gather(waiting, last)
-            first = waiting[0]
-            if first is None:  # nothing comes after the end
-                return
-            mine = [item for item in waiting if item is not None and item.commit == first.commit]
+        callers, seconds = 1, 0.0
+        while group := self._next_group(callers, min(seconds, LONGEST_GATHERING)):
+            group = [item for item in group if item.future.set_running_or_notify_cancel()]
+            began = time.monotonic()
+            answers = _commit(group)
+            callers, seconds = len(group) + len(self._queue), time.monotonic() - began
+            _answer(group, answers)
+
+    def _next_group(self, callers: int, seconds: float) -> list[_Item]:
+        """Return work for one commit; none, if the writer is closed and all work is done.
+
+        Callers that were just answered often come again at once. They are waited for, no longer
+        than their commit took: one commit then serves all, and nobody works while it runs.
+        """
+        with self._arrived:
+            self._wait(1, None)
+            self._wait(min(callers, MOST_TOGETHER), seconds)
+            mine = [item for item in self._queue if item.commit == self._queue[0].commit]
             group = mine[:MOST_TOGETHER]
             chosen = set(map(id, group))
-            waiting = [item for item in waiting if id(item) not in chosen]
-            last = len(group)
-            _commit(group)
+            self._queue = [item for item in self._queue if id(item) not in chosen]
+            return group
 
-    def _gather(self, waiting: list[_Item | None], last: int) -> None:
-        """Take everything that is queued; callers answered together often come again at once."""
-        end = 0.0
-        while waiting[-1] is not None and len(waiting) < MOST_TOGETHER:
-            try:
-                waiting.append(self._queue.get_nowait())
-            except Empty:
-                now = time.monotonic()
-                end = end or now + LONGEST_GATHERING
-                if len(waiting) >= last or now >= end:
-                    return
-                time.sleep(LONGEST_GATHERING / 20)
+    def _wait(self, expected: int, seconds: float | None) -> None:
+        """Wait until so much work is queued, but so many seconds at most."""
+        self._expected = expected
+        self._arrived.wait_for(lambda: self._closed or len(self._queue) >= expected, seconds)
 
 
-def _commit(group: Sequence[_Item]) -> None:
-    """Commit one group, and answer its callers; a work that was cancelled is left out."""
-    group = [item for item in group if item.future.set_running_or_notify_cancel()]
-    if not group:
-        return
+def _commit(group: Sequence[_Item]) -> Sequence[Any]:
+    """Commit one group; return an answer or an error for each of its works."""
+    if not group:  # all were cancelled
+        return []
     try:
         answers = group[0].commit([item.work for item in group])
         if len(answers) != len(group):
             raise TypeError(f"{len(group)} works must have as many answers; got {len(answers)}")
     except BaseException as error:  # every caller is answered, or it would wait for ever
-        for item in group:
-            item.future.set_exception(_own(error))
-        return
+        return [_own(error) for _ in group]
+    return answers
+
+
+def _answer(group: Sequence[_Item], answers: Sequence[Any]) -> None:
     for item, answer in zip(group, answers, strict=True):
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             item.future.set_exception(answer)
         else:
             item.future.set_result(answer)
