@@ -74,8 +74,8 @@ def test_an_export_is_proven(exported):
     found = verify_export(folder, manifest=digest)
     assert found.verdict == "proven"
     assert [check.name for check in found.checks] == [
-        "files", "ledger", "assignments", "refusals", "episodes", "rules", "stops", "artifacts",
-        "deviations", "replay", "derived",
+        "files", "ledger", "assignments", "refusals", "episodes", "rules", "stops",
+        "deviations", "artifacts", "replay", "derived",
     ]  # fmt: skip
     assert not (folder / "verify_export.py").exists()
     manifest = json.loads((folder / "manifest.json").read_text())

@@ -237,14 +237,6 @@ def episode_of(body: bytes) -> Episode:
         return _episode(parts)
 
 
-def return_of(body: bytes) -> float:
-    """Return the return of the episode that a body holds, of which nothing else is looked at."""
-    rewards = codec.unpack("report", body, only="rewards").arrays.get("rewards")
-    if rewards is None or rewards.ndim != 1:
-        raise ValueError("data must be a report; it has no rewards")
-    return float(rewards.sum())
-
-
 def _episode(parts: codec.Parts) -> Episode:
     parts.only(meta=(), arrays=ARRAYS, optional=MORE_ARRAYS)
     arrays = parts.arrays

@@ -166,11 +166,8 @@ def _beginning(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
     return MAGIC + len(header).to_bytes(4, "little") + header
 
 
-def unpack(kind: str, data: bytes, *, only: str | None = None) -> Parts:
-    """Return the parts of one packed object of that kind, refusing anything else.
-
-    All arrays, or the one that is named: of the others no more is read than what is announced.
-    """
+def unpack(kind: str, data: bytes) -> Parts:
+    """Return the parts of one packed object of that kind, refusing anything else."""
     if not isinstance(data, bytes):
         raise TypeError(f"data must be bytes; got {type(data).__name__}")
     if not data.startswith(MAGIC):
@@ -183,8 +180,6 @@ def unpack(kind: str, data: bytes, *, only: str | None = None) -> Parts:
     meta, listed, size = _read_header(kind, bytes(body[start:stop]))
     if stop + size != len(body):
         raise ValueError(f"data must be a {kind}; its arrays are longer or shorter than the data")
-    if only is not None:
-        listed = tuple([one for one in listed if one.name == only])
     # A copy: BLAS may round differently on an unaligned buffer.
     values = np.frombuffer(body[stop:], np.uint8).copy()
     values.flags.writeable = False
@@ -195,7 +190,7 @@ def unpack(kind: str, data: bytes, *, only: str | None = None) -> Parts:
             array = array.copy()
             array.flags.writeable = False
         arrays[name] = array
-    return Parts(kind, deepcopy(meta), arrays)  # the header is cached
+    return Parts(kind, deepcopy(meta) if meta else {}, arrays)  # the header is cached
 
 
 @lru_cache

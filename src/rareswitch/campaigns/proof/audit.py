@@ -4,13 +4,14 @@ Between two entries of the ledger the rules do not change, so assignments come f
 the log and refusals as they came.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.errors import CampaignError
 from rareswitch.campaigns.proof.checks import ALTERED, Check, describe
 from rareswitch.campaigns.protocol import task_of
-from rareswitch.campaigns.report import episode_of, report_digest, return_of
+from rareswitch.campaigns.report import Report, count_deviations, report_digest
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
@@ -19,7 +20,10 @@ from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import AssignmentRow, Entry, EpisodeRow, RefusalRow
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import Watched, watch
+from rareswitch.core.policy import Policy
 from rareswitch.statistics import history_of
+
+COUNTED_TOGETHER = 512
 
 
 class Look(NamedTuple):
@@ -30,12 +34,22 @@ class Look(NamedTuple):
 
 
 class Audit:
-    """A record that is gone through row by row; `checks` collect the problems by chain."""
+    """A record that is gone through row by row; `checks` collect the problems by chain.
 
-    def __init__(self, *, horizon: int, task: dict[str, Any], corrected: set[str]) -> None:
+    `policies(digest)` returns a policy.
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: int,
+        task: dict[str, Any],
+        corrected: set[str],
+        policies: Callable[[str], Policy],
+    ) -> None:
         self.state = State()
         self.cohorts = Cohorts(horizon=horizon)
-        names = ("assignments", "refusals", "episodes", "rules", "stops")
+        names = ("assignments", "refusals", "episodes", "rules", "stops", "deviations")
         self.checks = {name: Check(name=name) for name in names}
         self._history = history_of(task_of(task))
         self._corrected = corrected  # the episodes whose rows are needed again
@@ -47,6 +61,9 @@ class Audit:
         # A correction whose entry is next, and the row that it corrects.
         self._unsigned: tuple[EpisodeRow, int] | None = None
         self._missed = False
+        self._policies = policies
+        self._uncounted: dict[int, list[tuple[EpisodeRow, Report]]] = {}  # by version
+        self._counts_deviations = False
 
     def assignment(self, row: AssignmentRow) -> None:
         """Check an assignment."""
@@ -141,6 +158,7 @@ class Audit:
                 f"ledger: entry {approved.number}: the approval was not carried out"
             )
         self._go_on()
+        self._count_deviations()
 
     def _first(self, row: EpisodeRow) -> Iterator[str]:
         """Yield the problems of the first row of an episode."""
@@ -158,9 +176,10 @@ class Audit:
             assigned=self._assigned.get(name),
             rows=row.seq - 1,
         )
-        for column, told in zip(Attribution._fields, _attribution(row), strict=True):
-            if told != (due := getattr(given, column)):
-                yield f"{column} must be {due}, not {told}"
+        if (told := _attribution(row)) != given:
+            for column, was, due in zip(Attribution._fields, told, given, strict=True):
+                if was != due:
+                    yield f"{column} must be {due}, not {was}"
         place = self.cohorts.record(row.version, row.total)
         if name in self._corrected:
             self._last[name] = LastRow(
@@ -193,11 +212,33 @@ class Audit:
             return
         if row.digest not in _digests(row):
             yield "its digest is not that of the report that it holds"
-        total = return_of(row.body)
-        if total != row.total:
-            yield f"its rewards add up to {total!r}, not {row.total!r}"
+        report = Report.from_body(row.body, id=row.episode_id)
+        if report.total != row.total:
+            yield f"its rewards add up to {report.total!r}, not {row.total!r}"
         if row.revision or not row.learn or row.episode_id in self._corrected:
-            self._history.check(episode_of(row.body))  # the replay meets all others
+            self._history.check(report.episode)  # the replay meets all others
+        # Rows of an early version of the store have no count; from the first on, all rows have it.
+        self._counts_deviations |= row.deviations is not None
+        if self._counts_deviations:
+            self._uncounted.setdefault(row.version, []).append((row, report))
+            if row.seq % COUNTED_TOGETHER == 0:
+                self._count_deviations()
+
+    def _count_deviations(self) -> None:
+        """Count the steps again at which the action was not the one that the member takes."""
+        check, versions = self.checks["deviations"], self.state.versions
+        for version, some in self._uncounted.items():
+            check.rows += len(some)
+            rows, reports = zip(*some, strict=True)
+            with suppress(*ALTERED):  # another check names a policy that cannot be read
+                policy = self._policies(versions[version - 1].digest)
+                due = count_deviations(policy, [row.member for row in rows], reports)
+                check.problems += [
+                    f"episodes: row {row.seq}: deviations must be {count}, not {row.deviations}"
+                    for row, count in zip(rows, due, strict=True)
+                    if row.deviations != count
+                ]
+        self._uncounted.clear()
 
     def _watch(self, where: str, *versions: int) -> None:
         if not self.state.stopped:

@@ -2,10 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from rareswitch.campaigns.errors import CampaignError, DamagedError
@@ -22,7 +20,6 @@ from rareswitch.campaigns.proof.checks import (
 )
 from rareswitch.campaigns.proof.exported import SecondGram
 from rareswitch.campaigns.proof.replay import Replay
-from rareswitch.campaigns.report import Report, count_deviations
 from rareswitch.campaigns.rulebook.cohorts import in_their_order
 from rareswitch.campaigns.rulebook.decisions import broken_rules
 from rareswitch.campaigns.rulebook.rows import Entry, Head, LedgerRow, Record, RefusalRow, canonical
@@ -31,7 +28,6 @@ from rareswitch.core.policy import Policy
 
 CHAINS = ("assignments", "refusals", "episodes")
 MOST_POLICIES = 32  # that are kept in memory
-COUNTED_TOGETHER = 512
 
 
 @dataclass(kw_only=True)
@@ -90,19 +86,19 @@ def verify_record(
     rules = Check(name="rules", rows=len(rows), problems=problems)
     if problems:
         return Verification(checks=[*checks, rules])
+    policies = lru_cache(MOST_POLICIES)(lambda d: Policy.from_bytes(record.artifact(d)))
     try:
-        checks.extend(_walk(record, entries, progress))
+        checks.extend(_walk(record, entries, policies, progress))
     except ALTERED as error:
         rules.fail(f"the rules cannot be asked, {describe(error)}")
         checks.append(rules)
-    if any(check.problems for check in checks):
+    if any(check.problems for check in checks if check.name != "deviations"):
         return Verification(checks=checks)
     checks.append(_artifacts(record, State().after(*entries)))
     if not checks[-1].problems:
-        policies = lru_cache(MOST_POLICIES)(lambda d: Policy.from_bytes(record.artifact(d)))
         gram = second(entries[0].payload["protocol"]) if second is not None else None
         replay = Replay(record, allow=allow, progress=progress, policies=policies, second=gram)
-        checks += [_deviations(record, entries, policies), replay.run(entries)]
+        checks.append(replay.run(entries))
     return Verification(checks=checks)
 
 
@@ -147,13 +143,19 @@ def _read(rows: Sequence[LedgerRow]) -> tuple[list[Entry], list[str]]:
     return entries, []
 
 
-def _walk(record: Record, entries: Sequence[Entry], progress: Progress) -> Iterator[Check]:
+def _walk(
+    record: Record,
+    entries: Sequence[Entry],
+    policies: Callable[[str], Policy],
+    progress: Progress,
+) -> Iterator[Check]:
     """Go through all chains in the order in which they were written, links and rules at once."""
     first = entries[0].payload["protocol"]
     audit = Audit(
         horizon=first["task"]["horizon"],
         task=first["task"],
         corrected={e.payload["episode_id"] for e in entries if e.kind == "corrected"},
+        policies=policies,
     )
     chains = {name: ChainCheck(name, marks_of(entries, name)) for name in CHAINS}
     rows = {name: checked(record.rows(name), chains[name]) for name in CHAINS}
@@ -200,37 +202,6 @@ def _walk(record: Record, entries: Sequence[Entry], progress: Progress) -> Itera
     ended = [chain.end(record.heads[name]) for name, chain in chains.items()]
     altered = [check for check in ended if check.problems]  # the rules speak of other rows then
     yield from altered or audit.checks.values()
-
-
-def _deviations(
-    record: Record, entries: Sequence[Entry], policies: Callable[[str], Policy]
-) -> Check:
-    """Count the steps again at which an action was taken that the assigned member does not take.
-
-    Rows of an early version of the store have no count; from the first count on, all rows have it.
-    """
-    check, versions = Check(name="deviations"), State().after(*entries).versions
-    rows, counted = record.rows("episodes"), False
-    while block := list(islice(rows, COUNTED_TOGETHER)):
-        told: dict[int, list[tuple[Any, Report]]] = {}
-        for row in block:
-            counted = counted or row.deviations is not None
-            if counted and row.body is not None:
-                with suppress(*ALTERED):  # the replay names a body that cannot be read
-                    report = Report.from_body(row.body, id=row.episode_id)
-                    told.setdefault(row.version, []).append((row, report))
-        for version, some in told.items():
-            check.rows += len(some)
-            acted, reports = zip(*some, strict=True)
-            with suppress(*ALTERED):
-                policy = policies(versions[version - 1].digest)
-                due = count_deviations(policy, [row.member for row in acted], reports)
-                check.problems += [
-                    f"episodes: row {row.seq}: deviations must be {count}, not {row.deviations}"
-                    for row, count in zip(acted, due, strict=True)
-                    if row.deviations != count
-                ]
-    return check
 
 
 def _artifacts(record: Record, state: State) -> Check:
