@@ -204,7 +204,7 @@ class Campaign:
 
     def assign(self, episode_id: str) -> Assignment:
         """Assign an episode that is about to begin to a version and a member; always the same."""
-        assigned: Assignment = self._do(Work(*recording.assign(_id(episode_id))))
+        assigned: Assignment = self._do(recording.assign(_id(episode_id)))
         return assigned
 
     def act(

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.errors import ConflictError
-from rareswitch.campaigns.store.statements import rows_of_episodes
+from rareswitch.campaigns.store.rows import rows_of_episodes
 from rareswitch.campaigns.store.tables import participants
 
 FORGOTTEN = ""  # in place of a name; no participant is called so

@@ -1,17 +1,32 @@
-"""Reading the chains of a campaign, a thousand rows at a time."""
+"""Reading the chains of a campaign, and statements of the busiest paths.
 
-from collections.abc import Iterator, Mapping, Sequence
+These statements are compiled once and run by the driver as they are: texts, bytes and numbers go in
+and out as the driver has them, and SQLite has 0 and 1 for truths.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.engine.interfaces import Dialect
 
 from rareswitch.campaigns.errors import DamagedError
-from rareswitch.campaigns.rulebook.rows import CHAINS, NUMBERS, Entry, EpisodeRow, Head, digest_of
-from rareswitch.campaigns.store.statements import rows_found
+from rareswitch.campaigns.rulebook.rows import (
+    CHAINS,
+    NUMBERS,
+    Entry,
+    EpisodeRow,
+    Head,
+    canonical,
+    digest_of,
+)
 from rareswitch.campaigns.store.tables import artifacts, episodes, heads, metadata
 
 READ_TOGETHER = 1000
+Values = dict[str, Any]
 _HEADS = sa.select(heads.c.chain, heads.c.length, heads.c.link).where(
     heads.c.campaign == sa.bindparam("of")
 )
@@ -104,3 +119,76 @@ class StoredRecord:
         if not isinstance(data, bytes | memoryview) or digest_of(bytes(data)) != digest:
             raise DamagedError(f"artifact {digest[:12]} was altered")
         return bytes(data)
+
+
+def rows_found(connection: Connection, statement: sa.Select[Any], values: Values) -> list[Any]:
+    """Return the rows that a statement selects."""
+    text, given = _compiled(connection.dialect, statement)
+    with _cursor(connection) as cursor:
+        cursor.execute(text, given(values))
+        return cursor.fetchall()
+
+
+def run_each(connection: Connection, statement: Any, values: Sequence[Values]) -> None:
+    """Run a statement once with each of these values."""
+    text, given = _compiled(connection.dialect, statement)
+    with _cursor(connection) as cursor:
+        cursor.executemany(text, list(map(given, values)))
+
+
+@contextmanager
+def _cursor(connection: Connection) -> Iterator[Any]:
+    """Give a cursor of the driver; a connection that turns out to be lost is given up."""
+    driver = connection.connection.dbapi_connection
+    cursor = connection.connection.cursor()
+    try:
+        yield cursor
+    except connection.dialect.loaded_dbapi.Error as error:
+        if connection.dialect.is_disconnect(error, driver, cursor):
+            connection.invalidate(error)
+        raise
+    finally:
+        cursor.close()
+
+
+@lru_cache
+def _compiled(dialect: Dialect, statement: Any) -> tuple[str, Callable[[Values], Any]]:
+    """Return a statement in the words of a driver, and how that wants its values."""
+    compiled: Any = statement.compile(dialect=dialect)
+    settled = {name: value for name, value in compiled.params.items() if value is not None}
+    order: list[str] | None = compiled.positiontup
+    if order is None:  # places have names
+        return str(compiled), lambda values: settled | values
+    return str(compiled), lambda values: tuple(map((settled | values).__getitem__, order))
+
+
+def rows_of_episodes(
+    connection: Connection, campaign: str, names: str, columns: Sequence[sa.ColumnElement[Any]]
+) -> list[Any]:
+    """Return columns of the rows of the episodes in `names_given`, in any order.
+
+    To sort them by their number, SQLite would look at every row of the campaign.
+    """
+    statement = _of_episodes(connection.dialect.name, tuple(columns))
+    return rows_found(connection, statement, {"of": campaign, "names": names})
+
+
+def names_given(names: Iterable[str]) -> str:
+    """Return names as one text: a statement is then the same for any number of them.
+
+    >>> names_given(["ben", "ada"])
+    '["ada","ben"]'
+    """
+    return canonical(sorted(set(names)))
+
+
+@lru_cache
+def _of_episodes(dialect: str, columns: tuple[Any, ...]) -> sa.Select[Any]:
+    table, text = columns[0].table, sa.bindparam("names", type_=sa.Text)
+    if dialect == "sqlite":
+        listed: Any = sa.func.json_each(text).table_valued("value").c.value
+    else:
+        names = sa.func.json_array_elements_text(sa.cast(text, sa.JSON))
+        listed = names.column_valued("name")
+    mine = (table.c.campaign == sa.bindparam("of"), table.c.episode_id.in_(sa.select(listed)))
+    return sa.select(*columns).where(*mine)

@@ -26,10 +26,12 @@ from rareswitch.campaigns.rulebook.rows import (
 )
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.store.people import People
-from rareswitch.campaigns.store.rows import entries_after, heads_of, rows_of
-from rareswitch.campaigns.store.statements import (
+from rareswitch.campaigns.store.rows import (
+    entries_after,
+    heads_of,
     names_given,
     rows_found,
+    rows_of,
     rows_of_episodes,
     run_each,
 )
