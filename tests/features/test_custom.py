@@ -3,8 +3,12 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from rareswitch.features import ActionBlocks, Custom, Features, Identity, OneHot, as_features
+from rareswitch.features import ActionBlocks, Custom, Features, OneHot, Polynomial, as_features
+from rareswitch.features.custom import behaviour, name_of
 
 PROBE = [0.1, 0.5, 0.9]
 
@@ -29,9 +33,9 @@ def test_any_function_is_a_feature_map():
 def test_sizes_are_given_or_told_by_the_probe():
     assert Custom(dose, actions=2, dim=2).name == "dose, unverified"
     assert Custom(dose, name="mg", probe=PROBE).name == "mg"
-    with pytest.raises(ValueError, match="actions must be given where no probe tells it"):
+    with pytest.raises(ValueError, match="actions must be given where no probe shows it"):
         Custom(dose, dim=2)
-    with pytest.raises(ValueError, match="dim must be given where no probe tells it"):
+    with pytest.raises(ValueError, match="dim must be given where no probe shows it"):
         Custom(lambda state: [1.0, 2.0], probe=PROBE)
     with pytest.raises(ValueError, match=r"rows must have shape \(3, 2\); got \(2, 2\)"):
         Custom(dose, actions=3, probe=PROBE)
@@ -53,7 +57,7 @@ def test_sizes_are_given_or_told_by_the_probe():
 )
 def test_what_a_function_returns_is_checked(rows, error, message):
     features = Custom(lambda state: rows, actions=2, dim=2, norm=5.0, name="mine")
-    with pytest.raises(error, match=rf"{message}.*\(what mine, unverified makes of 7\)"):
+    with pytest.raises(error, match=rf"{message}.*\(from mine, unverified, for 7\)"):
         features(7)
 
 
@@ -112,7 +116,10 @@ def test_code_has_no_bytes_but_can_be_pickled():
 
 
 def test_maps_are_taken_as_they_are():
-    for features in (OneHot(states=2, actions=2), ActionBlocks(Identity(inputs=1), actions=2)):
+    for features in (
+        OneHot(states=2, actions=2),
+        ActionBlocks(Polynomial(inputs=1, degree=1, constant=False), actions=2),
+    ):
         assert as_features(features) is features
     assert isinstance(as_features(dose, probe=PROBE), Custom)
 
@@ -150,8 +157,8 @@ def test_a_class_of_ones_own_needs_little():
     features = as_features(Doses())
     np.testing.assert_array_equal(features(0.5, 1), [[1.0, 0.0], [1.0, 0.25]])
     assert features.feasible(0.5) is None
-    assert features.digest == Doses().digest
-    with pytest.raises(TypeError, match="Doses is code of your own"):
+    assert features.digest == as_features(Doses()).digest
+    with pytest.raises(TypeError, match="doses is code of your own"):
         features.to_bytes()
 
 
@@ -177,3 +184,38 @@ def test_what_cannot_be_called_is_no_map(thing):
     message = "features must be a feature map, or a function from a state to rows; got "
     with pytest.raises(TypeError, match=message):
         as_features(thing, actions=2, dim=2)
+
+
+VALUES = arrays(np.float64, (3, 2), elements=st.floats(-1e6, 1e6).map(lambda x: round(x, 3)))
+
+
+@given(VALUES)
+def test_the_last_bits_do_not_count(values):
+    nudged = np.nextafter(values, np.inf)
+    assert behaviour([values]) == behaviour([np.nextafter(nudged, np.inf)])
+    assert behaviour([values]) == behaviour([np.nextafter(values, -np.inf)])
+
+
+@given(VALUES, st.integers(0, 5))
+def test_what_can_be_seen_does(values, place):
+    other = values.copy()
+    other.flat[place] += 1e-6 * max(1.0, abs(other.flat[place]))
+    assert behaviour([values]) != behaviour([other])
+
+
+def test_rounding_errors_around_zero_and_one_do_not_count():
+    assert behaviour([np.array([0.0, 1.0])]) == behaviour([np.array([-1.2e-16, 1.0 - 1e-16])])
+    assert behaviour([np.array([0.0])]) == behaviour([np.array([-0.0])])
+
+
+def test_shapes_count():
+    flat = np.arange(6.0)
+    assert behaviour([flat]) != behaviour([flat.reshape(2, 3)]) != behaviour([flat.reshape(3, 2)])
+    assert behaviour([flat]) != behaviour([flat[:3], flat[3:]])
+
+
+def test_code_goes_by_its_name():
+    class Mask:
+        pass
+
+    assert (name_of(len), name_of(Mask())) == ("len", "Mask")

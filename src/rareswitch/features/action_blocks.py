@@ -14,10 +14,10 @@ from rareswitch.support.arguments import Floats, set_fields, short_repr, whole
 class ActionBlocks(Features):
     """Row a is (0, …, 0, x, 0, …, 0), with x the `basis` of the state in block a: d = A·m.
 
-    >>> from rareswitch.features import Identity
-    >>> ActionBlocks(Identity(inputs=2), actions=2)([3.0, 4.0])
-    array([[3., 4., 0., 0.],
-           [0., 0., 3., 4.]])
+    >>> from rareswitch.features import Polynomial
+    >>> ActionBlocks(Polynomial(inputs=2, degree=1), actions=2)([3.0, 4.0])
+    array([[1., 3., 4., 0., 0., 0.],
+           [0., 0., 0., 1., 3., 4.]])
     """
 
     kind: ClassVar[str] = "action-blocks"
