@@ -6,6 +6,7 @@ from rareswitch.features.cosines import Cosines
 from rareswitch.features.custom import Custom, as_features
 from rareswitch.features.default import default_features, features_named
 from rareswitch.features.feature_map import FeatureMap, Features
+from rareswitch.features.observation_table import ObservationTable
 from rareswitch.features.one_hot import OneHot
 from rareswitch.features.polynomial import Polynomial
 from rareswitch.features.scaling import Scaling, UnitNorm
@@ -24,6 +25,7 @@ __all__ = [
     "Features",
     "Flatten",
     "Masked",
+    "ObservationTable",
     "OneHot",
     "Polynomial",
     "Scaling",

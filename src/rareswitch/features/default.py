@@ -13,10 +13,11 @@ from rareswitch.features.action_blocks import ActionBlocks
 from rareswitch.features.basis import Basis, joined
 from rareswitch.features.cosines import Cosines
 from rareswitch.features.feature_map import Features
+from rareswitch.features.observation_table import ObservationTable, observation_key
 from rareswitch.features.one_hot import OneHot
 from rareswitch.features.polynomial import Polynomial
 from rareswitch.features.scaling import UnitNorm, in_range
-from rareswitch.features.spaces import OWN_FEATURES, action_count, space_of
+from rareswitch.features.spaces import OWN_FEATURES, Space, action_count, space_of
 from rareswitch.rules.words import parse
 from rareswitch.support.arguments import short_repr
 from rareswitch.support.imports import checked_maker, load_object
@@ -29,6 +30,14 @@ MOST_NUMBERS = 1000
 COSINES = 80
 # Numbers in one cosine: more than these are in none of the slowest anyway.
 MOST_COUPLED = 8
+# Observations repeat if so many or less of a second half of random play are new; a third, where
+# each episode has a layout of its own, is too many for a table.
+MOST_UNSEEN = 0.25
+# The least random play that shows it, and the most numbers in an observation that has a key.
+LEAST_PLAYED = 200
+MOST_KEYED = 10**5
+# The places of observations that random play never met.
+HASHED = 256
 # The word for features chosen by `default_features`.
 DEFAULT = "default"
 # The word for a table of countable states.
@@ -40,29 +49,49 @@ Sample = Iterable[Any] | Callable[[], Iterable[Any]]
 def default_features(
     observation_space: Any, action_space: Any, sample: Sample | None = None
 ) -> Features:
-    """Return features that suit the spaces of a world: a table, or a basis for each action.
+    """Return features that suit a world: a table, or a basis for each action.
 
-    States that can be counted, in at most 10⁶ pairs with actions, get a table (`OneHot`): nothing
-    is assumed, and each pair is learned by itself. All others are laid flat, spread over [0, 1] by
-    the bounds of their space or the `sample` of observations (`in_range`), and get `ActionBlocks`
-    of their 80 slowest cosines (`Cosines.fourier`): smooth functions of all numbers together, the
-    coarsest first. All is divided by its known bound, so that no row is longer than 1.
+    1. States that can be counted, in at most 10⁶ pairs with actions, get a table (`OneHot`):
+       nothing is assumed, and each pair is learned by itself.
+    2. Observations that repeat get a table too, of those in the `sample` of random play, with
+       hashed places for all others (`ObservationTable`). They repeat if at most a quarter of the
+       second half of the sample is missing in the first half.
+    3. All others are laid flat, spread over [0, 1] by the bounds of their space or the sample
+       (`in_range`), and get `ActionBlocks` of their 80 slowest cosines (`Cosines.fourier`): smooth
+       functions of all numbers together, the coarsest first, divided by their bound.
+
+    No row is longer than 1. `sample` may be a function, which is called only if it is needed.
     """
     actions = action_count(action_space)
     space = space_of(observation_space)
     if space.count is not None and space.count * actions <= MOST_PAIRS:
         return OneHot(states=space.count, actions=actions, space=space)
+    played = _played(sample)
+    if space.size <= MOST_KEYED and _repeat(space, played):
+        return OneHot.of(ObservationTable.met(space, played, hashed=HASHED), actions)
     if space.size > MOST_NUMBERS:
         raise ValueError(
-            f"observation_space must have at most {MOST_PAIRS // actions} states or "
-            f"{MOST_NUMBERS} numbers for features by default; got {short_repr(observation_space)}. "
-            f"{OWN_FEATURES}"
+            f"observation_space must have at most {MOST_NUMBERS} numbers for default features, or "
+            "observations that repeat in random play, or at most "
+            f"{MOST_PAIRS // actions} states; got {short_repr(observation_space)}. {OWN_FEATURES}"
         )
-    scaled = in_range(observation_space, _played(sample))
+    scaled = in_range(observation_space, played)
     terms = max(COSINES, 1 + space.size)
     coupled = min(space.size, MOST_COUPLED)
     basis = scaled.then(Cosines.fourier, order=terms, coupled=coupled, terms=terms)
     return _blocks(basis, actions)
+
+
+def _repeat(space: Space, played: list[Any]) -> bool:
+    """Return whether few observations of the second half are missing in the first half.
+
+    Halves, not single observations: those of one episode repeat even where no two episodes do.
+    """
+    if len(played) < LEAST_PLAYED:
+        return False
+    keys, half = [observation_key(space, one) for one in played], len(played) // 2
+    first = set(keys[:half])
+    return sum(key not in first for key in keys[half:]) <= MOST_UNSEEN * (len(keys) - half)
 
 
 def features_named(

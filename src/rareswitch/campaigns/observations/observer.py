@@ -47,6 +47,7 @@ from rareswitch.features import (
     WithStage,
     features_from_bytes,
 )
+from rareswitch.features.observation_table import ObservationTable
 from rareswitch.features.spaces import Bits, Digits, Numbers, Several, Space
 from rareswitch.features.wrappers import Wrapper
 from rareswitch.support.arguments import NOT_NUMBERS, Rows, set_fields, short_repr, whole
@@ -304,7 +305,8 @@ def space_of(features: Features, horizon: int) -> Space:
             )
         inner = inner.map
     if isinstance(inner, OneHot) and inner.space is not None:
-        return inner.space
+        table = inner.space
+        return table.space if isinstance(table, ObservationTable) else table
     assert isinstance(inner, ActionBlocks)  # bytes hold no other map
     return inner.basis.reads or Numbers(shape=(inner.basis.inputs,))
 
