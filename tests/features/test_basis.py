@@ -7,7 +7,7 @@ from feature_examples import SAMPLE, SPACE, STATES, bases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rareswitch.features import Flatten, Polynomial, Scaling, joined
+from rareswitch.features import Cosines, Flatten, Polynomial, Scaling, UnitNorm, joined
 from rareswitch.features.basis import Chained, Joined
 
 BASES = bases()
@@ -132,3 +132,12 @@ def test_bases_that_do_not_fit_are_refused(make, message):
 def test_only_bases_and_spaces_are_put_together(make):
     with pytest.raises(TypeError, match=r"must be a (Basis|Space); got"):
         make()
+
+
+def test_a_chain_knows_the_sizes():
+    scaled = Scaling.between([0.0, 0.0], [1.0, 9.0])
+    basis = scaled.then(Cosines.fourier, order=3)
+    assert basis == scaled.then(Cosines.fourier(inputs=2, order=3))
+    assert basis.then(UnitNorm, bound=basis.norm).size == 16
+    with pytest.raises(TypeError, match="following must be a class or constructor to take degree"):
+        scaled.then(Polynomial(inputs=2, degree=1), degree=2)

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.features.basis import Basis
+from rareswitch.features.basis import Basis, checked_basis
 from rareswitch.features.feature_map import Features
-from rareswitch.support.arguments import Floats, set_fields, short_repr, whole
+from rareswitch.support.arguments import Floats, set_fields, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,8 +26,7 @@ class ActionBlocks(Features):
     actions: int = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.basis, Basis):
-            raise TypeError(f"basis must be a Basis; got {short_repr(self.basis)}")
+        checked_basis("basis", self.basis)
         actions = whole("actions", self.actions, least=1, most=10**6)
         set_fields(
             self,

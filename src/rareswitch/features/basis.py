@@ -115,7 +115,7 @@ class Chained(Basis):
     second: Basis
 
     def __post_init__(self) -> None:
-        first, second = _basis("first", self.first), _basis("second", self.second)
+        first, second = checked_basis("first", self.first), checked_basis("second", self.second)
         if second.inputs != first.size or second.reads is not None:
             raise ValueError(
                 f"second must take the {first.size} numbers that {first.name!r} makes; got "
@@ -146,7 +146,7 @@ class Joined(Basis):
     parts: tuple[Basis, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(_basis("parts", part) for part in self.parts)
+        parts = tuple(checked_basis("parts", part) for part in self.parts)
         if not parts:
             raise ValueError("parts must be at least one basis; got none")
         first = parts[0]
@@ -177,7 +177,13 @@ def joined(*parts: Basis) -> Joined:
     return Joined(parts=parts)
 
 
-def _basis(name: str, value: Any) -> Basis:
-    if not isinstance(value, Basis):
-        raise TypeError(f"{name} must be a Basis; got {short_repr(value)}")
-    return value
+def checked_basis(name: str, value: Any) -> Basis:
+    """Return value if it is a basis; else the error says what to write."""
+    if isinstance(value, Basis):
+        return value
+    hint = ""
+    if isinstance(value, type):
+        hint = f": write {value.__name__}(…)"
+    elif callable(getattr(value, "transform", None)):
+        hint = ": write basis_of(transformer)"
+    raise TypeError(f"{name} must be a Basis; got {short_repr(value)}{hint}")

@@ -98,8 +98,13 @@ class Custom(Features):
         if self._second == "action" and not sizes["actions"]:
             raise ValueError("actions must be given for a function of a state and an action")
         shape = np.shape(self._rows(probe[0], 0)) if probe else ()
-        for axis, size in enumerate(sizes):
-            sizes[size] = sizes[size] or (shape[axis] if axis < len(shape) else 0)
+        if probe and len(shape) != (1 if one_hot else 2):
+            wanted = "one position for each action" if one_hot else "(A, d), a row for each action"
+            raise ValueError(
+                f"rows must be {wanted}; got shape {shape} (from {name_of(self.function)})"
+            )
+        for size, shown in zip(sizes, (*shape, 0, 0), strict=False):
+            sizes[size] = sizes[size] or shown
             if not sizes[size]:
                 raise ValueError(f"{size} must be given where no probe shows it")
         name = self.name or name_of(self.function)
@@ -173,8 +178,8 @@ class Custom(Features):
 def as_features(thing: Any, **arguments: Any) -> FeatureMap:
     """Return a built-in map as it is, and a `Custom` around any other map or function.
 
-    `arguments` are those of `Custom`: `actions` and `dim`, or a `probe` that shows them. A map that
-    has sizes keeps them, and takes the probe alone.
+    `arguments` are those of `Custom`: `actions` and `dim`, or a `probe` that shows them. A map has
+    its own sizes, and takes the probe alone; another number of `actions` is an error.
 
     >>> as_features(lambda state: np.eye(2) * state, actions=2, dim=2, name="scaled")(0.5)
     array([[0.5, 0. ],
@@ -192,6 +197,11 @@ def as_features(thing: Any, **arguments: Any) -> FeatureMap:
         )
     if any(hasattr(thing, part) for part in PARTS):
         found = checked_map("features", thing)
+        if (count := arguments.get("actions", found.actions)) != found.actions:
+            raise ValueError(
+                f"features must have a row for each of {count} actions; got {found.name}, which "
+                f"has {found.actions}"
+            )
         if isinstance(thing, Packed) and not _unchecked(thing):
             return found
         said = {part: getattr(thing, part) for part in ("actions", "dim", "name", "norm")}

@@ -193,8 +193,8 @@ def _features(
         return picked, f"{picked.name}, by the observation space"
     if isinstance(given, str):
         given = features_named(given, space, count, lambda: sample.played[0], allow=allow)
-    sizes = {} if hasattr(given, "dim") else {"probe": sample.played[0][:50]}
-    found = as_features(given, **sizes)
+    probe = () if hasattr(world, "num_envs") else lambda: sample.played[0][:50]
+    found = as_features(given, actions=count, probe=probe)
     if found.actions != count:
         raise ValueError(f"features must have a row for each of {count} actions; got {found.name}")
     if math.isfinite(found.norm) or hasattr(world, "num_envs"):
