@@ -238,7 +238,7 @@ def test_features_of_your_own_are_code_and_the_policy_is_kept_without_them(here)
     data = trained(*WALK, "--features", "cli.walk:rows", "--out", "walk")
     names = {path.name for path in (here / "walk").iterdir()}
     assert names == FILES | {"policy.bin"}
-    assert data["picked"]["reasons"]["features"].startswith("rows, divided by L = 4.1")
+    assert data["picked"]["reasons"]["features"].startswith("rows divided by L = 4.1")
     saved = rs.Policy.from_bytes((here / "walk" / "policy.bin").read_bytes())
     assert saved.digest == data["recommended"]["digest"]
 

@@ -154,7 +154,7 @@ def test_little_play_shows_nothing():
 def test_a_setting_says_what_the_table_is():
     setting = setting_of(DeepSea(5), horizon=5, rewards=(-1.0, 1.0))
     assert "observations met in" in setting.reasons["features"]
-    assert f"{HASHED} hashed places × 2 actions" in setting.reasons["features"]
+    assert f"{HASHED:,} hashed places × 2 actions" in setting.reasons["features"]
 
 
 def test_a_board_is_learnt_by_its_table():

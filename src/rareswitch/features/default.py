@@ -30,14 +30,14 @@ MOST_NUMBERS = 1000
 COSINES = 80
 # Numbers in one cosine: more than these are in none of the slowest anyway.
 MOST_COUPLED = 8
-# Observations repeat if so many or less of a second half of random play are new; a third, where
-# each episode has a layout of its own, is too many for a table.
-MOST_UNSEEN = 0.25
+# The share of new observations in the second half of random play up to which a table learns more
+# than cosines. Worlds with a layout of its own for each episode have a third and more.
+MOST_UNSEEN = 0.2
 # The least random play that shows it, and the most numbers in an observation that has a key.
 LEAST_PLAYED = 200
 MOST_KEYED = 10**5
 # The places of observations that random play never met.
-HASHED = 256
+HASHED = 1024
 # The word for features chosen by `default_features`.
 DEFAULT = "default"
 # The word for a table of countable states.
@@ -54,7 +54,7 @@ def default_features(
     1. States that can be counted, in at most 10⁶ pairs with actions, get a table (`OneHot`):
        nothing is assumed, and each pair is learned by itself.
     2. Observations that repeat get a table too, of those in the `sample` of random play, with
-       hashed places for all others (`ObservationTable`). They repeat if at most a quarter of the
+       hashed places for all others (`ObservationTable`). They repeat if at most a fifth of the
        second half of the sample is missing in the first half.
     3. All others are laid flat, spread over [0, 1] by the bounds of their space or the sample
        (`in_range`), and get `ActionBlocks` of their 80 slowest cosines (`Cosines.fourier`): smooth

@@ -71,6 +71,8 @@ class Polynomial(Basis):
         entries = np.empty(self.inputs + 1)
         entries[0] = 1.0
         entries[1:] = x
+        if self.degree == 1:
+            return entries if self.constant else entries[1:]
         row = entries[self.factors[0]]
         for factor in self.factors[1:]:
             row *= entries[factor]

@@ -8,7 +8,7 @@ spaces of its predecessor and of its wrappers are understood too.
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -123,8 +123,9 @@ class Digits(Space):
 
     def _positions(self, state: Any) -> list[int]:
         if len(self.ranges) == 1:
-            alone = np.ravel(state)[0] if np.ndim(state) and np.size(state) == 1 else state
-            return [_position(alone, *self.ranges[0])]
+            if type(state) is not int and np.ndim(state) and np.size(state) == 1:
+                state = np.ravel(state)[0]
+            return [_position(state, *self.ranges[0])]
         given = as_list(state, len(self.ranges))
         try:
             return [_position(n, *ends) for n, ends in zip(given, self.ranges, strict=True)]
@@ -134,7 +135,7 @@ class Digits(Space):
 
 def _position(state: Any, count: int, start: int) -> int:
     try:
-        position = operator.index(state) - start
+        position = state - start if type(state) is int else operator.index(state) - start
     except TypeError:
         raise TypeError(f"state must be a whole number; got {short_repr(state)}") from None
     if 0 <= position < count:
@@ -210,16 +211,30 @@ class Several(Space):
         return tuple(range(len(self.parts))) if self.keys is None else self.keys
 
     def index(self, state: Any) -> int:
-        number = 0
-        for part, position in zip(self.parts, self._each(state, "index"), strict=True):
-            number = number * (part.count or 0) + position
+        self._check(state)
+        number, place = 0, None
+        try:
+            for place, part in self._placed:
+                number = number * (part.count or 0) + part.index(state[place])
+        except (TypeError, ValueError) as error:
+            raise _within(place, error) from None
         return number
 
     def flat(self, state: Any) -> Floats:
-        return np.concatenate(list(self._each(state, "flat")))
+        self._check(state)
+        rows, place = [], None
+        try:
+            for place, part in self._placed:
+                rows.append(part.flat(state[place]))
+        except (TypeError, ValueError) as error:
+            raise _within(place, error) from None
+        return np.concatenate(rows)
 
-    def _each(self, state: Any, method: str) -> Iterator[Any]:
-        """Yield the result of a method of every part; an error names the place of the part."""
+    @cached_property
+    def _placed(self) -> list[tuple[Any, Any]]:
+        return list(zip(self.places, self.parts, strict=True))
+
+    def _check(self, state: Any) -> None:
         if self.keys is None:
             if not isinstance(state, tuple | list | np.ndarray) or len(state) != len(self.parts):
                 raise ValueError(
@@ -230,12 +245,11 @@ class Several(Space):
                 f"state must be a mapping with the keys {', '.join(self.keys)}; got "
                 f"{short_repr(state)}"
             )
-        for place, part in zip(self.places, self.parts, strict=True):
-            try:
-                yield getattr(part, method)(state[place])
-            except (TypeError, ValueError) as error:
-                said = str(error).removeprefix("state")
-                raise type(error)(f"state[{place!r}]{said}") from None
+
+
+def _within(place: Any, error: TypeError | ValueError) -> TypeError | ValueError:
+    """Return the error of a part with the place of the part in the state."""
+    return type(error)(f"state[{place!r}]{str(error).removeprefix('state')}")
 
 
 def space_of(space: Any, name: str = "observation_space") -> Space:

@@ -67,7 +67,7 @@ class UnitRows(Wrapper):
             self,
             bound=bound,
             norm=min(1.0, self.norm / bound),
-            name=f"{self.name}, divided by L = {bound:.4g}",
+            name=f"{self.name} divided by L = {bound:.4g}",
         )
 
     @classmethod
