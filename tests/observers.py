@@ -2,12 +2,12 @@
 
 import rareswitch as rs
 from rareswitch.campaigns.observations import Observer, packed_features
-from rareswitch.features import ActionBlocks, MinMax, OneHot, Polynomial, UnitNorm
-from rareswitch.features.discrete_space import Digits, Whole
+from rareswitch.features import ActionBlocks, OneHot, Polynomial, Scaling, UnitNorm
+from rareswitch.features.spaces import Digits
 
 NAMES = ("low", "middle", "high")
 SECRET = "Emil Novak"
-SCALED = MinMax.between([18.0, 0.0], [98.0, 4.0])
+SCALED = Scaling.between([18.0, 0.0], [98.0, 4.0])
 
 
 def unit(basis, actions=3):
@@ -16,7 +16,7 @@ def unit(basis, actions=3):
 
 
 DENSE = unit(SCALED.then(Polynomial(inputs=2, degree=2)))
-TABLE = OneHot(states=5, actions=3, space=Whole(count=5, start=1))
+TABLE = OneHot(states=5, actions=3, space=Digits(counts=(5,), starts=(1,)))
 GRID = OneHot(states=6, actions=3, space=Digits(counts=(2, 3), starts=(0, 1)))
 
 

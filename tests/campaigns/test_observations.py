@@ -20,21 +20,18 @@ from rareswitch.core.policy import Policy
 from rareswitch.evaluation import conditional_propensities
 from rareswitch.features import (
     ActionBlocks,
+    Cosines,
     Custom,
     Dense,
     Flatten,
-    Fourier,
-    Identity,
     Masked,
     OneHot,
     Polynomial,
-    Standardised,
+    Scaling,
     UnitRows,
     WithStage,
 )
-from rareswitch.features.box_space import Numbers
-from rareswitch.features.composite_space import Several
-from rareswitch.features.discrete_space import Bits, Digits, Whole
+from rareswitch.features.spaces import Bits, Digits, Numbers, Several
 from rareswitch.trajectories import Trajectory
 
 
@@ -52,7 +49,12 @@ def told(**changes):
     ("features", "columns", "observation", "state"),
     [
         (DENSE, ("age", "severity"), {"severity": 2, "age": 63.5}, [63.5, 2.0]),
-        (unit(SCALED.then(Fourier(inputs=2, order=2))), ("x", "y"), {"x": 20, "y": 1}, [20, 1]),
+        (
+            unit(SCALED.then(Cosines.fourier(inputs=2, order=2))),
+            ("x", "y"),
+            {"x": 20, "y": 1},
+            [20, 1],
+        ),
         (Dense(GRID), ("x", "y"), {"x": 1, "y": 3}, [1, 3]),
         (TABLE, ("severity",), {"severity": 5}, 5),
         (TABLE, ("severity",), {"severity": np.int64(5)}, 5),
@@ -62,7 +64,7 @@ def told(**changes):
             OneHot(
                 states=12,
                 actions=3,
-                space=Several(parts=(Whole(count=2), Digits(counts=(2, 3), starts=(0, 0)))),
+                space=Several(parts=(Digits(counts=(2,)), Digits(counts=(2, 3), starts=(0, 0)))),
             ),
             ("x", "y", "z"),
             {"x": 1, "y": 0, "z": 2},
@@ -73,7 +75,7 @@ def told(**changes):
                 ActionBlocks(
                     Flatten(
                         space=Several(
-                            parts=(Numbers(shape=()), Whole(count=3), Numbers(shape=(2, 2))),
+                            parts=(Numbers(shape=()), Digits(counts=(3,)), Numbers(shape=(2, 2))),
                             keys=("age", "severity", "picture"),
                         )
                     ),
@@ -137,9 +139,9 @@ def test_an_observation_is_refused_without_repeating_it(features, columns, obser
 @pytest.mark.parametrize(
     "basis",
     [
-        Identity(inputs=1),
+        Polynomial(inputs=1, degree=1, constant=False),
         Polynomial(inputs=1, degree=3),
-        Standardised(mean=np.zeros(1), scale=np.full(1, 1e-9)),
+        Scaling(origin=np.zeros(1), unit=np.full(1, 1e-9)),
     ],
 )
 def test_features_that_are_too_long_are_refused(basis, age):
@@ -191,7 +193,9 @@ def test_bytes_of_something_else_are_refused():
         (DENSE, ("a", "b", "c"), "one for each number of an observation, 2; got 3"),
         (
             OneHot(
-                states=4, actions=3, space=Several(parts=(Whole(count=2),) * 2, keys=("a", "b"))
+                states=4,
+                actions=3,
+                space=Several(parts=(Digits(counts=(2,)),) * 2, keys=("a", "b")),
             ),
             ("b", "a"),
             "in the order of the feature map's keys; got 'b' for 'a'",

@@ -7,7 +7,7 @@ from feature_examples import SAMPLE, SPACE, STATES, bases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rareswitch.features import Flatten, Identity, Polynomial, Standardised, joined
+from rareswitch.features import Cosines, Flatten, Polynomial, Scaling, UnitNorm, joined
 from rareswitch.features.basis import Chained, Joined
 
 BASES = bases()
@@ -59,16 +59,16 @@ def test_many_states_are_one_after_the_other(basis):
 
 
 def test_a_basis_stands_on_another():
-    scaled, squares = Standardised.fit(SAMPLE), Polynomial(inputs=3, degree=2)
+    scaled, squares = Scaling.standard(SAMPLE), Polynomial(inputs=3, degree=2)
     chained = scaled.then(squares)
     assert (chained.inputs, chained.size) == (3, 10)
     np.testing.assert_array_equal(chained(SAMPLE[7]), squares(scaled(SAMPLE[7])))
-    assert chained.name == "3 standardised → 10 products of up to 2"
+    assert chained.name == "3 scaled → 10 products of up to 2"
     assert isinstance(chained, Chained)
 
 
 def test_bases_stand_side_by_side():
-    first, second = Identity(inputs=3), Polynomial(inputs=3, degree=2)
+    first, second = Polynomial(inputs=3, degree=1, constant=False), Polynomial(inputs=3, degree=2)
     both = joined(first, second)
     assert (both.inputs, both.size) == (3, 13)
     x = SAMPLE[3]
@@ -91,10 +91,27 @@ def test_structured_states_are_read_once_and_first():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Identity(inputs=2).then(Identity(inputs=3)), "second must take the 2 numbers"),
-        (lambda: Identity(inputs=14).then(Flatten(space=SPACE)), "takes whole observations"),
-        (lambda: joined(Identity(inputs=2), Identity(inputs=3)), "parts must all take the same"),
-        (lambda: joined(Identity(inputs=14), Flatten(space=SPACE)), "parts must all take the same"),
+        (
+            lambda: Polynomial(inputs=2, degree=1, constant=False).then(
+                Polynomial(inputs=3, degree=1, constant=False)
+            ),
+            "second must take the 2 numbers",
+        ),
+        (
+            lambda: Polynomial(inputs=14, degree=1, constant=False).then(Flatten(space=SPACE)),
+            "takes whole observations",
+        ),
+        (
+            lambda: joined(
+                Polynomial(inputs=2, degree=1, constant=False),
+                Polynomial(inputs=3, degree=1, constant=False),
+            ),
+            "parts must all take the same",
+        ),
+        (
+            lambda: joined(Polynomial(inputs=14, degree=1, constant=False), Flatten(space=SPACE)),
+            "parts must all take the same",
+        ),
         (lambda: joined(), "parts must be at least one basis; got none"),
     ],
 )
@@ -106,12 +123,21 @@ def test_bases_that_do_not_fit_are_refused(make, message):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Identity(inputs=2).then(np.cos),
-        lambda: Joined(parts=(Identity, Identity)),
-        lambda: Chained(first=None, second=Identity(inputs=1)),
+        lambda: Polynomial(inputs=2, degree=1, constant=False).then(7),
+        lambda: Joined(parts=(Polynomial, Polynomial)),
+        lambda: Chained(first=None, second=Polynomial(inputs=1, degree=1, constant=False)),
         lambda: Flatten(space="Box"),
     ],
 )
 def test_only_bases_and_spaces_are_put_together(make):
     with pytest.raises(TypeError, match=r"must be a (Basis|Space); got"):
         make()
+
+
+def test_a_chain_knows_the_sizes():
+    scaled = Scaling.between([0.0, 0.0], [1.0, 9.0])
+    basis = scaled.then(Cosines.fourier, order=3)
+    assert basis == scaled.then(Cosines.fourier(inputs=2, order=3))
+    assert basis.then(UnitNorm, bound=basis.norm).size == 16
+    with pytest.raises(TypeError, match="following must be a class or constructor to take degree"):
+        scaled.then(Polynomial(inputs=2, degree=1), degree=2)

@@ -3,7 +3,7 @@
 import numpy as np
 
 import rareswitch as rs
-from rareswitch.features import ActionBlocks, Identity, Masked, MinMax, OneHot
+from rareswitch.features import ActionBlocks, Masked, OneHot, Polynomial, Scaling
 
 
 def learned(features, outcome, states, episodes=60):
@@ -31,7 +31,7 @@ def learned(features, outcome, states, episodes=60):
 
 
 def test_blocks_learn_what_is_best_in_each_region():
-    scaled = MinMax.between([-2.0], [2.0]).then(Identity(inputs=1, constant=True))
+    scaled = Scaling.between([-2.0], [2.0]).then(Polynomial(inputs=1, degree=1))
     features = ActionBlocks(scaled, actions=2)
     states = [[-2.0], [-1.0], [1.0], [2.0]]
     best = learned(features, lambda s, a: 0.5 + s[0] * (a - 0.5) / 2, states)

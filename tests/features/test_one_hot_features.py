@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rareswitch.features import Dense, Identity, OneHot
+from rareswitch.features import Dense, OneHot, Polynomial
 from rareswitch.features.action_blocks import ActionBlocks
-from rareswitch.features.discrete_space import Whole
+from rareswitch.features.spaces import Digits
 
 
 def test_every_pair_has_a_position_of_its_own():
@@ -74,7 +74,7 @@ def test_floats_are_there_for_those_who_need_them():
     assert dense.name == "one-hot of 5 states × 3 actions, as floats"
     np.testing.assert_array_equal(dense(3), np.eye(15)[table(3)])
     with pytest.raises(ValueError, match="map must be one-hot"):
-        Dense(ActionBlocks(Identity(inputs=2), actions=2))
+        Dense(ActionBlocks(Polynomial(inputs=2, degree=1, constant=False), actions=2))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_floats_are_there_for_those_who_need_them():
         ({"states": 0, "actions": 2}, "states must be at least 1"),
         ({"states": 2, "actions": 0}, "actions must be at least 1"),
         ({"states": 10**7, "actions": 2}, "states · actions must be from 1 to 10000000"),
-        ({"states": 3, "actions": 2, "space": Whole(count=4)}, "space must have 3 states"),
+        ({"states": 3, "actions": 2, "space": Digits(counts=(4,))}, "space must have 3 states"),
         ({"states": 3, "actions": 2, "space": range(3)}, "space must have 3 states"),
     ],
 )

@@ -5,7 +5,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 import rareswitch as rs
-from rareswitch.features import ActionBlocks, Identity, Masked, MinMax, OneHot
+from rareswitch.features import ActionBlocks, Masked, OneHot, Polynomial, Scaling
 from rareswitch.support.streams import KeyedStream, Stream
 
 STATES, ACTIONS = 6, 3
@@ -74,8 +74,8 @@ def masked_table():
 
 def blocks():
     """Return dense features of a walk that shows arrays."""
-    scaled = MinMax.between([0.0, 0.0], [STATES, 10.0])
-    return ActionBlocks(scaled.then(Identity(inputs=2, constant=True)), actions=ACTIONS)
+    scaled = Scaling.between([0.0, 0.0], [STATES, 10.0])
+    return ActionBlocks(scaled.then(Polynomial(inputs=2, degree=1)), actions=ACTIONS)
 
 
 def learner_for(

@@ -7,9 +7,17 @@ import pytest
 from gymnasium.spaces import Box
 
 import rareswitch as rs
-from rareswitch.features import ActionBlocks, Custom, Identity, MinMax, OneHot, WithStage, joined
+from rareswitch.features import (
+    ActionBlocks,
+    Custom,
+    OneHot,
+    Polynomial,
+    Scaling,
+    WithStage,
+    features_named,
+    joined,
+)
 from rareswitch.gym import Agent
-from rareswitch.gym.feature_names import features_named
 
 TABLE = OneHot(states=3, actions=2)
 RNG = np.random.default_rng(0)
@@ -31,8 +39,8 @@ def test_the_policy_is_there_under_its_own_names():
         "clip",
         "one-hot.states",
         "one-hot.actions",
-        "whole.count",
-        "whole.start",
+        "digits.counts",
+        "digits.starts",
     }
     np.testing.assert_array_equal(arrays["levels"], levels)
     assert not arrays["clip"]
@@ -74,8 +82,8 @@ def test_what_a_basis_computes_is_there_too():
     state = SEEN[3]
     features = features_named("fourier", box, 2, lambda: SEEN)
     arrays = agent_of(features).to_arrays()
-    x = np.clip(state * arrays["min-max.scale"] + arrays["min-max.shift"], 0.0, 1.0)
-    row = np.cos(x @ arrays["fourier.frequencies"]) / arrays["unit-norm.bound"]
+    x = np.clip((state - arrays["scaling.origin"]) / arrays["scaling.unit"], 0.0, 1.0)
+    row = np.cos(x @ arrays["cosines.weights"]) / arrays["unit-norm.bound"]
     np.testing.assert_allclose(features(state)[0, : len(row)], row, atol=1e-12)
     features = features_named("polynomial", box, 2, lambda: SEEN)
     arrays = agent_of(features).to_arrays()
@@ -85,10 +93,12 @@ def test_what_a_basis_computes_is_there_too():
 
 
 def test_parts_of_one_kind_are_counted():
-    first, second = MinMax.between([0.0], [2.0]), MinMax.between([0.0], [4.0])
-    features = ActionBlocks(joined(first, second, Identity(inputs=1)), actions=2)
+    first, second = Scaling.between([0.0], [2.0]), Scaling.between([0.0], [4.0])
+    features = ActionBlocks(
+        joined(first, second, Polynomial(inputs=1, degree=1, constant=False)), actions=2
+    )
     arrays = agent_of(features).to_arrays()
-    assert (arrays["min-max.scale"], arrays["min-max-2.scale"]) == (0.5, 0.25)
+    assert (arrays["scaling.unit"], arrays["scaling-2.unit"]) == (2.0, 4.0)
     staged = agent_of(WithStage(TABLE, horizon=4)).to_arrays()
     assert staged["with-stage.horizon"] == 4
     assert staged["one-hot.states"] == 3

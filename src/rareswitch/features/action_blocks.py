@@ -5,19 +5,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rareswitch.features.basis import Basis
+from rareswitch.features.basis import Basis, checked_basis
 from rareswitch.features.feature_map import Features
-from rareswitch.support.arguments import Floats, set_fields, short_repr, whole
+from rareswitch.support.arguments import Floats, set_fields, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ActionBlocks(Features):
     """Row a is (0, …, 0, x, 0, …, 0), with x the `basis` of the state in block a: d = A·m.
 
-    >>> from rareswitch.features import Identity
-    >>> ActionBlocks(Identity(inputs=2), actions=2)([3.0, 4.0])
-    array([[3., 4., 0., 0.],
-           [0., 0., 3., 4.]])
+    >>> from rareswitch.features import Polynomial
+    >>> ActionBlocks(Polynomial(inputs=2, degree=1), actions=2)([3.0, 4.0])
+    array([[1., 3., 4., 0., 0., 0.],
+           [0., 0., 0., 1., 3., 4.]])
     """
 
     kind: ClassVar[str] = "action-blocks"
@@ -26,8 +26,7 @@ class ActionBlocks(Features):
     actions: int = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.basis, Basis):
-            raise TypeError(f"basis must be a Basis; got {short_repr(self.basis)}")
+        checked_basis("basis", self.basis)
         actions = whole("actions", self.actions, least=1, most=10**6)
         set_fields(
             self,

@@ -1,28 +1,27 @@
-"""Bases: from the numbers of a state to its features, and how bases are put together.
+"""Bases: from the numbers of a state to its features, one after the other or side by side.
 
-Letters: n `inputs`, m `size`; x (n,) is the state as numbers, the result (m,) its features. The
-features of pairs are made of them by `ActionBlocks`.
+Letters: n `inputs`, m `size`; x (n,) is the state as numbers, the result (m,) its features.
+`ActionBlocks` makes the features of pairs of a state and an action from them.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.features.observation import numbers
 from rareswitch.features.packed import Packed
-from rareswitch.features.space import Space
+from rareswitch.features.spaces import Space, numbers, space_of
 from rareswitch.support.arguments import Floats, set_fields, short_repr
 
 
 class Basis(Packed, ABC):
     """From a state of `inputs` numbers to `size` features.
 
-    Calling it checks the state; `values` takes numbers that are checked, so that of several bases
-    put together only the first does. With `reads`, states are laid flat by that space.
+    A call checks the state, and `values` takes checked numbers, so that only the first basis of a
+    chain checks. With `reads`, that space lays states flat.
     """
 
     inputs: int
@@ -53,12 +52,57 @@ class Basis(Packed, ABC):
         """Return the features (N, m) of several states."""
         return np.array([self(state) for state in states]).reshape(-1, self.size)
 
-    def then(self, following: "Basis") -> "Chained":
-        """Return the basis that gives what this one makes of a state to another."""
+    def then(self, following: "Basis | Callable[..., Basis]", **arguments: Any) -> "Chained":
+        """Return the chain of this basis and the following one.
+
+        The following basis may be a class or constructor with its arguments but `inputs`, which
+        is the size of this one.
+
+        >>> from rareswitch.features import Polynomial, Scaling
+        >>> Scaling.between([0.0, 0.0], [2.0, 4.0]).then(Polynomial, degree=2)([1.0, 1.0])
+        array([1.    , 0.5   , 0.25  , 0.25  , 0.125 , 0.0625])
+        """
+        if not isinstance(following, Basis) and callable(following):
+            following = following(inputs=self.size, **arguments)
+        elif arguments:
+            raise TypeError(
+                f"following must be a class or constructor to take {', '.join(arguments)}; got "
+                f"{short_repr(following)}"
+            )
         return Chained(first=self, second=following)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Flatten(Basis):
+    """The numbers of a Box of any shape, or of a Tuple or Dict, one after the other.
+
+    Counted parts become one-hot, as in `gymnasium.spaces.flatten`. It is the first basis of a
+    chain.
+    """
+
+    kind: ClassVar[str] = "flatten"
+
+    space: Space
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, Space):
+            raise TypeError(f"space must be a Space; got {short_repr(self.space)}; use Flatten.of")
+        size = self.space.size
+        set_fields(self, inputs=size, size=size, reads=self.space, name=f"{size} laid flat")
+
+    @classmethod
+    def of(cls, observation_space: Any) -> Self:
+        """Return the basis that lays the observations of a Gymnasium space flat."""
+        return cls(space=space_of(observation_space))
+
+    def values(self, x: Floats) -> Floats:
+        return x.copy()
+
+    def longest(self, inputs: float) -> float:
+        return inputs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -71,7 +115,7 @@ class Chained(Basis):
     second: Basis
 
     def __post_init__(self) -> None:
-        first, second = _basis("first", self.first), _basis("second", self.second)
+        first, second = checked_basis("first", self.first), checked_basis("second", self.second)
         if second.inputs != first.size or second.reads is not None:
             raise ValueError(
                 f"second must take the {first.size} numbers that {first.name!r} makes; got "
@@ -102,7 +146,7 @@ class Joined(Basis):
     parts: tuple[Basis, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(_basis("parts", part) for part in self.parts)
+        parts = tuple(checked_basis("parts", part) for part in self.parts)
         if not parts:
             raise ValueError("parts must be at least one basis; got none")
         first = parts[0]
@@ -133,7 +177,13 @@ def joined(*parts: Basis) -> Joined:
     return Joined(parts=parts)
 
 
-def _basis(name: str, value: Any) -> Basis:
-    if not isinstance(value, Basis):
-        raise TypeError(f"{name} must be a Basis; got {short_repr(value)}")
-    return value
+def checked_basis(name: str, value: Any) -> Basis:
+    """Return value if it is a basis; else the error says what to write."""
+    if isinstance(value, Basis):
+        return value
+    hint = ""
+    if isinstance(value, type):
+        hint = f": write {value.__name__}(…)"
+    elif callable(getattr(value, "transform", None)):
+        hint = ": write basis_of(transformer)"
+    raise TypeError(f"{name} must be a Basis; got {short_repr(value)}{hint}")

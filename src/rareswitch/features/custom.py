@@ -1,16 +1,32 @@
-"""A feature map of the user's own: any function from a state to the rows of all actions."""
+"""A feature map of the user: any function or class that returns the rows of all actions.
 
+The digest of code cannot say what the code does, only what it did: it covers its results on a
+sample of states, the probe.
+"""
+
+import hashlib
+import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from rareswitch.features.feature_map import PARTS, FeatureMap, Features, checked_map
-from rareswitch.features.probe import UNVERIFIED, behaviour, name_of
+from rareswitch.features.basis import Basis
+from rareswitch.features.feature_map import (
+    PARTS,
+    UNVERIFIED,
+    FeatureMap,
+    Features,
+    checked_map,
+    truths,
+)
+from rareswitch.features.packed import Packed
 from rareswitch.support import codec
 from rareswitch.support.arguments import (
+    Bools,
     Ints,
     Rows,
     flag,
@@ -23,18 +39,29 @@ from rareswitch.support.arguments import (
 )
 
 TOLERANCE = 1e-9  # of a length that is 1 but for rounding
+# Results that agree in 30 bits, nine digits, are the same: sines differ between machines in the
+# last bits. Below the smallest, rounding errors have no digits that agree.
+BITS = 30
+SMALLEST = 1e-12
+STAGE = ("h", "stage")  # names of an argument that is the stage
+
+Probe = Iterable[Any] | Callable[[], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Custom(Features):
-    """The rows that a `function` of the state returns: (A, d), or with `one_hot` positions (A,).
+    """The rows (A, d) that a `function` returns, or with `one_hot` their positions (A,).
 
-    What it returns is checked at every call and copied. A `norm` says that no row is longer; a row
-    that is, is an error.
+    The function takes a state, or a state and the stage if its second argument is called `h` or
+    `stage`. A function that needs any other second argument is φ(s, a): it takes a state and the
+    number of an action, and returns one row; `actions` must be given. A feature map as function
+    keeps its feasible actions.
 
-    The digest cannot say what code does, only what it did: on the `probe`, a sample of states, to
-    nine digits. Without a probe it says the name and the sizes and nothing more, and the name ends
-    in "unverified". From a probe `actions` and `dim` are known; else they must be given.
+    Rows are checked at every call and copied. A row longer than `norm` is an error.
+
+    The digest covers the results on the `probe`, a sample of states or a function that returns one,
+    to nine digits. Without a probe it covers the name and the sizes alone, and the name ends in
+    "unverified". A probe gives `actions` and `dim`; without one they must be given.
 
     >>> def dose(patient):
     ...     return np.column_stack([np.ones(3), [0.0, 0.5, 1.0], np.arange(3) * patient["age"]])
@@ -42,30 +69,44 @@ class Custom(Features):
     3
     >>> Custom(dose, actions=3, dim=3).name
     'dose, unverified'
+    >>> Custom(lambda s, a: [1.0, a, s * a], actions=2, dim=3)(0.5)
+    array([[1. , 0. , 0. ],
+           [1. , 1. , 0.5]])
     """
 
     kind: ClassVar[str] = "custom"
 
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
     actions: int = field(default=0, kw_only=True)
     dim: int = field(default=0, kw_only=True)
     name: str = field(default="", kw_only=True)
     norm: float = field(default=math.inf, kw_only=True)
     one_hot: bool = field(default=False, kw_only=True)
-    probe: Iterable[Any] = field(default=(), kw_only=True)
+    probe: Probe = field(default=(), kw_only=True)
+    _second: str | None = field(init=False)
+    _feasible: Callable[[Any, int], Any] | None = field(init=False)
     _does: str | None = field(init=False)
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"function must be callable; got {short_repr(self.function)}")
-        one_hot, probe = flag("one_hot", self.one_hot), tuple(self.probe)
+        one_hot = flag("one_hot", self.one_hot)
+        probe = tuple(self.probe() if callable(self.probe) else self.probe)
         norm = math.inf if self.norm == math.inf else real("norm", self.norm, above=0.0)
-        told = np.shape(self.function(probe[0])) if probe else ()
+        set_fields(self, _second=_second_argument(self.function), _feasible=_mask(self.function))
         sizes = {"actions": self.actions, "dim": self.dim}
-        for axis, size in enumerate(sizes):
-            sizes[size] = sizes[size] or (told[axis] if axis < len(told) else 0)
+        if self._second == "action" and not sizes["actions"]:
+            raise ValueError("actions must be given for a function of a state and an action")
+        shape = np.shape(self._rows(probe[0], 0)) if probe else ()
+        if probe and len(shape) != (1 if one_hot else 2):
+            wanted = "one position for each action" if one_hot else "(A, d), a row for each action"
+            raise ValueError(
+                f"rows must be {wanted}; got shape {shape} (from {name_of(self.function)})"
+            )
+        for size, shown in zip(sizes, (*shape, 0, 0), strict=False):
+            sizes[size] = sizes[size] or shown
             if not sizes[size]:
-                raise ValueError(f"{size} must be given where no probe tells it")
+                raise ValueError(f"{size} must be given where no probe shows it")
         name = self.name or name_of(self.function)
         if not probe and not name.endswith(UNVERIFIED):
             name += UNVERIFIED
@@ -78,14 +119,28 @@ class Custom(Features):
             one_hot=one_hot,
             probe=probe,
         )
-        set_fields(self, _does=behaviour(map(self, probe)) if probe else None)
+        set_fields(self, _does=behaviour(self._results(probe)) if probe else None)
 
     def __call__(self, state: Any, h: int = 0) -> Rows:
-        rows = self.function(state)
+        rows = self._rows(state, h)
         try:
             return self._positions(rows) if self.one_hot else self._floats(rows)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error} (what {self.name} makes of {short_repr(state)})") from None
+            raise type(error)(f"{error} (from {self.name}, for {short_repr(state)})") from None
+
+    def feasible(self, state: Any, h: int = 0) -> Bools | None:
+        mask = None if self._feasible is None else self._feasible(state, h)
+        if mask is None:
+            return None
+        checked = truths(f"feasible actions of {self.name}", mask, (self.actions,))
+        if not checked.any():
+            raise ValueError(f"an action must be feasible in every state; none in {state!r:.80}")
+        return checked
+
+    def _rows(self, state: Any, h: int) -> Any:
+        if self._second == "action":
+            return [self.function(state, action) for action in range(self.actions)]
+        return self.function(state, h) if self._second == "stage" else self.function(state)
 
     def _floats(self, rows: Any) -> Rows:
         checked = floats("rows", rows, (self.actions, self.dim))
@@ -101,29 +156,122 @@ class Custom(Features):
             raise ValueError(f"rows must be {self.actions} positions; got {len(checked)}")
         return checked
 
+    def _results(self, probe: tuple[Any, ...]) -> Iterator[npt.NDArray[Any]]:
+        """Yield rows and masks on the probe, at two stages where the stage may matter."""
+        for h in (0, 1) if self._second == "stage" else (0,):
+            for state in probe:
+                yield self(state, h)
+                if (mask := self.feasible(state, h)) is not None:
+                    yield mask
+
     @property
     def code(self) -> str:
-        return self.name
+        return self.name.removesuffix(UNVERIFIED)
 
     def described(self, arrays: codec.Arrays) -> dict[str, Any]:
         sizes = {"actions": self.actions, "dim": self.dim, "one_hot": self.one_hot}
-        return {"kind": self.kind, "name": self.name, "does": self._does, **sizes}
+        own = getattr(self.function, "digest", None)  # of the fields of a feature map
+        of = {} if own is None else {"of": own}
+        return {"kind": self.kind, "name": self.name, "does": self._does, **sizes, **of}
 
 
-def as_features(thing: Any, **sizes: Any) -> FeatureMap:
-    """Return a feature map as it is, or make one of any function from a state to rows (A, d).
+def as_features(thing: Any, **arguments: Any) -> FeatureMap:
+    """Return a built-in map as it is, and a `Custom` around any other map or function.
 
-    `sizes` are the arguments of `Custom`: `actions` and `dim`, or a `probe` that tells them.
+    `arguments` are those of `Custom`: `actions` and `dim`, or a `probe` that shows them. A map has
+    its own sizes, and takes the probe alone; another number of `actions` is an error.
 
     >>> as_features(lambda state: np.eye(2) * state, actions=2, dim=2, name="scaled")(0.5)
     array([[0.5, 0. ],
            [0. , 0.5]])
     """
-    if any(hasattr(thing, part) for part in PARTS) and not isinstance(thing, type):
-        return checked_map("features", thing)
+    if isinstance(thing, type):
+        name = thing.__name__
+        raise TypeError(
+            f"features must be a feature map or a function; got the class {name}: write {name}(…)"
+        )
+    if isinstance(thing, Basis):
+        raise TypeError(
+            f"features must have a row for each action; got the basis {short_repr(thing)}: write "
+            "ActionBlocks(basis, actions=…)"
+        )
+    if any(hasattr(thing, part) for part in PARTS):
+        found = checked_map("features", thing)
+        if (count := arguments.get("actions", found.actions)) != found.actions:
+            raise ValueError(
+                f"features must have a row for each of {count} actions; got {found.name}, which "
+                f"has {found.actions}"
+            )
+        if isinstance(thing, Packed) and not _unchecked(thing):
+            return found
+        said = {part: getattr(thing, part) for part in ("actions", "dim", "name", "norm")}
+        return Custom(thing, **said, one_hot=thing.one_hot, probe=arguments.get("probe", ()))
+    if callable(getattr(thing, "transform", None)):
+        raise TypeError(
+            f"features must have a row for each action; got the transformer {short_repr(thing)}: "
+            "write ActionBlocks(basis_of(transformer), actions=…)"
+        )
     if not callable(thing):
         raise TypeError(
             "features must be a feature map, or a function from a state to rows; got "
             f"{short_repr(thing)}"
         )
-    return Custom(thing, **sizes)
+    return Custom(thing, **arguments)
+
+
+def behaviour(results: Iterable[npt.NDArray[Any]]) -> str:
+    """Return SHA-256 of results in hexadecimal, the same on every machine.
+
+    >>> third = np.array([1 / 3, 0.0])
+    >>> behaviour([third]) == behaviour([third + 1e-16]), behaviour([third]) == behaviour([-third])
+    (True, False)
+    """
+    seen = hashlib.sha256()
+    for result in results:
+        mantissa, exponent = np.frexp(np.asarray(result, np.float64))
+        rounded = np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS)
+        rounded = np.where(np.abs(rounded) < SMALLEST, 0.0, rounded)
+        seen.update(repr(rounded.shape).encode())
+        seen.update(rounded.astype("<f8").tobytes())
+    return seen.hexdigest()
+
+
+def name_of(code: Any) -> str:
+    """Return the name of a function, or of the class of an object that is called."""
+    return str(getattr(code, "__name__", type(code).__name__))
+
+
+def _second_argument(function: Callable[..., Any]) -> str | None:
+    """Return what a function takes beside the state: "stage", "action" or None."""
+    try:
+        given = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return None
+    placed = [one for one in given if one.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    if sum(one.default is one.empty for one in placed) > 2:
+        raise TypeError(
+            "function must take a state, a state and the stage h, or a state and an action; got "
+            f"{short_repr(function)}"
+        )
+    if len(placed) < 2:
+        return None
+    if placed[1].name in STAGE:
+        return "stage"
+    return "action" if placed[1].default is placed[1].empty else None
+
+
+def _mask(function: Any) -> Callable[[Any, int], Any] | None:
+    """Return the feasible actions of a map by state and stage, if it has any."""
+    feasible = getattr(function, "feasible", None)
+    if feasible is None or _second_argument(feasible) == "stage":
+        return feasible
+    return lambda state, h: feasible(state)
+
+
+def _unchecked(part: Any) -> bool:
+    """Return whether a part of a map is a class that is not of this package."""
+    if type(part) is Custom or not isinstance(part, Packed | tuple):
+        return False
+    if isinstance(part, Packed) and not part.built_in:
+        return True
+    return any(map(_unchecked, part if isinstance(part, tuple) else part._fields().values()))

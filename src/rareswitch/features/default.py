@@ -1,16 +1,26 @@
-"""Features for a world of which only the spaces and a sample of observations are known."""
+"""Features for a world: chosen by its spaces and a sample, or named by a word.
 
-from collections.abc import Iterable
+Words stand where text enters: `fourier,order=3`, or module:name for code of the user. Every basis
+stands on numbers spread over [0, 1] (`in_range`), has a constant, and is divided by its bound, so
+that no row is longer than 1.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from rareswitch.features.action_blocks import ActionBlocks
+from rareswitch.features.basis import Basis, joined
+from rareswitch.features.cosines import Cosines
 from rareswitch.features.feature_map import Features
-from rareswitch.features.fourier import Fourier
-from rareswitch.features.gymnasium_space import action_count, space_of
-from rareswitch.features.in_range import in_range
+from rareswitch.features.observation_table import ObservationTable, observation_key
 from rareswitch.features.one_hot import OneHot
-from rareswitch.features.unit_norm import UnitNorm
+from rareswitch.features.polynomial import Polynomial
+from rareswitch.features.scaling import UnitNorm, in_range
+from rareswitch.features.spaces import OWN_FEATURES, Space, action_count, space_of
+from rareswitch.rules.words import parse
 from rareswitch.support.arguments import short_repr
+from rareswitch.support.imports import checked_maker, load_object
 
 # The largest table, in pairs of a state and an action.
 MOST_PAIRS = 10**6
@@ -20,32 +30,159 @@ MOST_NUMBERS = 1000
 COSINES = 80
 # Numbers in one cosine: more than these are in none of the slowest anyway.
 MOST_COUPLED = 8
+# The share of new observations in the second half of random play up to which a table learns more
+# than cosines. Worlds with a layout of its own for each episode have a third and more.
+MOST_UNSEEN = 0.2
+# The least random play that shows it, and the most numbers in an observation that has a key.
+LEAST_PLAYED = 200
+MOST_KEYED = 10**5
+# The places of observations that random play never met.
+HASHED = 1024
+# The word for features chosen by `default_features`.
+DEFAULT = "default"
+# The word for a table of countable states.
+TABLE = "one-hot"
+
+Sample = Iterable[Any] | Callable[[], Iterable[Any]]
 
 
 def default_features(
-    observation_space: Any, action_space: Any, sample: Iterable[Any] | None = None
+    observation_space: Any, action_space: Any, sample: Sample | None = None
 ) -> Features:
-    """Return features that suit the spaces of a world: a table, or a basis for each action.
+    """Return features that suit a world: a table, or a basis for each action.
 
-    States that can be counted, in at most 10⁶ pairs with actions, get a table (`OneHot`): nothing
-    is assumed, and each pair is learned by itself. All others are laid flat, spread over [0, 1] by
-    the bounds of their space or the `sample` of observations (`in_range`), and get `ActionBlocks`
-    of the 80 slowest cosines of them (`Fourier`): smooth functions of all numbers together, the
-    coarsest first. All is divided by its known bound, so that no row is longer than 1.
+    1. States that can be counted, in at most 10⁶ pairs with actions, get a table (`OneHot`):
+       nothing is assumed, and each pair is learned by itself.
+    2. Observations that repeat get a table too, of those in the `sample` of random play, with
+       hashed places for all others (`ObservationTable`). They repeat if at most a fifth of the
+       second half of the sample is missing in the first half.
+    3. All others are laid flat, spread over [0, 1] by the bounds of their space or the sample
+       (`in_range`), and get `ActionBlocks` of their 80 slowest cosines (`Cosines.fourier`): smooth
+       functions of all numbers together, the coarsest first, divided by their bound.
+
+    No row is longer than 1. `sample` may be a function, which is called only if it is needed.
     """
     actions = action_count(action_space)
     space = space_of(observation_space)
     if space.count is not None and space.count * actions <= MOST_PAIRS:
         return OneHot(states=space.count, actions=actions, space=space)
+    played = _played(sample)
+    if space.size <= MOST_KEYED and _repeat(space, played):
+        return OneHot.of(ObservationTable.met(space, played, hashed=HASHED), actions)
     if space.size > MOST_NUMBERS:
         raise ValueError(
-            f"observation_space must have at most {MOST_PAIRS // actions} states or "
-            f"{MOST_NUMBERS} numbers for features by default; got {short_repr(observation_space)}. "
-            "Bring features of your own for it: Custom(function, actions=…, dim=…)"
+            f"observation_space must have at most {MOST_NUMBERS} numbers for default features, or "
+            "observations that repeat in random play, or at most "
+            f"{MOST_PAIRS // actions} states; got {short_repr(observation_space)}. {OWN_FEATURES}"
         )
-    scaled = in_range(observation_space, [] if sample is None else sample)
+    scaled = in_range(observation_space, played)
     terms = max(COSINES, 1 + space.size)
     coupled = min(space.size, MOST_COUPLED)
-    cosines = Fourier(inputs=space.size, order=terms, coupled=coupled, terms=terms)
-    basis = scaled.then(cosines)
-    return ActionBlocks(basis.then(UnitNorm(inputs=basis.size, bound=basis.norm)), actions=actions)
+    basis = scaled.then(Cosines.fourier, order=terms, coupled=coupled, terms=terms)
+    return _blocks(basis, actions)
+
+
+def _repeat(space: Space, played: list[Any]) -> bool:
+    """Return whether few observations of the second half are missing in the first half.
+
+    Halves, not single observations: those of one episode repeat even where no two episodes do.
+    """
+    if len(played) < LEAST_PLAYED:
+        return False
+    keys, half = [observation_key(space, one) for one in played], len(played) // 2
+    first = set(keys[:half])
+    return sum(key not in first for key in keys[half:]) <= MOST_UNSEEN * (len(keys) - half)
+
+
+def features_named(
+    text: str,
+    observation_space: Any,
+    actions: int,
+    sample: Sample,
+    *,
+    allow: Collection[str] = (),
+) -> Any:
+    """Return the features that a text names, for observations of a space and so many actions.
+
+    `sample` are observations of random play, or a function that returns them and is called only if
+    they are needed.
+    The object of module:name is returned as it is, or made with its arguments if it is a class;
+    `allow` must have the module.
+
+    >>> from gymnasium.spaces import Box
+    >>> seen = [[0.0, 1.0], [0.5, 3.0], [1.0, 2.0]]
+    >>> features_named("polynomial,degree=2", Box(0.0, 9.0, (2,)), 3, lambda: seen).dim
+    18
+    """
+    word, arguments = parse(text)
+    if ":" in word:
+        return _own(word, arguments, allow)
+    if word not in (words := [DEFAULT, TABLE, *BASES]):
+        raise ValueError(
+            f"features must be one of {', '.join(words)}, or module:name; got {text!r}"
+        )
+    known = list(inspect.signature(BASES[word]).parameters)[1:] if word in BASES else []
+    if unknown := [name for name in arguments if name not in known]:
+        takes = f"it takes {', '.join(known)}" if known else "it takes none"
+        raise ValueError(f"{word} has no argument {unknown[0]!r}; {takes}")
+    if word == DEFAULT:
+        return default_features(observation_space, actions, sample)
+    if word == TABLE:
+        return OneHot.of(observation_space, actions)
+    return _blocks(BASES[word](in_range(observation_space, _played(sample)), **arguments), actions)
+
+
+def _played(sample: Sample | None) -> list[Any]:
+    return list((sample() if callable(sample) else sample) if sample is not None else ())
+
+
+def _linear(scaled: Basis) -> Basis:
+    return scaled.then(Polynomial, degree=1)
+
+
+def _polynomial(scaled: Basis, degree: int = 2) -> Basis:
+    return scaled.then(Polynomial, degree=degree)
+
+
+def _fourier(scaled: Basis, order: int = 3, coupled: int = 2, terms: int | None = None) -> Basis:
+    return scaled.then(Cosines.fourier, order=order, coupled=coupled, terms=terms)
+
+
+def _radial(
+    scaled: Basis,
+    components: int = 40,
+    bandwidths: float | Sequence[float] = (0.1, 0.25),
+    seed: int = 0,
+) -> Basis:
+    """Draw radial features of bandwidths in shares of the range times √n, n the numbers."""
+    given = bandwidths if isinstance(bandwidths, list | tuple) else (bandwidths,)
+    widths = tuple(width * scaled.size**0.5 for width in given)
+    drawn = Cosines.radial(inputs=scaled.size, components=components, bandwidths=widths, seed=seed)
+    return scaled.then(joined(Polynomial(inputs=scaled.size, degree=1), drawn))
+
+
+BASES: dict[str, Callable[..., Basis]] = {
+    "linear": _linear,
+    "polynomial": _polynomial,
+    "fourier": _fourier,
+    "radial": _radial,
+}
+
+
+def _blocks(basis: Basis, actions: int) -> Features:
+    return ActionBlocks(basis.then(UnitNorm, bound=basis.norm), actions=actions)
+
+
+def _own(name: str, arguments: dict[str, Any], allow: Collection[str]) -> Any:
+    """Return the object of module:name: a feature map, a function, or a class that makes one."""
+    try:
+        found = checked_maker(name, load_object(name, allow=allow), ("__call__",))
+    except ValueError as error:
+        raise type(error)(f"features {error}") from None
+    if isinstance(found, type):
+        return found(**arguments)
+    if arguments:
+        raise ValueError(
+            f"features with arguments must name a class; {name!r} is {short_repr(found)}"
+        )
+    return found

@@ -1,6 +1,6 @@
-"""What a feature map is: from a state to the rows of all actions, and which of them are feasible.
+"""The feature map: from a state to the rows of all actions, and to the feasible actions.
 
-Letters: d `dim`, A `actions`, L `norm`. Rows are floats (A, d), or of a map with `one_hot` whole
+Letters: d `dim`, A `actions`, L `norm`. Rows are floats (A, d), or for a map with `one_hot` whole
 numbers (A,), the positions of the 1s. Both can be counted, indexed and masked alike.
 """
 
@@ -8,8 +8,13 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
+import numpy as np
+
 from rareswitch.features.packed import Packed
 from rareswitch.support.arguments import Bools, Rows, short_repr, whole
+
+# The end of the name of a map whose digest does not cover its code.
+UNVERIFIED = ", unverified"
 
 
 class FeatureMap(Protocol):
@@ -32,7 +37,7 @@ class FeatureMap(Protocol):
 
     @property
     def norm(self) -> float:
-        """A bound L on the length of every row; `math.inf` where nothing is known."""
+        """A bound L on the length of every row; `math.inf` where none is known."""
         ...
 
     @property
@@ -42,7 +47,10 @@ class FeatureMap(Protocol):
 
     @property
     def digest(self) -> str:
-        """SHA-256 in hexadecimal: equal digests, equal rows."""
+        """SHA-256 in hexadecimal: equal digests mean equal rows, unless the name says unverified.
+
+        `as_features` makes it cover code of the user, as far as a probe shows.
+        """
         ...
 
     def __call__(self, state: Any, h: int = 0) -> Rows:
@@ -58,10 +66,10 @@ PARTS = ("dim", "actions", "one_hot", "norm", "name", "digest", "feasible")
 
 
 class Features(Packed, ABC):
-    """What the maps of this package have in common: all actions are feasible unless they say no.
+    """The base of all maps of this package, and of a user's class.
 
-    A subclass sets `dim` and `actions`, and says more where there is more to say: that its rows are
-    `one_hot`, that no row is longer than `norm`, what its `name` is.
+    A subclass sets `dim` and `actions`. By default all actions are feasible, rows are floats, and
+    their length has no bound. `as_features` checks its rows at every call.
     """
 
     dim: int
@@ -79,11 +87,11 @@ class Features(Packed, ABC):
         return None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name})"
+        return f"{type(self).__name__}({self.name}{'' if self.built_in else UNVERIFIED})"
 
 
 def checked_map(name: str, value: Any) -> FeatureMap:
-    """Return value if it has all that a feature map has, in sizes that make sense."""
+    """Return value if it has all parts of a feature map, and sizes that make sense."""
     missing = [part for part in PARTS if not hasattr(value, part)]
     if missing or isinstance(value, type) or not callable(value):
         raise TypeError(
@@ -94,3 +102,15 @@ def checked_map(name: str, value: Any) -> FeatureMap:
     whole(f"{name}.dim", value.dim, least=1)
     found: FeatureMap = value
     return found
+
+
+def truths(name: str, value: Any, shape: tuple[int, ...]) -> Bools:
+    """Return a read-only array of truth values of that shape, given as such or as 0 and 1."""
+    given = np.asarray(value)
+    kind = given.dtype.kind
+    truthful = kind == "b" or (kind in "iu" and given.size and 0 <= given.min() <= given.max() <= 1)
+    if not truthful or given.shape != shape:
+        raise ValueError(f"{name} must be truth values of shape {shape}; got {short_repr(value)}")
+    array: Bools = given.astype(np.bool)
+    array.flags.writeable = False
+    return array

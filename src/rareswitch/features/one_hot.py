@@ -6,11 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rareswitch.features.dense import Dense
-from rareswitch.features.discrete_space import Whole
 from rareswitch.features.feature_map import Features
-from rareswitch.features.gymnasium_space import action_count, space_of
-from rareswitch.features.space import Space
+from rareswitch.features.spaces import Digits, Space, action_count, space_of
+from rareswitch.features.wrappers import Dense
 from rareswitch.support.arguments import Ints, set_fields, short_repr, whole
 
 MOST_PAIRS = 10**7
@@ -39,7 +37,7 @@ class OneHot(Features):
         states = whole("states", self.states, least=1)
         actions = whole("actions", self.actions, least=1)
         whole("states · actions", states * actions, least=1, most=MOST_PAIRS)
-        space = Whole(count=states) if self.space is None else self.space
+        space = Digits(counts=(states,)) if self.space is None else self.space
         if not isinstance(space, Space) or space.count != states:
             raise ValueError(f"space must have {states} states; got {short_repr(self.space)}")
         set_fields(
@@ -51,7 +49,7 @@ class OneHot(Features):
             dim=states * actions,
             one_hot=True,
             norm=1.0,
-            name=f"one-hot of {states} states × {actions} actions",
+            name=f"one-hot of {space.words} × {actions} actions",
         )
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Feature maps as plain values and arrays: their bytes, their digest, their equality.
+"""Feature maps as plain values and arrays: bytes, digests and equality.
 
-What is packed is a frozen dataclass of numbers, words, arrays and others of its kind. Code is not:
-a map that runs a function of the user's own has a digest, but no bytes.
+A packed value is a frozen dataclass of numbers, texts, arrays and other packed values. Code of the
+user has no bytes: a map that runs it has a digest only.
 """
 
 from dataclasses import fields, is_dataclass
@@ -13,24 +13,38 @@ import numpy as np
 from rareswitch.support import codec
 
 CONTENTS = "features"
+# How a header refers to an array, and the dtype of it.
+DTYPES = {"array": "<f8", "whole": "<i8", "truths": "|u1"}
+# The classes of this package by their kind: bytes can name no others.
+KINDS: dict[str, "type[Packed]"] = {}
 
 
 class Packed:
-    """A value that says what it is in bytes; equal digests are equal bytes."""
+    """A value with bytes and a digest; equal digests mean equal bytes."""
 
-    # What bytes call it; a class of the user's own has no such name.
+    # The name in bytes; a user's class has none.
     kind: ClassVar[str] = ""
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if cls.__module__.startswith(f"{__package__}.") and "kind" in vars(cls):
+            KINDS[cls.kind] = cls
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the class is one of this package, and not a subclass of the user."""
+        return KINDS.get(self.kind) is type(self)
+
     def described(self, arrays: codec.Arrays) -> dict[str, Any]:
-        """Return its kind and fields as plain values; arrays are put into `arrays`."""
+        """Return kind and fields as plain values; put arrays into `arrays`."""
         own = f"{type(self).__module__}:{type(self).__qualname__}"
         plain = {name: _plain(value, arrays) for name, value in self._fields().items()}
-        return {"kind": self.kind or own, **plain}
+        return {"kind": self.kind if self.built_in else own, **plain}
 
     @property
     def code(self) -> str | None:
-        """The name of the first part that is code of the user's own; None if all is data."""
-        if not self.kind:
+        """The name of the first part that is code of the user; None if all parts are data."""
+        if not self.built_in:
             return type(self).__name__
         return next(filter(None, map(_code_of, self._fields().values())), None)
 
@@ -38,12 +52,13 @@ class Packed:
     def digest(self) -> str:
         """SHA-256 of `to_bytes()`, in hexadecimal.
 
-        Code has no bytes: it counts with its name, its sizes and what it does on its probe.
+        Code of the user has no bytes: its digest is that of its name, its sizes and its results on
+        the probe.
         """
         return codec.digest(CONTENTS, *self._contents())
 
     def to_bytes(self) -> bytes:
-        """Return it in the format of `support/codec.py`."""
+        """Return the bytes in the format of `support/codec.py`."""
         if self.code is not None:
             raise TypeError(
                 f"{self.code} is code of your own, which has no bytes; keep the code, and compare "
@@ -53,10 +68,16 @@ class Packed:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return what `to_bytes` wrote; bytes that were altered are refused."""
-        from rareswitch.features.kinds import rebuilt  # which knows every class made of this one
-
-        made = rebuilt(data)
+        """Return the value that `to_bytes` wrote; altered bytes are refused."""
+        parts = codec.unpack(CONTENTS, data)
+        parts.only(meta=("described",), arrays=tuple(parts.arrays))
+        used: list[str] = []
+        with parts.reading():
+            made = _made(parts.meta["described"], parts, used)
+            if not isinstance(made, Packed) or made.code is not None:
+                raise ValueError("it describes no feature map, basis or space")
+            if sorted(used) != sorted(parts.arrays):
+                raise ValueError("its arrays are not those that it describes")
         if not isinstance(made, cls):
             raise ValueError(f"data must hold a {cls.__name__}; got a {type(made).__name__}")
         return made
@@ -69,7 +90,7 @@ class Packed:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and unpickle through the constructor, so that copies are frozen too."""
-        return _made, (type(self), self._fields())
+        return _constructed, (type(self), self._fields())
 
     def _fields(self) -> dict[str, Any]:
         if not is_dataclass(self):
@@ -81,21 +102,21 @@ class Packed:
         return {"described": self.described(arrays)}, arrays
 
 
-def _made(cls: type[Any], values: dict[str, Any]) -> Any:
+def _constructed(cls: type[Any], values: dict[str, Any]) -> Any:
     return cls(**values)
 
 
 def _plain(value: Any, arrays: codec.Arrays) -> Any:
-    """Return what JSON can hold of a field: itself, its description, or where its array is."""
+    """Return a field as JSON can hold it: a plain value, a description, or an array's place."""
     if isinstance(value, Packed):
         return value.described(arrays)
     if isinstance(value, tuple):
         return [_plain(part, arrays) for part in value]
     if isinstance(value, np.ndarray):
         place = str(len(arrays))
-        truths = value.dtype == np.bool
-        arrays[place] = value.view(np.uint8) if truths else value
-        return {"truths" if truths else "array": place}
+        arrays[place] = value.view(np.uint8) if value.dtype == np.bool else value
+        tags = {dtype: tag for tag, dtype in DTYPES.items()}
+        return {tags.get(arrays[place].dtype.str, "array"): place}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if hasattr(value, "digest"):
@@ -104,6 +125,22 @@ def _plain(value: Any, arrays: codec.Arrays) -> Any:
         f"a field of a feature map must be a number, text, an array or another map to have a "
         f"digest; got {type(value).__name__}"
     )
+
+
+def _made(plain: Any, parts: codec.Parts, used: list[str]) -> Any:
+    """Return the described value: a plain value, an array, a tuple of them, or a packed value."""
+    if isinstance(plain, list):
+        return tuple(_made(part, parts, used) for part in plain)
+    if not isinstance(plain, dict):
+        return plain
+    if len(plain) == 1 and (tag := next(iter(plain))) in DTYPES:
+        used.append(place := plain[tag])
+        held = parts.arrays[place]
+        array = parts.array(place, DTYPES[tag], ("n",) * held.ndim)
+        return array.astype(np.bool) if tag == "truths" and array.max(initial=0) <= 1 else array
+    values = dict(plain)
+    cls = KINDS[values.pop("kind")]
+    return cls(**{name: _made(value, parts, used) for name, value in values.items()})
 
 
 def _code_of(value: Any) -> str | None:

@@ -18,7 +18,8 @@ MOST_PRODUCTS = 100_000
 class Polynomial(Basis):
     """All products of up to `degree` of the numbers of a state, the empty one, 1, with `constant`.
 
-    With `interaction_only` no number comes twice in a product. The order is scikit-learn's.
+    With `interaction_only` no number comes twice in a product. The order is scikit-learn's. Of
+    degree 1, they are the numbers as they are.
 
     >>> Polynomial(inputs=2, degree=2)([3.0, 5.0])
     array([ 1.,  3.,  5.,  9., 15., 25.])
@@ -46,6 +47,7 @@ class Polynomial(Basis):
             least=1,
             most=MOST_PRODUCTS,
         )
+        name, one = f"{size} products of up to {degree}", "1 and " if constant else ""
         set_fields(
             self,
             inputs=inputs,
@@ -53,7 +55,7 @@ class Polynomial(Basis):
             constant=constant,
             interaction_only=alone,
             size=size,
-            name=f"{size} products of up to {degree}",
+            name=name if degree > 1 else f"{one}{inputs} as they are",
         )
 
     @cached_property
@@ -69,6 +71,8 @@ class Polynomial(Basis):
         entries = np.empty(self.inputs + 1)
         entries[0] = 1.0
         entries[1:] = x
+        if self.degree == 1:
+            return entries if self.constant else entries[1:]
         row = entries[self.factors[0]]
         for factor in self.factors[1:]:
             row *= entries[factor]

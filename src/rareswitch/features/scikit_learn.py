@@ -1,22 +1,23 @@
-"""Fitted transformers of scikit-learn as bases: the same numbers, from NumPy alone.
+"""Fitted transformers of scikit-learn as bases: the same numbers from NumPy alone, or as they are.
 
-Only their fitted attributes are read; scikit-learn is not imported.
+Only fitted attributes are read; scikit-learn is not imported.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rareswitch.features.basis import Basis, joined
-from rareswitch.features.identity import Identity
-from rareswitch.features.min_max import MinMax
+from rareswitch.features.cosines import Cosines
+from rareswitch.features.custom import behaviour
 from rareswitch.features.polynomial import Polynomial
-from rareswitch.features.radial import Radial
-from rareswitch.features.standardised import Standardised
-from rareswitch.support.arguments import short_repr
+from rareswitch.features.scaling import Scaling
+from rareswitch.support import codec
+from rareswitch.support.arguments import Floats, floats, set_fields, short_repr
 
 
 def basis_of(transformer: Any) -> Basis:
@@ -40,15 +41,17 @@ def basis_of(transformer: Any) -> Basis:
 
 def _standard_scaler(fitted: Any) -> Basis:
     zeros = np.zeros(fitted.n_features_in_)
-    return Standardised(
-        mean=fitted.mean_ if fitted.with_mean else zeros,
-        scale=fitted.scale_ if fitted.with_std else zeros + 1.0,
+    return Scaling(
+        origin=fitted.mean_ if fitted.with_mean else zeros,
+        unit=fitted.scale_ if fitted.with_std else zeros + 1.0,
     )
 
 
 def _min_max_scaler(fitted: Any) -> Basis:
-    low, high = map(float, fitted.feature_range)
-    return MinMax(scale=fitted.scale_, shift=fitted.min_, low=low, high=high, clip=fitted.clip)
+    low, high = map(float, fitted.feature_range) if fitted.clip else (None, None)
+    return Scaling(
+        origin=-fitted.min_ / fitted.scale_, unit=1.0 / fitted.scale_, low=low, high=high
+    )
 
 
 def _polynomial_features(fitted: Any) -> Basis:
@@ -67,7 +70,7 @@ def _polynomial_features(fitted: Any) -> Basis:
 
 
 def _rbf_sampler(fitted: Any) -> Basis:
-    return Radial(
+    return Cosines(
         weights=fitted.random_weights_,
         offsets=fitted.random_offset_,
         amplitude=math.sqrt(2.0 / fitted.random_weights_.shape[1]),
@@ -93,7 +96,9 @@ def _feature_union(fitted: Any) -> Basis:
     return joined(
         *(
             # A union keeps a step that passes through as a function, under the name it was given.
-            Identity(inputs=inputs) if _passes_through(part) else basis_of(part)
+            Polynomial(inputs=inputs, degree=1, constant=False)
+            if _passes_through(part)
+            else basis_of(part)
             for _, part in fitted.transformer_list
             if part != "drop"
         )
@@ -113,3 +118,57 @@ CONVERSIONS: dict[str, Callable[[Any], Basis]] = {
     "Pipeline": _pipeline,
     "FeatureUnion": _feature_union,
 }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Transformed(Basis):
+    """The features that a fitted `transformer`, anything with a `transform` method, returns.
+
+    It costs as much as scikit-learn does for one row, some hundred microseconds. `basis_of` turns
+    the transformers that have a basis here into it, twenty times faster.
+
+    A transformer is code and has no bytes. The digest covers its results on the `probe`, a sample
+    of states (N, n).
+    """
+
+    kind: ClassVar[str] = "transformed"
+
+    transformer: Any
+    probe: Floats = field(kw_only=True)
+    _does: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.transformer, "transform", None)):
+            raise TypeError(
+                f"transformer must have a transform method; got {short_repr(self.transformer)}"
+            )
+        probe = floats("probe", self.probe, ("N", "n"))
+        if not len(probe):
+            raise ValueError("probe must have at least one state; got none")
+        inputs = probe.shape[1]
+        expected = getattr(self.transformer, "n_features_in_", inputs)
+        if expected != inputs:
+            raise ValueError(f"probe must have {expected} columns; got {inputs}")
+        size = len(_dense(self.transformer.transform(probe[:1]))[0])
+        name = f"{size} of {type(self.transformer).__name__}"
+        set_fields(self, probe=probe, inputs=inputs, size=size, name=name)
+        set_fields(self, _does=behaviour(map(self.values, probe)))
+
+    @property
+    def code(self) -> str:
+        return self.name
+
+    def described(self, arrays: codec.Arrays) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name, "inputs": self.inputs, "does": self._does}
+
+    def values(self, x: Floats) -> Floats:
+        rows = _dense(self.transformer.transform(x[None]))
+        return floats(f"{self.name} for {short_repr(x)}", rows, (1, self.size))[0]
+
+    def longest(self, inputs: float) -> float:
+        return float("inf")
+
+
+def _dense(rows: Any) -> Floats:
+    """Return the result of a transformer, maybe sparse or a data frame, as an array (N, m)."""
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)

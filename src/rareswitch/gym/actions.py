@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.features.gymnasium_space import kind_of
+from rareswitch.features.spaces import kind_of
 from rareswitch.support.arguments import short_repr, whole
 
 MOST_ACTIONS = 1000

@@ -70,7 +70,7 @@ class Agent:
         """Return policy and features as named arrays, for `np.savez` and for other programs.
 
         The policy's are `weights` (H, d) and whatever else it has; those of features are named by
-        the kind of their part, such as `standardised.mean`, and counted where a kind comes twice.
+        the kind of their part, such as `scaling.origin`, and counted where a kind comes twice.
         Features that are code have none.
         """
         return agent_arrays(self.policy, self.features, self.actions)

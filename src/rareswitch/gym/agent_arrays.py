@@ -12,17 +12,17 @@ from rareswitch.support import codec
 from rareswitch.support.arguments import short_repr
 
 # What a basis computes from its fields, and other programs need not know how.
-DERIVED = {"fourier": ("frequencies",), "polynomial": ("factors",)}
+DERIVED = {"polynomial": ("factors",)}
 
 
 def agent_arrays(policy: Policy, features: Any, actions: Sequence[Any] | None) -> codec.Arrays:
     """Return the arrays of a policy under their names, and those of its features by kind.
 
-    >>> from rareswitch.features import ActionBlocks, MinMax
+    >>> from rareswitch.features import ActionBlocks, Scaling
     >>> policy = Policy(weights=[[0.5, 0.25]])
-    >>> features = ActionBlocks(MinMax.between([0.0], [2.0]), actions=2)
+    >>> features = ActionBlocks(Scaling.between([0.0], [2.0]), actions=2)
     >>> sorted(agent_arrays(policy, features, None))[:4]
-    ['action-blocks.actions', 'clip', 'min-max.clip', 'min-max.high']
+    ['action-blocks.actions', 'clip', 'scaling.high', 'scaling.low']
     """
     if not isinstance(features, Packed) or features.code is not None:
         raise TypeError(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.features import FeatureMap
-from rareswitch.features.masked import truths
+from rareswitch.features.feature_map import truths
 from rareswitch.support.arguments import Bools, short_repr
 
 MASK = "action_mask"  # where Gymnasium's environments tell which actions are feasible

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.features import FeatureMap, as_features
-from rareswitch.features.gymnasium_space import kind_of
+from rareswitch.features.spaces import kind_of
 from rareswitch.gym.actor import Actor
 from rareswitch.gym.answers import pair
 from rareswitch.gym.feasible import feasible_actions

@@ -17,10 +17,10 @@ from rareswitch.core.episode import Episode
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import STAGES, Task
 from rareswitch.features import FeatureMap, UnitRows, as_features, default_features
-from rareswitch.features.gymnasium_space import kind_of
+from rareswitch.features.default import DEFAULT, features_named
+from rareswitch.features.spaces import kind_of
 from rareswitch.gym.actions import listed_actions
 from rareswitch.gym.answers import Answer, five, number, pair
-from rareswitch.gym.feature_names import DEFAULT, features_named
 from rareswitch.gym.model import FiniteModel
 from rareswitch.gym.rollout import LARGEST_ENVIRONMENT_SEED, action_space
 from rareswitch.gym.trouble import WorldError
@@ -193,8 +193,8 @@ def _features(
         return picked, f"{picked.name}, by the observation space"
     if isinstance(given, str):
         given = features_named(given, space, count, lambda: sample.played[0], allow=allow)
-    sizes = {} if hasattr(given, "dim") else {"probe": sample.played[0][:50]}
-    found = as_features(given, **sizes)
+    probe = () if hasattr(world, "num_envs") else lambda: sample.played[0][:50]
+    found = as_features(given, actions=count, probe=probe)
     if found.actions != count:
         raise ValueError(f"features must have a row for each of {count} actions; got {found.name}")
     if math.isfinite(found.norm) or hasattr(world, "num_envs"):

@@ -47,11 +47,9 @@ from rareswitch.features import (
     WithStage,
     features_from_bytes,
 )
-from rareswitch.features.box_space import Numbers
-from rareswitch.features.composite_space import Several
-from rareswitch.features.discrete_space import Bits, Digits, Whole
-from rareswitch.features.space import Space
-from rareswitch.features.wrapper import Wrapper
+from rareswitch.features.observation_table import ObservationTable
+from rareswitch.features.spaces import Bits, Digits, Numbers, Several, Space
+from rareswitch.features.wrappers import Wrapper
 from rareswitch.support.arguments import NOT_NUMBERS, Rows, set_fields, short_repr, whole
 
 NEEDED = ("id", "observations", "actions", "rewards")
@@ -307,7 +305,8 @@ def space_of(features: Features, horizon: int) -> Space:
             )
         inner = inner.map
     if isinstance(inner, OneHot) and inner.space is not None:
-        return inner.space
+        table = inner.space
+        return table.space if isinstance(table, ObservationTable) else table
     assert isinstance(inner, ActionBlocks)  # bytes hold no other map
     return inner.basis.reads or Numbers(shape=(inner.basis.inputs,))
 
@@ -334,13 +333,12 @@ def _numbers_of(space: Space, key: str = "") -> Iterator[Column]:
     """Yield the columns of a space in their order, under its keys where it has some."""
     if isinstance(space, Several):
         for place, part in zip(space.places, space.parts, strict=True):
-            single = isinstance(part, Whole) or (isinstance(part, Numbers) and part.size == 1)
+            one = isinstance(part, Digits) and len(part.counts) == 1
+            single = one or (isinstance(part, Numbers) and part.size == 1)
             yield from _numbers_of(part, place if single and isinstance(place, str) else "")
-    elif isinstance(space, Whole):
-        yield Column(key, True, space.start, space.start + space.count - 1)
     elif isinstance(space, Digits):
-        for part in space.parts:
-            yield from _numbers_of(part)
+        for count, start in space.ranges:
+            yield Column(key, True, start, start + count - 1)
     elif isinstance(space, Bits):
         yield from (Column("", True, 0, 1) for _ in range(space.size))
     else:
@@ -352,10 +350,8 @@ def state_of(space: Space, numbers: Iterator[int | float]) -> Any:
     if isinstance(space, Several):
         parts = tuple(state_of(part, numbers) for part in space.parts)
         return parts if space.keys is None else dict(zip(space.keys, parts, strict=True))
-    if isinstance(space, Whole):
-        return next(numbers)
     if isinstance(space, Digits):
-        return list(islice(numbers, len(space.parts)))
+        return list(islice(numbers, len(space.ranges)))
     if isinstance(space, Bits):
         return list(islice(numbers, space.size))
     assert isinstance(space, Numbers)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
-from rareswitch.features import Fourier, OneHot, Polynomial, Radial
-from rareswitch.features.in_range import in_range
-from rareswitch.gym.feature_names import features_named
+from rareswitch.features import Cosines, OneHot, Polynomial, features_named
+from rareswitch.features.scaling import in_range
 
 BOX = Box(-np.inf, np.inf, (2,))
 SEEN = np.random.default_rng(0).normal(size=(50, 2)) * [1.0, 40.0]
@@ -47,7 +46,7 @@ def test_the_numbers_are_those_of_the_bases():
     expected = {
         "linear": [1.0, *scaled],
         "polynomial": Polynomial(inputs=2, degree=2)(scaled),
-        "fourier": Fourier(inputs=2, order=3)(scaled),
+        "fourier": Cosines.fourier(inputs=2, order=3)(scaled),
     }
     for text, values in expected.items():
         row = named(text)(state)[0, : len(values)]
@@ -55,7 +54,7 @@ def test_the_numbers_are_those_of_the_bases():
 
 
 def test_bandwidths_are_shares_of_the_range_times_the_root_of_the_numbers():
-    drawn = Radial.drawn(inputs=2, components=5, bandwidths=0.3 * 2**0.5, seed=4)
+    drawn = Cosines.radial(inputs=2, components=5, bandwidths=0.3 * 2**0.5, seed=4)
     row = named("radial,components=5,bandwidths=0.3,seed=4")(SEEN[7])[0, 3:8]
     expected = drawn(in_range(BOX, SEEN)(SEEN[7]))
     np.testing.assert_allclose(row / row[0], expected / expected[0], atol=1e-12)

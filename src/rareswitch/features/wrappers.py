@@ -1,0 +1,215 @@
+"""Maps around another map: with a mask, with the stage, with rows of length 1, as floats."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from rareswitch.features.custom import as_features, behaviour, name_of
+from rareswitch.features.feature_map import UNVERIFIED, FeatureMap, Features, checked_map, truths
+from rareswitch.support import codec
+from rareswitch.support.arguments import Bools, Floats, Rows, real, set_fields, short_repr, whole
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Wrapper(Features):
+    """A map around another, with its sizes and feasible actions unless a subclass changes them."""
+
+    map: FeatureMap
+
+    def __post_init__(self) -> None:
+        inner = as_features(checked_map("map", self.map))
+        names = ("dim", "actions", "one_hot", "norm", "name")
+        set_fields(self, map=inner, **{name: getattr(inner, name) for name in names})
+
+    def feasible(self, state: Any, h: int = 0) -> Bools | None:
+        return self.map.feasible(state, h)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dense(Wrapper):
+    """The rows of a one-hot `map` as floats (A, d)."""
+
+    kind: ClassVar[str] = "dense"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.one_hot:
+            raise ValueError(f"map must be one-hot; {self.name!r} has rows of floats already")
+        set_fields(self, one_hot=False, name=f"{self.name}, as floats")
+
+    def __call__(self, state: Any, h: int = 0) -> Floats:
+        rows = np.zeros((self.actions, self.dim))
+        rows[np.arange(self.actions), self.map(state, h)] = 1.0
+        rows.flags.writeable = False
+        return rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnitRows(Wrapper):
+    """Each row of a `map` divided by `bound`, or by its length where it is longer.
+
+    For a map of `ActionBlocks`, `UnitNorm` in its basis does the same and costs less.
+    """
+
+    kind: ClassVar[str] = "unit-rows"
+
+    bound: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        bound = real("bound", self.bound, above=0.0)
+        if self.one_hot:
+            raise ValueError(f"map must have rows of floats; those of {self.name!r} have length 1")
+        set_fields(
+            self,
+            bound=bound,
+            norm=min(1.0, self.norm / bound),
+            name=f"{self.name} divided by L = {bound:.4g}",
+        )
+
+    @classmethod
+    def measured(cls, map: FeatureMap, states: Iterable[Any]) -> Self:
+        """Return the division by the length of the longest row that some states have."""
+        rows = as_features(checked_map("map", map))
+        lengths = [float(np.linalg.norm(rows(state), axis=1).max()) for state in states]
+        if not any(lengths):
+            raise ValueError("states must have a row that is not 0; got none")
+        return cls(map, bound=max(lengths))
+
+    def __call__(self, state: Any, h: int = 0) -> Floats:
+        rows = self.map(state, h)
+        lengths = np.sqrt(np.vecdot(rows, rows))
+        scaled: Floats = rows / np.maximum(lengths, self.bound)[:, None]
+        scaled.flags.writeable = False
+        return scaled
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WithStage(Wrapper):
+    """The rows of a `map` with the stage h of `horizon` H, for stages that share one regression.
+
+    Rows φ of floats become (φ, t·φ, t) with t = h/(H−1), from 0 to 1: the weight of each feature
+    may change at a constant rate from the first stage to the last, d = 2·d′ + 1. One-hot rows
+    become one for each stage, at position h·d′ + i: d = H·d′, as if stages were learned apart.
+
+    After the last step of an episode cut off at the horizon, h is H: the rows are those of the last
+    stage, and their value is 0.
+    """
+
+    kind: ClassVar[str] = "with-stage"
+
+    horizon: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        horizon = whole("horizon", self.horizon, least=1)
+        dim = whole("dim", self.dim * horizon if self.one_hot else 2 * self.dim + 1, least=1)
+        set_fields(
+            self,
+            horizon=horizon,
+            dim=dim,
+            norm=self.norm if self.one_hot else math.hypot(self.norm, self.norm, 1.0),
+            name=f"{self.name}, by stage of {horizon}",
+        )
+
+    def __call__(self, state: Any, h: int = 0) -> Rows:
+        if not 0 <= h <= self.horizon:
+            raise ValueError(f"h must be from 0 to {self.horizon}; got {h}")
+        stage = min(h, self.horizon - 1)
+        inner = self.map(state, h)
+        rows: Rows
+        if self.one_hot:
+            rows = inner + stage * self.map.dim
+        else:
+            size = self.map.dim
+            share = stage / (self.horizon - 1) if stage else 0.0
+            rows = np.empty((self.actions, self.dim))
+            rows[:, :size] = inner
+            np.multiply(inner, share, out=rows[:, size:-1])
+            rows[:, -1] = share
+        rows.flags.writeable = False
+        return rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Masked(Wrapper):
+    """A `map` with the actions that a `mask` allows.
+
+    The mask is a function from a state to truth values (A,), or for a one-hot map a table of them
+    (S, A). Rows stay those of all actions, and `feasible` says which of them may be taken: actors
+    and learners keep `rows[feasible]`. A state without any feasible action is an error.
+
+    A table is data and goes with the bytes. A function is code: its digest covers its results on
+    the `probe`, a sample of states, or without one its name alone.
+
+    >>> from rareswitch.features import OneHot
+    >>> table = Masked(OneHot(states=2, actions=3), [[True, True, False], [False, False, True]])
+    >>> table(0), table.feasible(0), table(0)[table.feasible(0)]
+    (array([0, 1, 2]), array([ True,  True, False]), array([0, 1]))
+    """
+
+    kind: ClassVar[str] = "masked"
+
+    mask: Callable[[Any], Any] | Bools
+    probe: Iterable[Any] = field(default=(), kw_only=True)
+    _allowed: Callable[[Any], Bools] = field(init=False)
+    _does: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given, actions = self.mask, self.actions
+        if not callable(given):
+            set_fields(self, **_by_table(self.map, given), name=f"{self.name}, masked", probe=())
+            return
+
+        def allowed(state: Any) -> Bools:
+            said = given(state)
+            try:
+                return truths("mask", said, (actions,))
+            except ValueError as error:
+                raise ValueError(f"{error} in state {short_repr(state)}") from None
+
+        probe = tuple(self.probe)
+        name = f"{self.name}, masked by {name_of(given)}{'' if probe else UNVERIFIED}"
+        set_fields(self, _allowed=allowed, name=name, probe=probe)
+        set_fields(self, _does=behaviour(map(self.feasible, probe)) if probe else None)
+
+    def __call__(self, state: Any, h: int = 0) -> Rows:
+        return self.map(state, h)
+
+    def feasible(self, state: Any, h: int = 0) -> Bools:
+        allowed, inner = self._allowed(state), self.map.feasible(state, h)
+        both: Bools = allowed if inner is None else allowed & inner
+        if not both.any():
+            raise ValueError(
+                f"mask must allow an action in every state; none in {short_repr(state)}"
+            )
+        return both
+
+    @property
+    def code(self) -> str | None:
+        return name_of(self.mask) if callable(self.mask) else super().code
+
+    def described(self, arrays: codec.Arrays) -> dict[str, Any]:
+        if not callable(self.mask):
+            return super().described(arrays)
+        inner = {"digest": self.map.digest}
+        return {"kind": self.kind, "map": inner, "mask": name_of(self.mask), "does": self._does}
+
+
+def _by_table(map: Any, given: Any) -> dict[str, Any]:
+    """Return a table (S, A) as the mask of a map that numbers its states, and the look-up in it."""
+    index = getattr(map, "index", None)
+    if index is None:
+        raise TypeError(
+            f"mask must be a function of the state, unless the map is a OneHot; got "
+            f"{short_repr(given)}"
+        )
+    table = truths("mask", given, (map.dim // map.actions, map.actions))
+    if not table.any(axis=1).all():
+        row = int(np.argmin(table.any(axis=1)))
+        raise ValueError(f"mask must allow an action in every state; none in row {row}")
+    return {"mask": table, "_allowed": lambda state: table[index(state)]}
