@@ -4,14 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rareswitch.evaluation.weights import Weights, described, weights_of
-
-ALL = np.ones((4, 2, 3), bool)
+from rareswitch.evaluation.weights import Weights, describe_weights
 
 
-def test_a_weight_is_a_ratio_of_probabilities():
-    agrees = np.array([[[1, 1, 0, 0], [1, 0, 0, 0]]], bool)
-    assert weights_of(agrees, np.array([[0.25, 0.125]])).tolist() == [[2.0, 2.0]]
+def described(weights, members=1):
+    """Return what weights (N, H) amount to, by one member of a log whose actions have p = 1e-6."""
+    likelihood = np.full(weights.shape, 1e-6)
+    return describe_weights((weights * likelihood)[..., None], likelihood)
 
 
 @pytest.mark.parametrize(
@@ -20,16 +19,15 @@ def test_a_weight_is_a_ratio_of_probabilities():
      ([1, 2, 3, 4], 100 / 30), ([0, 0, 0, 0], 0.0)],
 )  # fmt: skip
 def test_the_effective_number_of_episodes(last, effective):
-    weights = np.column_stack([np.ones(4), last])
-    found = described(weights, ALL)
+    found = described(np.column_stack([np.ones(4), last]))
     assert found.effective.tolist() == pytest.approx([4.0, effective])
-    assert (found.largest, found.mean) == (max(last), np.mean(last))
+    assert (found.largest, found.mean) == pytest.approx((max(last), np.mean(last)))
     assert found.error == pytest.approx(np.std(last) / 2)
 
 
 @given(hnp.arrays(np.float64, (6, 3), elements=st.floats(0, 1e3).map(lambda x: round(x, 6))))
 def test_it_is_never_more_than_there_are_episodes(weights):
-    effective = described(weights, np.ones((6, 3, 1), bool)).effective
+    effective = described(weights).effective
     assert (effective <= 6 + 1e-9).all()
     assert ((effective >= 1 - 1e-9) == weights.any(axis=0)).all()
 
@@ -38,13 +36,57 @@ def test_untried_is_what_no_episode_shows():
     agrees = np.zeros((5, 4, 2), bool)
     agrees[3, :, 0] = True  # one member is shown to the end
     agrees[1, :1, 1] = True  # the other in its first stage only
-    assert described(np.ones((5, 4)), agrees).untried == pytest.approx(3 / 8)
+    assert describe_weights(agrees + 0.0, np.ones((5, 4))).untried == pytest.approx(3 / 8)
+
+
+def of_one_step(chances, propensities):
+    """Return the weights of one-step episodes: the policy's and the log's chance of each action."""
+    return describe_weights(
+        np.array(chances, float)[:, None, None], np.array(propensities)[:, None]
+    )
+
+
+def test_actions_that_could_not_happen_are_told_from_those_that_did_not():
+    # A log that always did the same; the policy does it in half of the states.
+    certain = of_one_step([1, 0] * 50, [1.0] * 100)
+    assert (certain.impossible, certain.rare, certain.missing) == (0.5, 0.0, 0.5)
+    # The same, where the log could have done something else.
+    could = of_one_step([1, 0] * 50, [0.99] * 100)
+    assert (could.impossible, could.missing) == (0.0, pytest.approx(1 - 0.5 / 0.99))
+    assert could.possible == pytest.approx(1 / 0.01)
+    assert could.rare == pytest.approx(0.5)
+    words = [found.warnings("the candidate")[-1] for found in (certain, could)]
+    assert words[0].endswith(
+        "50% of what it does could not happen in the log, 0% could and did not"
+    )
+    assert words[1].endswith(
+        "0% of what it does could not happen in the log, 49% could and did not"
+    )
+
+
+def test_the_weight_that_was_possible_and_did_not_happen_is_told():
+    # In 1 of 20 states the policy does what the log does with probability 0.001; it never did.
+    found = of_one_step(([0.5] * 1 + [1.0] * 19) * 10, [0.999] * 200)
+    assert found.effective[-1] > 190
+    assert not found.missing
+    assert found.largest == pytest.approx(1 / 0.999)
+    assert found.possible == pytest.approx(0.5 / 0.001)
+    assert found.rare == pytest.approx(0.025)
+    assert found.too_rare == 0.0  # too small a share to matter
+    found = of_one_step(([0.5] * 3 + [1.0] * 17) * 10, [0.999] * 200)
+    assert found.too_rare == found.rare == pytest.approx(0.075)
+
+
+def test_an_episode_that_weighs_too_much_is_rare_too():
+    found = of_one_step([0.5] * 199 + [0.5], [0.5] * 199 + [0.001])
+    assert found.possible == found.largest == pytest.approx(500)
+    assert found.rare == pytest.approx(1.0)  # 500 of 200, and no more than all
 
 
 def some(**change):
     known = {
         "episodes": 100, "effective": np.array([90.0, 60.0, 40.0]), "largest": 3.0, "mean": 1.0,
-        "error": 0.1, "untried": 0.0,
+        "error": 0.1, "untried": 0.0, "possible": 4.0, "impossible": 0.0, "rare": 0.0,
     }  # fmt: skip
     return Weights(**known | change)
 
@@ -65,9 +107,14 @@ def test_there_is_nothing_to_say_where_weights_are_well():
         ),
         ({"untried": 0.25}, "no episode of the log shows 25% of what the candidate does"),
         (
-            {"mean": 0.5},
-            "the weights for the candidate average 0.50 and not 1: 50% of what it does could not "
-            "happen in the log",
+            {"mean": 0.5, "impossible": 0.4},
+            "the weights for the candidate average 0.50 and not 1: 40% of what it does could not "
+            "happen in the log, 10% could and did not",
+        ),
+        (
+            {"rare": 0.2, "possible": 38.2},
+            "20% of what the candidate does is so rare in the log that one episode can weigh 38.2 "
+            "of 100: the interval may be too narrow",
         ),
     ],
 )

@@ -119,7 +119,7 @@ GOOD = {"observations": [0, 1], "actions": [0], "rewards": [0.5], "terminated": 
         (json.dumps(GOOD | {"rewards": [float("inf")]}), "it holds Infinity, which is no number"),
         (json.dumps(GOOD).replace("0.5", "1e999"), "rewards must be finite; got inf"),
         (json.dumps(GOOD | {"rewards": None}), "rewards must be there; got observations"),
-        (json.dumps(GOOD | {"propensity": [1.0]}), "propensity is no field of an episode; those"),
+        (json.dumps(GOOD | {"propensity": [1.0]}), "propensity is no field of an episode; the"),
         (json.dumps(GOOD | {"actions": [0, 1]}), "observations must be 3 for 2 actions"),
         (json.dumps(GOOD | {"propensities": [1.5]}), "propensities must be above 0 and at most 1"),
         (json.dumps(GOOD | {"observations": {"0": 1}}), "observations must be a list or an array"),

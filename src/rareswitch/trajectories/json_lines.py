@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rareswitch.trajectories.observation import observation_of, plain
-from rareswitch.trajectories.record import trajectory_of
-from rareswitch.trajectories.trajectory import FIELDS, Trajectory
+from rareswitch.trajectories.trajectory import FIELDS, Trajectory, trajectory_at
 
 
 def read_json_lines(path: Path, *, drop_torn: bool = False) -> Iterator[Trajectory]:
@@ -33,7 +32,7 @@ def read_json_lines(path: Path, *, drop_torn: bool = False) -> Iterator[Trajecto
                 if drop_torn:
                     return
                 raise ValueError(_torn(path, number, line)) from None
-            yield trajectory_of(values, place)
+            yield trajectory_at(place, values)
 
 
 def write_json_lines(

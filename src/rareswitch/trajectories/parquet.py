@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rareswitch.support.extras import require
 from rareswitch.trajectories.arrow import batch_of, rows_of, schema_of
-from rareswitch.trajectories.record import trajectory_of
-from rareswitch.trajectories.trajectory import Trajectory
+from rareswitch.trajectories.trajectory import Trajectory, trajectory_at
 
 # Steps of a group of rows, and rows read at a time: what is in memory at once.
 GROUP_STEPS = 2**16
@@ -31,7 +30,7 @@ def read_parquet(path: Path) -> Iterator[Trajectory]:
         try:
             for batch in file.iter_batches(READ_ROWS):
                 for columns in rows_of(batch):
-                    yield trajectory_of(columns, f"{path}, row {row}")
+                    yield trajectory_at(f"{path}, row {row}", columns)
                     row += 1
         except (pyarrow.ArrowException, OSError) as error:
             raise ValueError(f"{path}, row {row} or later: cannot be read ({error})") from None

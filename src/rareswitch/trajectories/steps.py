@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rareswitch.support.arguments import short_repr
-from rareswitch.trajectories.record import trajectory_of
-from rareswitch.trajectories.trajectory import Trajectory
+from rareswitch.trajectories.trajectory import Trajectory, trajectory_at
 
 
 def from_steps(
@@ -78,7 +77,7 @@ def _trajectory(key: Any, rows: npt.NDArray[Any], table: dict[str, Any]) -> Traj
         values["propensities"] = table["propensity"][rows]
     if "mask" in table:
         values["masks"] = _with_last("mask", rows, table, place)
-    return trajectory_of(values, place)
+    return trajectory_at(place, values)
 
 
 def _with_last(name: str, rows: npt.NDArray[Any], table: dict[str, Any], place: str) -> Any:

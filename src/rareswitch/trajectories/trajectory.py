@@ -120,6 +120,27 @@ class Trajectory:
 
 # The fields of a trajectory in the order in which logs write them.
 FIELDS = tuple(Trajectory.__dataclass_fields__)
+REQUIRED = ("observations", "actions", "rewards", "terminated")
+
+
+def trajectory_at(place: str, values: dict[str, Any]) -> Trajectory:
+    """Return the trajectory with these fields of a log; an error names the place and the field.
+
+    >>> trajectory_at("a.jsonl, line 3", {"observations": [0, 1], "actions": [0], "rewards": [0.5]})
+    Traceback (most recent call last):
+        ...
+    ValueError: a.jsonl, line 3: terminated must be there; got observations, actions, rewards
+    """
+    if missing := [name for name in REQUIRED if values.get(name) is None]:
+        raise ValueError(f"{place}: {missing[0]} must be there; got {', '.join(values)}")
+    if unknown := [name for name in values if name not in FIELDS]:
+        raise ValueError(
+            f"{place}: {unknown[0]} is no field of an episode; the fields are {', '.join(FIELDS)}"
+        )
+    try:
+        return Trajectory(**values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _actions(value: Any) -> Ints:
