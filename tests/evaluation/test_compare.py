@@ -121,6 +121,15 @@ def test_where_some_of_it_could_not_happen_there_is_no_verdict_either():
     )
 
 
+def test_where_large_weights_hardly_happened_there_is_no_verdict():
+    told = {"observations": [0, 0], "rewards": [1.0], "terminated": True}
+    log = [Trajectory(actions=[0], propensities=[0.99], **told) for _ in range(100)]
+    found = compare(lambda state, stage: [0.96, 0.04], log)
+    assert found.verdict == "cannot tell: the candidate takes actions that are too rare in the log"
+    assert found.warnings == found.candidate.weights.warnings("the candidate")
+    assert "weights up to 4" in found.warnings[-1]
+
+
 def test_the_result_is_shown_in_a_few_lines(scene):
     _, good, poor, player, log = scene
     found = compare(good, log, against=poor, features=player.features)

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from rareswitch.evaluation.interval import Resampling, interval_of
 from rareswitch.evaluation.weights import Weights, describe_weights
 
 
@@ -49,12 +50,11 @@ def of_one_step(chances, propensities):
 def test_actions_that_could_not_happen_are_told_from_those_that_did_not():
     # A log that always did the same; the policy does it in half of the states.
     certain = of_one_step([1, 0] * 50, [1.0] * 100)
-    assert (certain.impossible, certain.rare, certain.missing) == (0.5, 0.0, 0.5)
+    assert (certain.impossible, certain.missing) == (0.5, 0.5)
     # The same, where the log could have done something else.
     could = of_one_step([1, 0] * 50, [0.99] * 100)
     assert (could.impossible, could.missing) == (0.0, pytest.approx(1 - 0.5 / 0.99))
     assert could.possible == pytest.approx(1 / 0.01)
-    assert could.rare == pytest.approx(0.5)
     words = [found.warnings("the candidate")[-1] for found in (certain, could)]
     assert words[0].endswith(
         "50% of what it does could not happen in the log, 0% could and did not"
@@ -64,29 +64,61 @@ def test_actions_that_could_not_happen_are_told_from_those_that_did_not():
     )
 
 
-def test_the_weight_that_was_possible_and_did_not_happen_is_told():
-    # In 1 of 20 states the policy does what the log does with probability 0.001; it never did.
-    found = of_one_step(([0.5] * 1 + [1.0] * 19) * 10, [0.999] * 200)
+def test_a_large_weight_that_was_possible_and_did_not_happen_is_told():
+    # In 1 of 10 states the policy does what the log does with probability 0.001; it never did.
+    found = of_one_step(([0.5] * 1 + [1.0] * 9) * 20, [0.999] * 200)
     assert found.effective[-1] > 190
     assert not found.missing
     assert found.largest == pytest.approx(1 / 0.999)
     assert found.possible == pytest.approx(0.5 / 0.001)
-    assert found.rare == pytest.approx(0.025)
-    assert found.too_rare == 0.0  # too small a share to matter
-    found = of_one_step(([0.5] * 3 + [1.0] * 17) * 10, [0.999] * 200)
-    assert found.too_rare == found.rare == pytest.approx(0.075)
+    # E w² = 0.9/0.999 + 0.1·(0.25/0.999 + 0.25/0.001), nearly all of it unseen.
+    assert found.possible_error == pytest.approx(np.sqrt((0.9259 + 25.0 - 1.0) / 200), rel=1e-3)
+    assert found.narrow
+    assert found.error < 0.02
 
 
-def test_an_episode_that_weighs_too_much_is_rare_too():
-    found = of_one_step([0.5] * 199 + [0.5], [0.5] * 199 + [0.001])
-    assert found.possible == found.largest == pytest.approx(500)
-    assert found.rare == pytest.approx(1.0)  # 500 of 200, and no more than all
+def test_what_happened_as_often_as_it_should_hides_nothing():
+    rng = np.random.default_rng(0)
+    common = rng.random(2000) < 0.9
+    found = of_one_step([0.5] * 2000, np.where(common, 0.9, 0.1))
+    assert (found.possible, found.largest) == pytest.approx((5.0, 5.0))
+    assert found.possible_error == pytest.approx(found.error, rel=0.1)
+    assert not found.narrow
+
+
+def test_over_several_steps_the_unseen_branch_of_the_last_counts():
+    # Two steps with p = 0.5, both as the policy does: w² is 16 here, and 0 on the other branches.
+    found = describe_weights(np.ones((100, 2, 1)), np.tile([0.5, 0.25], (100, 1)))
+    assert found.possible == found.largest == 4.0
+    assert found.possible_error == pytest.approx(np.sqrt((4.0 * 1.0 / 0.5 - 1.0) / 100))
+
+
+def test_intervals_without_a_warning_hold_the_truth_where_weights_have_heavy_tails():
+    """Rare actions whose reward matters: what is shown without a warning can be believed."""
+    shown = held = all_held = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        episodes, rarity, share = 200, (0.1, 0.03, 0.01)[seed % 3], (0.05, 0.2)[seed % 2]
+        special, rare = rng.random(episodes) < share, rng.random(episodes) < rarity
+        propensities = np.where(rare, rarity, 1.0 - rarity)
+        chances = np.where(special, 0.5, propensities)  # in special states the policy tosses a coin
+        found = of_one_step(chances, propensities)
+        rewards = 4.0 * (special & rare) + rng.normal(0.0, 1.0, episodes)
+        columns = (chances / propensities * rewards)[:, None]
+        _, low, high = interval_of(0.0, Resampling(episodes, rng).means(columns)[:, 0])
+        inside = low <= 4.0 * 0.5 * share <= high
+        all_held += inside
+        if found.warnings("the policy") == ():
+            shown, held = shown + 1, held + inside
+    assert all_held < 0.75 * 150
+    assert shown > 50
+    assert held > 0.9 * shown
 
 
 def some(**change):
     known = {
         "episodes": 100, "effective": np.array([90.0, 60.0, 40.0]), "largest": 3.0, "mean": 1.0,
-        "error": 0.1, "untried": 0.0, "possible": 4.0, "impossible": 0.0, "rare": 0.0,
+        "error": 0.1, "untried": 0.0, "possible": 4.0, "impossible": 0.0, "possible_error": 0.1,
     }  # fmt: skip
     return Weights(**known | change)
 
@@ -112,9 +144,9 @@ def test_there_is_nothing_to_say_where_weights_are_well():
             "happen in the log, 10% could and did not",
         ),
         (
-            {"rare": 0.2, "possible": 38.2},
-            "20% of what the candidate does is so rare in the log that one episode can weigh 38.2 "
-            "of 100: the interval may be too narrow",
+            {"possible_error": 0.21, "possible": 38.2},
+            "the candidate takes actions that are rare in the log and hardly happened, with "
+            "weights up to 38.2: the interval may be too narrow",
         ),
     ],
 )

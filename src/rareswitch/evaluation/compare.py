@@ -49,9 +49,10 @@ class Estimate:
     def evidence(self) -> str:
         """The number of episodes, and how many of them count."""
         weights, effective = self.weights, self.weights.effective[-1]
+        count = f"{effective:.0f}" if effective >= 10.0 else f"{effective:.1f}"
         return (
-            f"{weights.episodes} episodes, {effective:.{0 if effective >= 10.0 else 1}f} effective, "
-            f"largest possible weight {weights.possible:.3g}"
+            f"{weights.episodes} episodes, {count} effective, largest possible weight "
+            f"{weights.possible:.3g}"
         )
 
 
@@ -89,8 +90,8 @@ class Comparison:
             if weights.missing:
                 return f"the log says nothing about {weights.missing:.0%} of what {name} does"
         for name, weights in found.items():
-            if weights.too_rare:
-                return f"cannot tell: {weights.too_rare:.0%} of what {name} does is rare in the log"
+            if weights.narrow:
+                return f"cannot tell: {name} takes actions that are too rare in the log"
         if self.gain.known and self.gain.low > 0.0:
             return f"gain {self.gain}"
         if self.gain.known and self.gain.high < 0.0:

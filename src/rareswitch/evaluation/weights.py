@@ -8,8 +8,10 @@ from rareswitch.support.arguments import Floats
 
 # With fewer effective episodes, intervals miss the truth too often to be believed.
 LEAST_EFFECTIVE = 20.0
-# An episode of a larger weight than 1 in so many decides too much by itself.
-LEAST_HEAVY = 10.0
+# Weights whose mean could be so many times less certain than it looks make intervals too narrow.
+MOST_HIDDEN = 2.0
+# A smaller uncertainty of the mean weight than this does no harm.
+LEAST_ERROR = 0.01
 # A smaller share of a policy's behaviour than this may be missing from a log.
 MOST_MISSING = 0.05
 # A probability above this is 1: no other action could have been taken.
@@ -22,13 +24,12 @@ class Weights:
 
     `effective` (H,) is the effective number of episodes up to each stage, (Σw)²/Σw². `largest` is
     the largest weight of a whole episode, and `possible` the largest weight that an episode could
-    have had: for each step also that of the actions that were not taken, as far as the logged
-    propensities tell. `mean` is the mean weight with its standard `error`. It is near 1 where the
-    log shows everything that the policy does.
+    have had: at every step also by an action that was not taken, as far as the logged propensities
+    tell. `mean` is the mean weight with its standard `error`; it is near 1 where the log shows
+    everything that the policy does. `possible_error` is the error by the weights that were possible.
 
     Shares of the policy's behaviour: `impossible` could not happen in the log, where only one
-    action could be taken; `rare` could happen, but one such episode would count for more than 1 in
-    `LEAST_HEAVY`; `untried`, over members and stages, is in no episode from its first step on.
+    action could be taken; `untried`, over members and stages, is in no episode from its first step.
     """
 
     episodes: int
@@ -37,8 +38,8 @@ class Weights:
     possible: float
     mean: float
     error: float
+    possible_error: float
     impossible: float
-    rare: float
     untried: float
 
     @property
@@ -57,9 +58,9 @@ class Weights:
         return 1.0 - self.mean if surely else 0.0
 
     @property
-    def too_rare(self) -> float:
-        """The share of behaviour that is too rare for an interval; 0 if it is small."""
-        return self.rare if self.rare >= MOST_MISSING else 0.0
+    def narrow(self) -> bool:
+        """Whether rare actions with large weights hardly happened: intervals are too narrow."""
+        return self.possible_error > MOST_HIDDEN * max(self.error, LEAST_ERROR)
 
     def warnings(self, name: str) -> tuple[str, ...]:
         """Return in words the limits of these weights for the policy of that name."""
@@ -79,10 +80,10 @@ class Weights:
                 f"what it does could not happen in the log, {self.missing - could_not:.0%} could "
                 "and did not"
             )
-        elif enough and self.too_rare:
+        elif enough and self.narrow:
             said.append(
-                f"{self.too_rare:.0%} of what {name} does is so rare in the log that one episode "
-                f"can weigh {self.possible:.3g} of {self.episodes}: the interval may be too narrow"
+                f"{name} takes actions that are rare in the log and hardly happened, with weights "
+                f"up to {self.possible:.3g}: the interval may be too narrow"
             )
         return tuple(said)
 
@@ -91,21 +92,18 @@ def describe_weights(paths: Floats, likelihood: Floats) -> Weights:
     """Return the weights for probabilities of actions under members (N, H, M) and the log (N, H).
 
     At every step the policy's probability that is not on the logged action, mass − taken, lies on
-    other actions. These had the probability before − likelihood in the log, so their weight is at
-    least the ratio of both.
+    other actions. These had the probability before − likelihood in the log, so some of them has at
+    least the ratio of both as its weight, and their squared weights average at least its square.
     """
     taken, episodes = paths.mean(axis=-1), len(paths)
     weights = taken / likelihood
     start = np.ones((episodes, 1))
     mass, before = np.hstack([start, taken[:, :-1]]), np.hstack([start, likelihood[:, :-1]])
-    left, room = np.maximum(mass - taken, 0.0), before - likelihood
     certain = likelihood >= CERTAIN * before
-    other = np.divide(left, room, out=np.zeros_like(left), where=~certain)
-    heavy = weights > episodes / LEAST_HEAVY
-    fresh = np.hstack([start > 0.0, ~np.logical_or.accumulate(heavy, axis=1)[:, :-1]])
-    share = left / before  # of the policy's behaviour, as each episode shows it
-    unseen = np.where((other > episodes / LEAST_HEAVY) & ~certain, share, 0.0)
-    rare = (fresh * np.where(heavy, weights, unseen)).sum(axis=1)
+    left, room = np.maximum(mass - taken, 0.0), np.where(certain, 1.0, before - likelihood)
+    other = np.where(certain, 0.0, left / room)
+    # E w² of each stage, by both branches of its last step.
+    moments = ((weights * taken + other * left) / before).mean(axis=0)
     last = weights[:, -1]
     squares = np.square(weights).sum(axis=0)
     return Weights(
@@ -115,7 +113,7 @@ def describe_weights(paths: Floats, likelihood: Floats) -> Weights:
         possible=float(max(last.max(), other.max())),
         mean=float(last.mean()),
         error=float(last.std() / np.sqrt(episodes)),
-        impossible=float(np.where(certain, share, 0.0).sum(axis=1).mean().clip(0.0, 1.0)),
-        rare=float(rare.mean().clip(0.0, 1.0)),
+        possible_error=float(np.sqrt(np.maximum(moments - 1.0, 0.0).max() / episodes)),
+        impossible=float(np.where(certain, left / before, 0.0).sum(axis=1).mean().clip(0.0, 1.0)),
         untried=float(1.0 - (paths > 0.0).any(axis=0).mean()),
     )
