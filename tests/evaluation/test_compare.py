@@ -7,7 +7,7 @@ from listed_worlds import Player, exact_value, joined, mixture, small_world, tab
 import rareswitch as rs
 from rareswitch.evaluation import Method, compare, evaluate
 from rareswitch.evaluation.estimators import ESTIMATORS
-from rareswitch.trajectories import Trajectory
+from rareswitch.trajectories import Trajectory, write_log
 
 ENDED = Trajectory(
     observations=[0, 1, 0], actions=[1, 0], rewards=[1.0, 2.0], terminated=True,
@@ -306,9 +306,9 @@ def test_policies_of_other_horizons_are_refused(scene):
 @pytest.mark.parametrize(
     ("log", "message"),
     [
-        (7, "log must be a list of Trajectories; got 7"),
-        (ENDED, "log must be a list of Trajectories; got Trajectory"),
-        ([ENDED, 7], "log must be a list of Trajectories; got 7"),
+        (7, "log must be a file, a table of steps or a list of Trajectories; got 7"),
+        (ENDED, "log must be a file, .* or a list of Trajectories; got Trajectory"),
+        ([ENDED, 7], "log must be Trajectories; got 7"),
         ([ENDED], "log must hold at least two trajectories; got 1"),
         ([], "log must hold at least two trajectories; got 0"),
         (
@@ -320,3 +320,24 @@ def test_policies_of_other_horizons_are_refused(scene):
 def test_what_is_no_log_is_named(log, message):
     with pytest.raises((TypeError, ValueError), match=message):
         evaluate(lambda state, stage: [0.5, 0.5], log)
+
+
+def test_a_log_may_be_a_file_or_a_table_of_steps(scene, tmp_path):
+    _, good, _, player, log = scene
+    agent = Agent(good, player.features)
+    expected = compare(agent, log[:60])
+    write_log(tmp_path / "log.parquet", log[:60])
+    assert compare(agent, tmp_path / "log.parquet").gain == expected.gain
+    steps = {
+        name: [value for each in log[:60] for value in column(each)]
+        for name, column in {
+            "observation": lambda each: each.observations[:-1],
+            "next_observation": lambda each: each.observations[1:],
+            "action": lambda each: each.actions,
+            "reward": lambda each: each.rewards,
+            "propensity": lambda each: each.propensities,
+        }.items()
+    }
+    steps["episode"] = [k for k, each in enumerate(log[:60]) for _ in range(len(each))]
+    steps["terminated"] = [0] * len(steps["episode"])
+    assert compare(agent, steps).gain == expected.gain

@@ -6,6 +6,7 @@ from hypothesis import given
 from trajectory_strategies import assert_same, logs
 
 from rareswitch.trajectories import Trajectory, json_lines, read_log, write_log
+from rareswitch.trajectories.trajectory import trajectory_at
 
 ONE = Trajectory(observations=[0, 1], actions=[0], rewards=[0.1], terminated=True, key="a")
 TWO = Trajectory(observations=[1, 0], actions=[1], rewards=[1 / 3], terminated=False, key="b")
@@ -18,8 +19,8 @@ def test_what_is_written_is_read_to_the_last_bit(log):
         assert line.count(b"\n") == 1
         assert line.endswith(b"\n")
         values = json_lines._values(line)
-        assert_same(Trajectory(**values), trajectory)
-        assert json_lines.line_of(Trajectory(**values)) == line
+        assert_same(trajectory_at("line 1", values), trajectory)
+        assert json_lines.line_of(trajectory_at("line 1", values)) == line
 
 
 def test_a_file_is_read_as_it_is_asked_for(tmp_path):

@@ -1,6 +1,6 @@
 """The return that a policy would have had in a log, and the gain over the log or another policy."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,9 @@ from rareswitch.evaluation.logged import LoggedEpisodes
 from rareswitch.evaluation.method import Method
 from rareswitch.evaluation.target import Target
 from rareswitch.evaluation.weights import Weights
-from rareswitch.support.arguments import Floats, short_repr
+from rareswitch.support.arguments import Floats
 from rareswitch.trajectories.episodes import RowsOf
+from rareswitch.trajectories.log_file import read_log
 from rareswitch.trajectories.trajectory import Trajectory
 
 # Called with a word for the work, the parts that are done and their number.
@@ -121,7 +122,7 @@ class Comparison:
 
 def evaluate(
     candidate: Any,
-    log: Iterable[Trajectory],
+    log: Any,
     *,
     features: RowsOf | None = None,
     method: Method | None = None,
@@ -139,7 +140,7 @@ def evaluate(
 
 def compare(
     candidate: Any,
-    log: Iterable[Trajectory],
+    log: Any,
     *,
     against: Any = None,
     features: RowsOf | None = None,
@@ -151,9 +152,9 @@ def compare(
     The candidate and `against` are agents, policies, or functions (observation, stage) that return
     the probability of each action. `features` are those of a bare `Policy`, by default those of the
     other side; the model of a function uses them too, and otherwise knows only the stage and the
-    action. A function's probabilities are rescaled to the feasible actions. `log` are trajectories
-    with propensities, cut to the policy's horizon. A candidate that was fitted to these episodes
-    looks better than it is: keep some of them apart for the comparison.
+    action. A function's probabilities are rescaled to the feasible actions. `log` is a log with
+    propensities that `read_log` reads; it is cut to the policy's horizon. A candidate that was
+    fitted to these episodes looks better than it is: keep some of them apart for the comparison.
 
     >>> played = [
     ...     Trajectory(
@@ -237,12 +238,8 @@ def _prepared(
     log: Any, targets: list[Target], method: Method
 ) -> tuple[list[Trajectory], int, tuple[str, ...]]:
     """Return the trajectories of a log up to the horizon, the horizon, and warnings."""
-    if not isinstance(log, Iterable) or isinstance(log, Trajectory):
-        raise TypeError(f"log must be a list of Trajectories; got {short_repr(log)}")
-    every = list(log)
+    every = list(read_log(log))
     for number, given in enumerate(every):
-        if not isinstance(given, Trajectory):
-            raise TypeError(f"log must be a list of Trajectories; got {short_repr(given)}")
         if given.propensities is None:
             raise ValueError(
                 f"log must have propensities; trajectory {number} has none. If the policy that "

@@ -26,7 +26,7 @@ class Weights:
     the largest weight of a whole episode, and `possible` the largest weight that an episode could
     have had: at every step also by an action that was not taken, as far as the logged propensities
     tell. `mean` is the mean weight with its standard `error`; it is near 1 where the log shows
-    everything that the policy does. `possible_error` is the error by the weights that were possible.
+    everything that the policy does. `possible_error` is the error by the weights that could be.
 
     Shares of the policy's behaviour: `impossible` could not happen in the log, where only one
     action could be taken; `untried`, over members and stages, is in no episode from its first step.
