@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -104,6 +105,21 @@ def test_the_estimators_are_those_of_the_library(here):
     data = compared("walk", "--log", "walk/log.jsonl", "--version", 4, *options)
     found = judged(here / "walk" / "log.jsonl", 4, 3, estimator="self-normalised", seed=3)
     assert data["candidate"] == found.candidate.value.to_dict()
+    assert data["propensities"] == "logged"
+
+
+def test_propensities_are_fitted_on_demand(here):
+    path = here / "bare.jsonl"
+    write_log(path, [replace(one, propensities=None) for one in read_log("walk/log.jsonl")])
+    words = "log must have propensities; trajectory 0 has none"
+    assert words in " ".join(refused("compare", "walk", "--log", path).split())
+    data = compared("walk", "--log", path, "--fit-propensities")
+    assert data["propensities"] == "fitted"
+    assert data["warnings"][0].startswith("PROPENSITIES ARE FITTED")
+    assert (
+        "FITTED PROPENSITIES" in call("compare", "walk", "--log", path, "--fit-propensities").stdout
+    )
+    path.unlink()
 
 
 def test_features_that_are_code_are_found_again():

@@ -46,6 +46,11 @@ FITTED = "the recommended policy was fitted on these very episodes, and looks be
 @click.option(
     "--estimator", type=click.Choice(ESTIMATORS), default=ESTIMATORS[0], help="How to judge."
 )
+@click.option(
+    "--fit-propensities",
+    is_flag=True,
+    help="Estimate the propensities of a --log that has none; the output says so.",
+)
 @allow_option
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of folds and resamples.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -55,6 +60,7 @@ def compare(
     against: int | None,
     log: Path | None,
     estimator: str,
+    fit_propensities: bool,
     allow: tuple[str, ...],
     seed: int,
     as_json: bool,
@@ -85,6 +91,7 @@ def compare(
             candidate,
             chosen(training, log, version, against),
             against=None if against is None else training.policy(against),
+            propensities="fitted" if fit_propensities else "logged",
             method=Method(estimator=estimator, stages=training.picked["stages"], seed=seed),
             progress=lambda work, done, total: report(done, work, total),
         )
@@ -127,6 +134,7 @@ def described(
         "version": version,
         "against": other,
         "episodes": found.candidate.weights.episodes,
+        "propensities": found.candidate.propensities,
         "verdict": found.verdict,
         "effective_episodes": float(found.candidate.weights.effective[-1]),
         "largest_possible_weight": found.candidate.weights.possible,

@@ -1,60 +1,14 @@
 """The return that a policy would have had in a log, and the gain over the log or another policy."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from rareswitch.evaluation.interval import Interval, interval_of
-from rareswitch.evaluation.logged import LoggedEpisodes
+from rareswitch.evaluation.judge import Estimate, Judge, Progress
 from rareswitch.evaluation.method import Method
 from rareswitch.evaluation.target import Target
-from rareswitch.evaluation.weights import Weights
-from rareswitch.support.arguments import Floats
 from rareswitch.trajectories.episodes import RowsOf
-from rareswitch.trajectories.log_file import read_log
-from rareswitch.trajectories.trajectory import Trajectory
-
-# Called with a word for the work, the parts that are done and their number.
-Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Estimate:
-    """The expected return of a policy, in the environment's own rewards.
-
-    `value` has a 95% interval over the episodes of the log, and `logged` is the mean return of the
-    log itself. `weights` tell how far both can be compared, and `warnings` say it in words.
-    """
-
-    value: Interval
-    logged: Interval
-    weights: Weights
-    warnings: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"expected return {self.value}",
-                f"the log         {self.logged}",
-                self.evidence,
-                *self.warnings,
-            ]
-        )
-
-    def __repr__(self) -> str:
-        return f"Estimate({self.value}, log {self.logged}, {self.evidence})"
-
-    @property
-    def evidence(self) -> str:
-        """The number of episodes, and how many of them count."""
-        weights, effective = self.weights, self.weights.effective[-1]
-        count = f"{effective:.0f}" if effective >= 10.0 else f"{effective:.1f}"
-        return (
-            f"{weights.episodes} episodes, {count} effective, largest possible weight "
-            f"{weights.possible:.3g}"
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -93,11 +47,12 @@ class Comparison:
         for name, weights in found.items():
             if weights.narrow:
                 return f"cannot tell: {name} takes actions that are too rare in the log"
+        fitted = " BY FITTED PROPENSITIES" if self.candidate.propensities == "fitted" else ""
         if self.gain.known and self.gain.low > 0.0:
-            return f"gain {self.gain}"
+            return f"gain {self.gain}{fitted}"
         if self.gain.known and self.gain.high < 0.0:
-            return f"loss {-self.gain}"
-        return f"cannot tell: gain {self.gain}"
+            return f"loss {-self.gain}{fitted}"
+        return f"cannot tell: gain {self.gain}{fitted}"
 
     def __str__(self) -> str:
         against = [] if self.against is None else [f"in force   {self.against.value}"]
@@ -125,6 +80,8 @@ def evaluate(
     log: Any,
     *,
     features: RowsOf | None = None,
+    loggers: Mapping[int, Any] | None = None,
+    propensities: str = "logged",
     method: Method | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Estimate:
@@ -132,10 +89,11 @@ def evaluate(
 
     Arguments are those of `compare`.
     """
-    target = Target.of("candidate", candidate, features)
-    judge = _Judge(log, [target], Method.checked(method), progress)
-    found, _ = judge.estimate("the policy", target)
-    return replace(found, warnings=(*found.warnings, *judge.warnings))
+    judge, targets = _judge(log, {"candidate": candidate}, features, loggers, {
+        "method": method, "propensities": propensities, "progress": progress,
+    })  # fmt: skip
+    found, _ = judge.estimate("the policy", targets["candidate"])
+    return replace(found, warnings=judge.warnings(found))
 
 
 def compare(
@@ -144,6 +102,8 @@ def compare(
     *,
     against: Any = None,
     features: RowsOf | None = None,
+    loggers: Mapping[int, Any] | None = None,
+    propensities: str = "logged",
     method: Method | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Comparison:
@@ -156,6 +116,13 @@ def compare(
     propensities that `read_log` reads; it is cut to the policy's horizon. A candidate that was
     fitted to these episodes looks better than it is: keep some of them apart for the comparison.
 
+    If several policies wrote the log, `loggers` are all of them by version: episodes are then
+    weighted by the probability of their actions under all loggers together, which needs no
+    propensities. None of them may have been fitted on episodes of this log: it prefers the actions
+    that were lucky there, and these would count less. `propensities="fitted"` estimates the
+    propensities of an unknown logger from the log.
+
+    >>> from rareswitch.trajectories import Trajectory
     >>> played = [
     ...     Trajectory(
     ...         observations=[0, 0], actions=[k % 2], rewards=[k % 2 + k % 3], terminated=True,
@@ -167,12 +134,9 @@ def compare(
     'gain 0.5 [0.424, 0.574]'
     """
     given = {"candidate": candidate} | ({} if against is None else {"against": against})
-    known = next((one.features for one in given.values() if hasattr(one, "features")), None)
-    targets = {
-        name: Target.of(name, one, known if features is None else features)
-        for name, one in given.items()
-    }
-    judge = _Judge(log, list(targets.values()), Method.checked(method), progress)
+    judge, targets = _judge(log, given, features, loggers, {
+        "method": method, "propensities": propensities, "progress": progress,
+    })  # fmt: skip
     found, resampled = judge.estimate("the candidate", targets["candidate"])
     other, baseline, base, same = None, judge.logged_means, judge.logged, False
     if against is not None:
@@ -183,88 +147,23 @@ def compare(
         against=other,
         gain=interval_of(found.value.value - base.value, resampled - baseline, judge.episodes),
         same=same,
-        warnings=(
-            *found.warnings,
-            *(() if other is None else other.warnings),
-            *judge.warnings,
-        ),
+        warnings=judge.warnings(*([found] if other is None else [found, other])),
     )
 
 
-class _Judge:
-    """A log, with the folds and resamples that all policies are judged by."""
-
-    def __init__(self, log: Any, targets: list[Target], method: Method, progress: Progress) -> None:
-        self._log, self._horizon, self.warnings = _prepared(log, targets, method)
-        self._method, self._progress = method, progress
-        self.episodes = len(self._log)
-        self._folds, self._resampling = method.draws(self.episodes)
-        self._seen: tuple[Target, LoggedEpisodes] | None = None
-        returns = np.array([trajectory.total for trajectory in self._log])
-        self.logged_means = self._resampling.means(returns[:, None])[:, 0]
-        self.logged = interval_of(float(returns.mean()), self.logged_means, self.episodes)
-
-    def estimate(self, name: str, target: Target) -> tuple[Estimate, Floats]:
-        """Return the estimate for a target, and its resampled values."""
-        logged = self._laid_out(name, target)
-        found, weights = self._method.judge(
-            target.behaviour(logged),
-            logged,
-            self._folds,
-            lambda done: self._progress(f"model of {name}", done, int(self._folds.max()) + 1),
-        )
-        resampled = found.estimate(self._resampling.means(found.columns))
-        estimate = Estimate(
-            value=interval_of(found.value, resampled, self.episodes),
-            logged=self.logged,
-            weights=weights,
-            warnings=weights.warnings(name),
-        )
-        return estimate, resampled
-
-    def _laid_out(self, name: str, target: Target) -> LoggedEpisodes:
-        """Return the log as a target sees it; two policies with the same features share it."""
-        if self._seen is None or not target.sees_as(self._seen[0]):
-            logged = target.laid_out(
-                self._log,
-                self._horizon,
-                lambda done: self._progress(f"episodes for {name}", done, self.episodes),
-            )
-            self._seen = target, logged
-        return self._seen[1]
-
-
-def _prepared(
-    log: Any, targets: list[Target], method: Method
-) -> tuple[list[Trajectory], int, tuple[str, ...]]:
-    """Return the trajectories of a log up to the horizon, the horizon, and warnings."""
-    every = list(read_log(log))
-    for number, given in enumerate(every):
-        if given.propensities is None:
-            raise ValueError(
-                f"log must have propensities; trajectory {number} has none. If the policy that "
-                "played is known, conditional_propensities(policy, trajectory, features) are they"
-            )
-    if len(every) < 2:
-        raise ValueError(f"log must hold at least two trajectories; got {len(every)}")
-    longest = max(map(len, every))
-    horizons = {one.policy.horizon for one in targets if one.policy is not None} or {longest}
-    if len(horizons) > 1:
-        raise ValueError(
-            f"candidate and against must have one horizon; got {' and '.join(map(str, horizons))}"
-        )
-    (horizon,) = horizons
-    cut_off = sum(len(one) < horizon and not one.terminated for one in every)
-    longer = sum(len(one) > horizon for one in every)
-    said = []
-    if cut_off:
-        worth = "the model's value" if method.estimator == "doubly robust" else "0"
-        said.append(
-            f"{cut_off} episodes were cut off before stage {horizon}: the rest counts as {worth}"
-        )
-    if longer:
-        said.append(
-            f"{longer} episodes have more than {horizon} steps, the horizon: later rewards do not "
-            "count"
-        )
-    return [one.until(horizon) for one in every], horizon, tuple(said)
+def _judge(
+    log: Any,
+    given: dict[str, Any],
+    features: RowsOf | None,
+    loggers: Mapping[int, Any] | None,
+    settings: dict[str, Any],
+) -> tuple[Judge, dict[str, Target]]:
+    """Return a judge for targets, and these by name; bare policies share the features."""
+    own = next((one.features for one in given.values() if hasattr(one, "features")), None)
+    known = own if features is None else features
+    targets = {name: Target.of(name, one, known) for name, one in given.items()}
+    writers = None
+    if loggers is not None:
+        writers = {v: Target.of(f"loggers[{v}]", one, known) for v, one in loggers.items()}
+    judge = Judge(log, [*targets.values(), *(writers or {}).values()], loggers=writers, **settings)
+    return judge, targets
