@@ -209,6 +209,14 @@ def test_a_function_of_probabilities_is_judged_like_a_policy(scene, estimator):
     assert both.gain == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
 
 
+def test_two_functions_are_told_apart(scene):
+    world, good, poor, player, log = scene
+    one, other = (shares(world, rs.Policy(weights=p.weights[0], clip=False)) for p in (good, poor))
+    found = compare(one, log, against=other, features=player.features)
+    assert found.against.value == evaluate(other, log, features=player.features).value
+    assert found.gain.value != 0.0
+
+
 def value_of(world, function):
     """Return the expected return of a function of probabilities from state 0."""
     value = np.zeros(world.states)

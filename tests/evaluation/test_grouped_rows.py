@@ -17,6 +17,7 @@ ROWS = {
     "blocks": in_blocks(),
     "dense": RNG.standard_normal((40, 15)),
     "too many patterns": np.diag(np.ones(2 * MOST_GROUPS)),
+    "overlapping": np.array([[1.0, 2.0, 0, 0, 0, 0, 0], [0, 3.0, 4.0, 0, 0, 0, 0]] * 3),
     "zeros": np.zeros((4, 3)),
     "none": np.zeros((0, 3)),
 }

@@ -87,12 +87,22 @@ def test_only_feasible_actions_have_a_probability():
     np.testing.assert_array_equal(found[::2], [[1.0, 0.0]] * 2)
 
 
+def test_states_are_counted_apart_where_the_offer_differs():
+    masks = [np.array([[True, False], [True, True]]), np.ones((2, 2), bool)]
+    told = {"observations": [0, 0], "rewards": [0.0], "terminated": True}
+    log = [Trajectory(actions=[0], masks=masks[0], **told) for _ in range(30)]
+    log += [Trajectory(actions=[k % 2], masks=masks[1], **told) for k in range(30)]
+    found = [each.propensities[0] for each in fitted_propensities(log)]
+    assert found == [1.0] * 30 + [0.5] * 30
+
+
 def test_actions_that_can_be_told_without_error_are_nearly_certain():
     rows = np.column_stack([np.ones(100), np.linspace(-1, 1, 100)])
     actions = (rows[:, 1] > 0).astype(int)
     found = logistic_probabilities(rows, actions, np.ones((100, 2), bool))
     assert np.isfinite(found).all()
     assert (found[np.arange(100), actions] > 0.5).all()
+    assert 0.99 < found.max() < 0.999  # a ridge of 1, and no more certain
 
 
 @pytest.mark.parametrize(
