@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -47,25 +48,28 @@ def compared(*options):
     return json.loads(result.stdout)
 
 
-def judged(log, candidate, in_force, **method):
+def judged(log, candidate, in_force=None, **method):
     folder = RunFolder(log.parent)
-    method = Method(stages="shared", **method)
     return compare(
-        folder.policy(candidate), folder.policy(in_force), read_log(log), TABLE, method=method
+        folder.policy(candidate),
+        read_log(log),
+        against=None if in_force is None else folder.policy(in_force),
+        features=TABLE,
+        method=Method(stages="shared", **method),
     )
 
 
-def test_a_version_is_judged_against_the_one_before_by_episodes_that_neither_knew(here):
-    data = compared("walk", "--version", 3)
+def test_two_versions_are_compared_on_episodes_that_none_was_fitted_on(here):
+    data = compared("walk", "--version", 3, "--against", 2)
     fresh = [one for one in read_log("walk/log.jsonl") if one.version >= 3]
     write_log(here / "fresh.jsonl", fresh)
     (here / "fresh.jsonl").rename(here / "walk" / "fresh.jsonl")
     found = judged(here / "walk" / "fresh.jsonl", 3, 2)
     assert (data["version"], data["against"], data["episodes"]) == (3, 2, len(fresh))
-    assert data["gain"] == found.gain._asdict()
-    assert data["candidate"] == found.candidate.value._asdict()
-    assert data["in_force"] == found.in_force.value._asdict()
-    assert data["logged"] == found.logged._asdict()
+    assert data["gain"] == found.gain.to_dict()
+    assert data["candidate"] == found.candidate.value.to_dict()
+    assert data["in_force"] == found.against.value.to_dict()
+    assert data["logged"] == found.logged.to_dict()
     assert data["verdict"] == found.verdict
     assert data["warnings"] == list(found.warnings)
     (here / "walk" / "fresh.jsonl").unlink()
@@ -74,10 +78,21 @@ def test_a_version_is_judged_against_the_one_before_by_episodes_that_neither_kne
     assert turned["gain"]["value"] == pytest.approx(-data["gain"]["value"])
 
 
+def test_without_another_version_the_log_is_the_yardstick(here):
+    data = compared("walk", "--log", "walk--seed1/log.jsonl", "--version", 3)
+    folder = RunFolder(here / "walk")
+    log = read_log(here / "walk--seed1" / "log.jsonl")
+    found = compare(folder.policy(3), log, features=TABLE, method=Method(stages="shared"))
+    assert (data["against"], data["in_force"]) == (None, None)
+    assert data["gain"] == found.gain.to_dict()
+    assert data["effective_episodes"] == found.candidate.weights.effective[-1]
+    assert data["largest_possible_weight"] == found.candidate.weights.possible
+
+
 def test_the_recommended_policy_is_said_to_know_the_log(here):
     data = compared("walk")
-    assert (data["version"], data["against"], data["episodes"]) == (None, 4, 200)
-    assert data["gain"] == judged(here / "walk" / "log.jsonl", None, 4).gain._asdict()
+    assert (data["version"], data["against"], data["episodes"]) == (None, None, 200)
+    assert data["gain"] == judged(here / "walk" / "log.jsonl", None).gain.to_dict()
     assert "fitted on these very episodes" in data["warnings"][0]
     other = compared("walk", "--log", "walk--seed1/log.jsonl")
     assert not any("very episodes" in warning for warning in other["warnings"])
@@ -89,21 +104,34 @@ def test_the_estimators_are_those_of_the_library(here):
     options = ("--estimator", "self-normalised", "--seed", 3)
     data = compared("walk", "--log", "walk/log.jsonl", "--version", 4, *options)
     found = judged(here / "walk" / "log.jsonl", 4, 3, estimator="self-normalised", seed=3)
-    assert data["candidate"] == found.candidate.value._asdict()
+    assert data["candidate"] == found.candidate.value.to_dict()
+    assert data["propensities"] == "logged"
+
+
+def test_propensities_are_fitted_on_demand(here):
+    path = here / "bare.jsonl"
+    write_log(path, [replace(one, propensities=None) for one in read_log("walk/log.jsonl")])
+    words = "log must have propensities; trajectory 0 has none"
+    assert words in " ".join(refused("compare", "walk", "--log", path).split())
+    data = compared("walk", "--log", path, "--fit-propensities")
+    assert data["propensities"] == "fitted"
+    assert data["warnings"][0].startswith("PROPENSITIES ARE FITTED")
+    assert (
+        "FITTED PROPENSITIES" in call("compare", "walk", "--log", path, "--fit-propensities").stdout
+    )
+    path.unlink()
 
 
 def test_features_that_are_code_are_found_again():
-    assert compared("own", "--version", 2, "--allow", "cli.walk")["against"] == 1
+    assert compared("own", "--version", 2, "--allow", "cli.walk")["version"] == 2
 
 
 def test_it_is_printed_for_people():
     lines = call("compare", "walk").stdout.splitlines()
-    assert [line[:16].strip() for line in lines[:4]] == [
-        "verdict",
-        "recommended",
-        "version 4",
-        "the log",
-    ]
+    names = ["verdict", "recommended", "the log", "evidence"]
+    assert [line[:16].strip() for line in lines[:4]] == names
+    both = call("compare", "walk", "--against", 4).stdout.splitlines()
+    assert both[2].startswith("version 4       return ")
     assert lines[4].startswith("note            the recommended policy was fitted on these very")
 
 
@@ -112,10 +140,9 @@ def test_it_is_printed_for_people():
     [
         (("absent",), "absent"),
         (("walk/policies",), "walk/policies must be the folder of a training"),
-        (("walk", "--version", 1), "--against must be given for version 1"),
         (("walk", "--version", 9), "version must be one that walk keeps, 1 to 4; got 9"),
         (("walk", "--against", 9), "version must be one that walk keeps, 1 to 4; got 9"),
-        (("walk--no-policies",), "walk--no-policies must keep policies to be compared"),
+        (("walk--no-policies", "--against", 1), "version must be one that walk--no-policies keeps"),
         (("walk", "--log", "walk/agent.bin"), "path must end with one of .jsonl"),
         (("walk", "--estimator", "guess"), "--estimator"),
     ],

@@ -4,11 +4,11 @@ from listed_worlds import Player, mixture, small_world
 
 import rareswitch as rs
 from rareswitch.evaluation import conditional_propensities
-from rareswitch.evaluation.agreement import agreement, choices_at
+from rareswitch.evaluation.agreement import behaviour_in, path_probabilities
 from rareswitch.evaluation.logged import LoggedEpisodes
 from rareswitch.features import OneHot
 from rareswitch.trajectories import Trajectory
-from rareswitch.trajectories.offered import choice_offered
+from rareswitch.trajectories.episodes import choice_offered
 
 TABLE = OneHot(states=2, actions=2)
 
@@ -66,7 +66,7 @@ def test_members_agree_with_an_episode_as_long_as_they_take_its_actions():
     player, policy = Player(world, mixture(world, rng, 9)), mixture(world, rng, 4)
     log, _ = player.all_episodes()
     logged = player.lay_out(log)
-    agrees = agreement(choices_at(policy, logged), logged)
+    agrees = path_probabilities(behaviour_in(logged, policy))
     assert agrees.shape == (len(log), world.horizon, 4)
     for trajectory, found in zip(log, agrees, strict=True):
         for m in range(4):
@@ -95,7 +95,7 @@ def test_states_that_offer_more_or_fewer_actions_are_asked_about_alike(monkeypat
             )
         )  # fmt: skip
     logged = LoggedEpisodes.of(log, table, 2)
-    agrees = agreement(choices_at(policy, logged), logged)
+    agrees = path_probabilities(behaviour_in(logged, policy))
     for trajectory, found in zip(log, agrees, strict=True):
         taken = steps(trajectory, table)
         for t in range(2):

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from listed_worlds import Player, exact_value, joined, mixture, small_world
 
 from rareswitch.evaluation import estimators
-from rareswitch.evaluation.agreement import agreement, choices_at
-from rareswitch.evaluation.weights import weights_of
+from rareswitch.evaluation.agreement import behaviour_in, path_probabilities
 
 WEIGHED = {
     "trajectory": estimators.whole_trajectories,
@@ -24,8 +23,12 @@ def laid_out(seed, *, members=3, others=5, d=None, horizon=3):
     player = Player(world, joined(candidate, mixture(world, rng, others)))
     log, chances = player.all_episodes()
     logged = player.lay_out(log)
-    choices = choices_at(candidate, logged)
-    return world, candidate, logged, choices, agreement(choices, logged), chances
+    behaviour = behaviour_in(logged, candidate)
+    return world, candidate, logged, behaviour, path_probabilities(behaviour), chances
+
+
+def weights_of(paths, likelihood):
+    return paths.mean(axis=-1) / likelihood
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -51,7 +54,7 @@ def test_the_self_normalised_estimate_is_right_in_the_limit(seed):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("members", [1, 3])
 def test_the_doubly_robust_estimate_is_unbiased_however_wrong_its_model(monkeypatch, members, seed):
-    world, candidate, logged, choices, agrees, chances = laid_out(seed, members=members, d=4)
+    world, candidate, logged, behaviour, agrees, chances = laid_out(seed, members=members, d=4)
     rng = np.random.default_rng(seed)
     nonsense = rng.normal(0.0, 10.0, (members, world.horizon, world.states, 2))
     # V̂ and Q̂ of nonsense, at the states and actions of every episode.
@@ -63,21 +66,22 @@ def test_the_doubly_robust_estimate_is_unbiased_however_wrong_its_model(monkeypa
         for i in np.flatnonzero(stage.state >= 0):
             state = table[stage.state[i]]
             for m in range(members):
-                values[i, h, m] = nonsense[m, h, state, choices[h][stage.state[i], m]]
+                action = candidate.member(m).act(h, world.features[state])
+                values[i, h, m] = nonsense[m, h, state, action]
                 q_values[i, h, m] = nonsense[m, h, state, stage.taken[i]]
     monkeypatch.setattr(estimators, "fitted_values", lambda *_, **__: (q_values, values))
     estimate = estimators.doubly_robust(
-        logged, choices, agrees, dim=4, ridge=1.0, shared=False, folds=np.zeros(len(logged), int)
+        logged, behaviour, agrees, ridge=1.0, shared=False, folds=np.zeros(len(logged), int)
     )
     expected = estimate.estimate(chances @ estimate.columns)
     assert expected == pytest.approx(exact_value(world, candidate), rel=1e-9)
 
 
 def test_each_fold_is_judged_by_a_model_of_the_others(monkeypatch):
-    *_, logged, choices, agrees, _ = laid_out(0)
+    *_, logged, behaviour, agrees, _ = laid_out(0)
     folds, asked = np.arange(len(logged)) % 3, []
 
-    def fitted(logged, choices, training, **_):
+    def fitted(logged, behaviour, training, **_):
         asked.append(training)
         shape = (len(logged), logged.horizon, 3)
         return np.zeros(shape), np.full((len(logged), logged.horizon + 1, 3), float(len(asked)))
@@ -85,7 +89,7 @@ def test_each_fold_is_judged_by_a_model_of_the_others(monkeypatch):
     monkeypatch.setattr(estimators, "fitted_values", fitted)
     nobody = np.zeros_like(agrees)
     found = estimators.doubly_robust(
-        logged, choices, nobody, dim=6, ridge=1.0, shared=False, folds=folds
+        logged, behaviour, nobody, ridge=1.0, shared=False, folds=folds
     )
     for fold, training in enumerate(asked):
         np.testing.assert_array_equal(training, folds != fold)
@@ -99,7 +103,7 @@ def test_of_the_policy_that_was_logged_the_value_is_the_mean_return(seed, member
     rng = np.random.default_rng(seed)
     player = Player(world, mixture(world, rng, members))
     logged = player.lay_out(player.play(rng, 30))
-    agrees = agreement(choices_at(player.policy, logged), logged)
+    agrees = path_probabilities(behaviour_in(logged, player.policy))
     weights = weights_of(agrees, logged.likelihood)
     np.testing.assert_allclose(weights, 1.0, rtol=1e-12)
     mean = logged.rewards.sum(axis=1).mean()

@@ -3,8 +3,9 @@ import pytest
 from listed_worlds import Player, mixture, small_world, tables_of
 
 import rareswitch as rs
-from rareswitch.evaluation.agreement import choices_at
+from rareswitch.evaluation.agreement import behaviour_in
 from rareswitch.evaluation.fitted_q import RidgeDesign, fitted_values
+from rareswitch.evaluation.grouped_rows import GroupedRows
 from rareswitch.evaluation.logged import LoggedEpisodes
 from rareswitch.features import OneHot
 from rareswitch.trajectories import Trajectory
@@ -65,10 +66,8 @@ def test_it_is_what_the_equations_say(members, d, shared):
     log = [each.until(int(cut)) for each, cut in zip(log, rng.integers(1, 6, 40), strict=True)]
     training = rng.random(40) < 0.7
     logged = player.lay_out(log)
-    assert logged.cut_off
-    found = fitted_values(
-        logged, choices_at(policy, logged), training, dim=world.dim, ridge=0.3, shared=shared
-    )
+    assert any(len(each) < 4 and not each.terminated for each in log)
+    found = fitted_values(logged, behaviour_in(logged, policy), training, ridge=0.3, shared=shared)
     expected = transcribed(log, policy, player.features, training, ridge=0.3, shared=shared)
     np.testing.assert_allclose(found[0], expected[0], atol=1e-9)
     np.testing.assert_allclose(found[1], expected[1], atol=1e-9)
@@ -95,7 +94,7 @@ def test_positions_and_rows_of_one_hot_features_give_the_same(shared):
         logged = LoggedEpisodes.of(log, features, 4)
         found.append(
             fitted_values(
-                logged, choices_at(policy, logged), np.ones(30, bool), dim=6, ridge=0.5,
+                logged, behaviour_in(logged, policy), np.ones(30, bool), ridge=0.5,
                 shared=shared,
             )
         )  # fmt: skip
@@ -110,7 +109,7 @@ def test_with_many_episodes_it_finds_the_values_of_every_member():
     player = Player(world, mixture(world, rng, 60))
     logged = player.lay_out(player.play(rng, 20_000))
     _, values = fitted_values(
-        logged, choices_at(policy, logged), np.ones(20_000, bool), dim=world.dim, ridge=1e-3,
+        logged, behaviour_in(logged, policy), np.ones(20_000, bool), ridge=1e-3,
         shared=False,
     )  # fmt: skip
     exact = [world.policy_values(table)[0, 0] for table in tables_of(world, policy)]
@@ -118,13 +117,13 @@ def test_with_many_episodes_it_finds_the_values_of_every_member():
 
 
 def test_where_nothing_was_seen_the_value_is_the_level():
-    design = RidgeDesign(np.array([[1.0, 0.0], [1.0, 0.0]]), dim=2, ridge=1.0)
+    design = RidgeDesign(GroupedRows(np.array([[1.0, 0.0], [1.0, 0.0]])), dim=2, ridge=1.0)
     found = design.fit(np.array([[1.0], [3.0]]))
-    np.testing.assert_allclose(found.of(np.eye(2)), [[2.0], [2.0]])
+    np.testing.assert_allclose(found.of(GroupedRows(np.eye(2))), [[2.0], [2.0]])
     found = design.fit(np.array([[1.0, 0.0], [3.0, 0.0]]))
-    np.testing.assert_allclose(found.of(np.array([[0.0, 5.0]])), [[2.0, 0.0]])
+    np.testing.assert_allclose(found.of(GroupedRows(np.array([[0.0, 5.0]]))), [[2.0, 0.0]])
 
 
 def test_without_any_step_it_is_0():
-    design = RidgeDesign(np.zeros((0, 2)), dim=2, ridge=1.0)
-    assert design.fit(np.zeros((0, 3))).of(np.eye(2)).tolist() == [[0.0] * 3] * 2
+    design = RidgeDesign(GroupedRows(np.zeros((0, 2))), dim=2, ridge=1.0)
+    assert design.fit(np.zeros((0, 3))).of(GroupedRows(np.eye(2))).tolist() == [[0.0] * 3] * 2

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from rareswitch.evaluation.logged import LoggedEpisodes
 from rareswitch.features import OneHot
@@ -24,7 +23,7 @@ LONG = told([0, 1, 1, 1], [1, 1, 1], [0.0, 1.0, 2.0], True)
 
 def test_episodes_are_laid_out_stage_by_stage():
     logged = LoggedEpisodes.of([ENDED, CUT, LONG], rows, 3)
-    assert (len(logged), logged.horizon, logged.cut_off) == (3, 3, 1)
+    assert (len(logged), logged.horizon, logged.dim) == (3, 3, 2)
     np.testing.assert_array_equal(logged.rewards, [[1, 2, 0], [4, 0, 0], [0, 1, 2]])
     np.testing.assert_array_equal(
         logged.likelihood, [[0.5, 0.25, 0.25], [0.25] * 3, [0.5, 0.25, 0.125]]
@@ -40,12 +39,6 @@ def test_episodes_are_laid_out_stage_by_stage():
     np.testing.assert_array_equal(second.taken_rows(second.played), [[2, 0], [0, 2]])
 
 
-def test_what_comes_after_the_horizon_is_dropped():
-    logged = LoggedEpisodes.of(iter([ENDED, CUT, LONG]), rows, 1)
-    assert logged.rewards.tolist() == [[1.0], [4.0], [0.0]]
-    assert logged.cut_off == 0
-
-
 def test_states_are_the_same_where_their_rows_are():
     masks = [[[True, True], [True, True]], [[True, False], [True, True]]]
     log = [told([s, 0], [0], [0.0], False, masks=mask) for s in (0, 1, 0) for mask in masks]
@@ -59,20 +52,10 @@ def test_a_stage_that_nobody_reached_is_empty():
     assert (len(last.starts), last.state.tolist()) == (0, [-1, -1])
 
 
-@pytest.mark.parametrize(
-    ("log", "message"),
-    [
-        (7, "log must be a list of Trajectories; got 7"),
-        (ENDED, "log must be a list of Trajectories; got Trajectory"),
-        ([ENDED, 7], "log must be a list of Trajectories; got 7"),
-        ([ENDED], "log must hold at least two trajectories; got 1"),
-        ([], "log must hold at least two trajectories; got 0"),
-        (
-            [ENDED, told([0, 1], [0], [1.0], True, propensities=None)],
-            "log must have propensities; trajectory 1 has none.*conditional_propensities",
-        ),
-    ],
-)
-def test_what_is_no_log_is_named(log, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        LoggedEpisodes.of(log, rows, 2)
+def test_with_probabilities_a_state_is_known_by_them_too():
+    log = [told([s, 0], [0], [0.0], True) for s in (0, 1, 2, 0)]
+    chances = {0: [0.5, 0.5], 1: [1.0, 0.0], 2: [0.5, 0.5]}
+    (stage,) = LoggedEpisodes.of(log, None, 1, lambda state, h: chances[state]).stages
+    assert stage.state.tolist() == [0, 1, 0, 0]
+    assert stage.rows.tolist() == [0, 1, 0, 1]  # the numbers of the actions
+    assert stage.chances.tolist() == [0.5, 0.5, 1.0, 0.0]

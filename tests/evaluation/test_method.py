@@ -3,6 +3,7 @@ import pytest
 from listed_worlds import Player, mixture, small_world
 
 from rareswitch.evaluation import Method
+from rareswitch.evaluation.agreement import behaviour_in
 from rareswitch.evaluation.estimators import ESTIMATORS
 
 
@@ -39,11 +40,12 @@ def test_estimators_differ_and_weights_do_not():
     rng = np.random.default_rng(0)
     player, policy = Player(world, mixture(world, rng, 20)), mixture(world, rng, 3)
     logged = player.lay_out(player.play(rng, 100))
+    behaviour = behaviour_in(logged, policy)
     values, effective = set(), set()
     for estimator in ESTIMATORS:
         for stages in ("own", "shared") if estimator == "doubly robust" else ("own",):
             method = Method(estimator=estimator, stages=stages)
-            found, weights = method.judge(policy, logged, method.draws(100)[0])
+            found, weights = method.judge(behaviour, logged, method.draws(100)[0])
             values.add(round(found.value, 12))
             effective.add(weights.effective[-1])
     assert len(values) == 5

@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rareswitch.evaluation.weights import Weights, described, weights_of
+from rareswitch.evaluation.interval import Resampling, interval_of
+from rareswitch.evaluation.weights import Weights, describe_weights
 
-ALL = np.ones((4, 2, 3), bool)
 
-
-def test_a_weight_is_a_ratio_of_probabilities():
-    agrees = np.array([[[1, 1, 0, 0], [1, 0, 0, 0]]], bool)
-    assert weights_of(agrees, np.array([[0.25, 0.125]])).tolist() == [[2.0, 2.0]]
+def described(weights, members=1):
+    """Return what weights (N, H) amount to, by one member of a log whose actions have p = 1e-6."""
+    likelihood = np.full(weights.shape, 1e-6)
+    return describe_weights((weights * likelihood)[..., None], likelihood)
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,15 @@ def test_a_weight_is_a_ratio_of_probabilities():
      ([1, 2, 3, 4], 100 / 30), ([0, 0, 0, 0], 0.0)],
 )  # fmt: skip
 def test_the_effective_number_of_episodes(last, effective):
-    weights = np.column_stack([np.ones(4), last])
-    found = described(weights, ALL)
+    found = described(np.column_stack([np.ones(4), last]))
     assert found.effective.tolist() == pytest.approx([4.0, effective])
-    assert (found.largest, found.mean) == (max(last), np.mean(last))
+    assert (found.largest, found.mean) == pytest.approx((max(last), np.mean(last)))
     assert found.error == pytest.approx(np.std(last) / 2)
 
 
 @given(hnp.arrays(np.float64, (6, 3), elements=st.floats(0, 1e3).map(lambda x: round(x, 6))))
 def test_it_is_never_more_than_there_are_episodes(weights):
-    effective = described(weights, np.ones((6, 3, 1), bool)).effective
+    effective = described(weights).effective
     assert (effective <= 6 + 1e-9).all()
     assert ((effective >= 1 - 1e-9) == weights.any(axis=0)).all()
 
@@ -38,13 +37,88 @@ def test_untried_is_what_no_episode_shows():
     agrees = np.zeros((5, 4, 2), bool)
     agrees[3, :, 0] = True  # one member is shown to the end
     agrees[1, :1, 1] = True  # the other in its first stage only
-    assert described(np.ones((5, 4)), agrees).untried == pytest.approx(3 / 8)
+    assert describe_weights(agrees + 0.0, np.ones((5, 4))).untried == pytest.approx(3 / 8)
+
+
+def of_one_step(chances, propensities):
+    """Return the weights of one-step episodes: the policy's and the log's chance of each action."""
+    return describe_weights(
+        np.array(chances, float)[:, None, None], np.array(propensities)[:, None]
+    )
+
+
+def test_actions_that_could_not_happen_are_told_from_those_that_did_not():
+    # A log that always did the same; the policy does it in half of the states.
+    certain = of_one_step([1, 0] * 50, [1.0] * 100)
+    assert (certain.impossible, certain.missing) == (0.5, 0.5)
+    # The same, where the log could have done something else.
+    could = of_one_step([1, 0] * 50, [0.99] * 100)
+    assert (could.impossible, could.missing) == (0.0, pytest.approx(1 - 0.5 / 0.99))
+    assert could.possible == pytest.approx(1 / 0.01)
+    words = [found.warnings("the candidate")[-1] for found in (certain, could)]
+    assert words[0].endswith(
+        "50% of what it does could not happen in the log, 0% could and did not"
+    )
+    assert words[1].endswith(
+        "0% of what it does could not happen in the log, 49% could and did not"
+    )
+
+
+def test_a_large_weight_that_was_possible_and_did_not_happen_is_told():
+    # In 1 of 10 states the policy does what the log does with probability 0.001; it never did.
+    found = of_one_step(([0.5] * 1 + [1.0] * 9) * 20, [0.999] * 200)
+    assert found.effective[-1] > 190
+    assert not found.missing
+    assert found.largest == pytest.approx(1 / 0.999)
+    assert found.possible == pytest.approx(0.5 / 0.001)
+    # E w² = 0.9/0.999 + 0.1·(0.25/0.999 + 0.25/0.001), nearly all of it unseen.
+    assert found.possible_error == pytest.approx(np.sqrt((0.9259 + 25.0 - 1.0) / 200), rel=1e-3)
+    assert found.narrow
+    assert found.error < 0.02
+
+
+def test_what_happened_as_often_as_it_should_hides_nothing():
+    rng = np.random.default_rng(0)
+    common = rng.random(2000) < 0.9
+    found = of_one_step([0.5] * 2000, np.where(common, 0.9, 0.1))
+    assert (found.possible, found.largest) == pytest.approx((5.0, 5.0))
+    assert found.possible_error == pytest.approx(found.error, rel=0.1)
+    assert not found.narrow
+
+
+def test_over_several_steps_the_unseen_branch_of_the_last_counts():
+    # Two steps with p = 0.5, both as the policy does: w² is 16 here, and 0 on the other branches.
+    found = describe_weights(np.ones((100, 2, 1)), np.tile([0.5, 0.25], (100, 1)))
+    assert found.possible == found.largest == 4.0
+    assert found.possible_error == pytest.approx(np.sqrt((4.0 * 1.0 / 0.5 - 1.0) / 100))
+
+
+def test_intervals_without_a_warning_hold_the_truth_where_weights_have_heavy_tails():
+    """Rare actions whose reward matters: what is shown without a warning can be believed."""
+    shown = held = all_held = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        episodes, rarity, share = 200, (0.1, 0.03, 0.01)[seed % 3], (0.05, 0.2)[seed % 2]
+        special, rare = rng.random(episodes) < share, rng.random(episodes) < rarity
+        propensities = np.where(rare, rarity, 1.0 - rarity)
+        chances = np.where(special, 0.5, propensities)  # in special states the policy tosses a coin
+        found = of_one_step(chances, propensities)
+        rewards = 4.0 * (special & rare) + rng.normal(0.0, 1.0, episodes)
+        columns = (chances / propensities * rewards)[:, None]
+        _, low, high = interval_of(0.0, Resampling(episodes, rng).means(columns)[:, 0])
+        inside = low <= 4.0 * 0.5 * share <= high
+        all_held += inside
+        if found.warnings("the policy") == ():
+            shown, held = shown + 1, held + inside
+    assert all_held < 0.75 * 150
+    assert shown > 50
+    assert held > 0.9 * shown
 
 
 def some(**change):
     known = {
         "episodes": 100, "effective": np.array([90.0, 60.0, 40.0]), "largest": 3.0, "mean": 1.0,
-        "error": 0.1, "untried": 0.0,
+        "error": 0.1, "untried": 0.0, "possible": 4.0, "impossible": 0.0, "possible_error": 0.1,
     }  # fmt: skip
     return Weights(**known | change)
 
@@ -65,9 +139,14 @@ def test_there_is_nothing_to_say_where_weights_are_well():
         ),
         ({"untried": 0.25}, "no episode of the log shows 25% of what the candidate does"),
         (
-            {"mean": 0.5},
-            "the weights for the candidate average 0.50 and not 1: 50% of what it does could not "
-            "happen in the log",
+            {"mean": 0.5, "impossible": 0.4},
+            "the weights for the candidate average 0.50 and not 1: 40% of what it does could not "
+            "happen in the log, 10% could and did not",
+        ),
+        (
+            {"possible_error": 0.21, "possible": 38.2},
+            "the candidate takes actions that are rare in the log and hardly happened, with "
+            "weights up to 38.2: the interval may be too narrow",
         ),
     ],
 )

@@ -6,6 +6,7 @@ from hypothesis import given
 from trajectory_strategies import assert_same, logs
 
 from rareswitch.trajectories import Trajectory, json_lines, read_log, write_log
+from rareswitch.trajectories.trajectory import trajectory_at
 
 ONE = Trajectory(observations=[0, 1], actions=[0], rewards=[0.1], terminated=True, key="a")
 TWO = Trajectory(observations=[1, 0], actions=[1], rewards=[1 / 3], terminated=False, key="b")
@@ -18,8 +19,8 @@ def test_what_is_written_is_read_to_the_last_bit(log):
         assert line.count(b"\n") == 1
         assert line.endswith(b"\n")
         values = json_lines._values(line)
-        assert_same(Trajectory(**values), trajectory)
-        assert json_lines.line_of(Trajectory(**values)) == line
+        assert_same(trajectory_at("line 1", values), trajectory)
+        assert json_lines.line_of(trajectory_at("line 1", values)) == line
 
 
 def test_a_file_is_read_as_it_is_asked_for(tmp_path):
@@ -119,7 +120,7 @@ GOOD = {"observations": [0, 1], "actions": [0], "rewards": [0.5], "terminated": 
         (json.dumps(GOOD | {"rewards": [float("inf")]}), "it holds Infinity, which is no number"),
         (json.dumps(GOOD).replace("0.5", "1e999"), "rewards must be finite; got inf"),
         (json.dumps(GOOD | {"rewards": None}), "rewards must be there; got observations"),
-        (json.dumps(GOOD | {"propensity": [1.0]}), "propensity is no field of an episode; those"),
+        (json.dumps(GOOD | {"propensity": [1.0]}), "propensity is no field of an episode; the"),
         (json.dumps(GOOD | {"actions": [0, 1]}), "observations must be 3 for 2 actions"),
         (json.dumps(GOOD | {"propensities": [1.5]}), "propensities must be above 0 and at most 1"),
         (json.dumps(GOOD | {"observations": {"0": 1}}), "observations must be a list or an array"),

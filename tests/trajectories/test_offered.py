@@ -3,7 +3,7 @@ import pytest
 
 from rareswitch.features import Masked, OneHot, WithStage
 from rareswitch.trajectories import Trajectory
-from rareswitch.trajectories.offered import choice_offered, rows_offered
+from rareswitch.trajectories.episodes import choice_offered, offered
 
 STEPS = {"observations": [0, 1, 2], "actions": [2, 1], "rewards": [0.0, 1.0], "terminated": False}
 MASKS = np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1]], bool)
@@ -18,7 +18,7 @@ def test_all_rows_are_offered_where_nothing_says_otherwise():
     rows, place = choice_offered(trajectory, thirds, 1)
     np.testing.assert_array_equal(rows, 2.0 * np.eye(3))
     assert place == 1
-    np.testing.assert_array_equal(rows_offered(trajectory, thirds, 2), 3.0 * np.eye(3))
+    np.testing.assert_array_equal(offered(trajectory, thirds, 2)[0], 3.0 * np.eye(3))
 
 
 @pytest.mark.parametrize("t", [0, 1])
@@ -27,7 +27,7 @@ def test_masks_drop_rows_and_the_action_is_counted_among_those_left(t):
     rows, place = choice_offered(trajectory, thirds, t)
     np.testing.assert_array_equal(rows, thirds(t)[MASKS[t]])
     np.testing.assert_array_equal(rows[place], thirds(t)[STEPS["actions"][t]])
-    np.testing.assert_array_equal(rows_offered(trajectory, thirds, t), rows)
+    np.testing.assert_array_equal(offered(trajectory, thirds, t)[0], rows)
 
 
 def test_a_feature_map_is_told_the_stage_and_says_what_is_feasible():
@@ -55,7 +55,7 @@ def test_after_the_horizon_a_map_is_told_the_last_stage():
 
     table = Recorded(states=3, actions=3)
     for horizon in (2, 3, None):
-        assert rows_offered(Trajectory(**STEPS), table, 2, horizon).tolist() == [6, 7, 8]
+        assert offered(Trajectory(**STEPS), table, 2, horizon)[0].tolist() == [6, 7, 8]
     assert asked == [1, 2, 2]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from trajectory_strategies import assert_same, logs
 
-from rareswitch.trajectories import Trajectory, arrow, parquet, read_log, write_log
+from rareswitch.trajectories import Trajectory, parquet, read_log, write_log
 
 
 def trajectory(value=0.0, **change):
@@ -96,10 +96,13 @@ def test_the_order_of_the_parts_of_an_observation_does_not_matter(tmp_path):
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (trajectory(observations=[1, 2, 3]), "trajectory 1 has list<.*int64>.*JSON lines take"),
+        (
+            trajectory(observations=[[1, 2]] * 3),
+            r"trajectory 1 has \[\[1, 2\].*JSON lines take all",
+        ),
+        (trajectory(observations=[1.0, 2.0, 3.0]), "trajectory 1 has .1.0, 2.0, 3.0"),
         (trajectory(observations=["a", "b", "c"]), "observations must all be of the type list"),
-        (trajectory(key=3), "key must be a string as the first .* trajectory 1 has 3"),
-        (trajectory(observations=[(1, 2), (1, 2), (1.5, 2)]), "must all be of one type"),
+        (trajectory(key=3), "key must all be of the type string, .* trajectory 1 has 3"),
     ],
 )
 def test_observations_of_another_type_are_refused_and_not_turned(
@@ -112,8 +115,15 @@ def test_observations_of_another_type_are_refused_and_not_turned(
     assert not path.exists()
 
 
+def test_observations_of_two_types_in_one_episode_are_refused(tmp_path):
+    for parts in ([(1, 2), (1, 2), (1.5, 2)], [{"a": 1}, {"a": 1}, {"b": 1}], [1, "a", 2]):
+        with pytest.raises(ValueError, match=r"observations must all be .*trajectory 0|convert"):
+            write_log(tmp_path / "log.parquet", [trajectory(observations=parts)])
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_key_too_large_for_a_column_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"key must be .* 64 bits; trajectory 0 has 18446"):
+    with pytest.raises(ValueError, match=r"key must all be of the type int64.*0 has 18446"):
         write_log(tmp_path / "log.parquet", [trajectory(key=2**64)])
 
 
@@ -123,6 +133,11 @@ def frame(**change):
         "rewards": [[0.0, 0.5], [1.0]], "terminated": [True, False],
     }  # fmt: skip
     return columns | change
+
+
+def test_databases_have_0_and_1(tmp_path):
+    pl.DataFrame(frame(terminated=[1, 0])).write_parquet(tmp_path / "a.parquet")
+    assert [each.terminated for each in read_log(tmp_path / "a.parquet")] == [True, False]
 
 
 def test_files_that_others_wrote_are_read(tmp_path):
@@ -149,7 +164,7 @@ def test_files_that_others_wrote_are_read(tmp_path):
         ({"observations": [[[0.0]] * 3, [[0.5], None]]}, "row 1: observations"),
         ({"propensities": [None, [1.5]]}, "row 1: propensities must be above 0"),
         ({"terminated": [True, None]}, "row 1: terminated must be there"),
-        ({"terminated": [1, 0]}, "row 0: terminated must be True or False; got 1"),
+        ({"terminated": [2, 0]}, "row 0: terminated must be True or False; got 2"),
         ({"propensity": [1.0, None]}, "row 0: propensity is no field of an episode"),
         ({"propensity": [None, None]}, "row 0: propensity is no field of an episode"),
     ],
@@ -179,15 +194,3 @@ def test_a_damaged_file_is_named(tmp_path):
     path.write_bytes(data)
     with pytest.raises(ValueError, match=r"log\.parquet"):
         list(read_log(path))
-
-
-def test_ragged_and_rectangular_lists_are_told_apart():
-    rectangular = pa.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
-    np.testing.assert_array_equal(arrow._array(rectangular), [[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
-    for ragged in ([[1], [2, 3]], [[1], None], [[1, None], [2, 3]], [["a"], ["b"]], []):
-        assert (
-            arrow._array(
-                pa.array(ragged, pa.list_(pa.string() if "a" in str(ragged) else pa.int64()))
-            )
-            is None
-        )

@@ -64,6 +64,20 @@ def test_an_episode_cut_off_needs_what_came_after():
     assert ada.masks.tolist() == [[True] * 3] * 3 + [[True, False, False]]
 
 
+@pytest.mark.parametrize("ends", [[0, 0, 0, 1, 1], [0.0, 0.0, 0.0, 1.0, 1.0]])
+def test_databases_have_0_and_1(ends):
+    assert read(TABLE | {"done": ends}, TABLE["x"]) == read(TABLE, TABLE["x"])
+    masks = np.ones((5, 3), int)
+    assert read(TABLE, TABLE["x"], mask=masks)[0].masks.dtype == bool
+
+
+def test_versions_are_the_same_in_an_episode():
+    versions = [1, 2, 1, 1, 2]
+    assert [each.version for each in read(TABLE, TABLE["x"], version=versions)] == [1, 2]
+    with pytest.raises(ValueError, match=r"'ada' .*version must be the same at every step"):
+        read(TABLE, TABLE["x"], version=[1, 2, 1, 2, 2])
+
+
 def test_observations_may_be_texts_or_dicts():
     words = ["low", "high", "low", "low", "high"]
     assert read(TABLE, words)[1].observations == ("high", "high", "high")
@@ -102,7 +116,8 @@ def objects(values):
     ("change", "message"),
     [
         ({"done": [True, False, False, True, True]}, "'ada' .*terminated must be .* False before"),
-        ({"done": [0, 0, 0, 1, 1]}, "terminated must be True or False at every step"),
+        ({"done": [0, 0, 0, 2, 1]}, "terminated must be True or False, or 1 or 0, at every step"),
+        ({"done": ["no", "no", "no", "yes", "yes"]}, "terminated must be True or False"),
         ({"outcome": [0.0, 0.5, np.nan, 0.0, 0.0]}, r"'ada' .*rewards must be finite; got nan"),
         ({"dose": [0, 1, np.nan, 1, 0]}, "'ada' .*actions must be a list of whole numbers"),
         ({"p": [1.0, 0.0, 1.0, 1.0, 1.0]}, "'ben' .*propensities must be above 0"),

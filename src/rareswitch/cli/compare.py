@@ -1,4 +1,4 @@
-"""`rareswitch compare`: two policies of a training, judged by its log alone."""
+"""`rareswitch compare`: a policy of a training, judged by a log alone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from rareswitch.cli.allow import allow_option
 from rareswitch.cli.environments import refusals
 from rareswitch.cli.experiments import need
+from rareswitch.cli.progress import progress
 from rareswitch.cli.saved import opened
 from rareswitch.cli.training_table import line
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # As evaluation.ESTIMATORS, which would cost NumPy to import here.
 ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
+FITTED = "the recommended policy was fitted on these very episodes, and looks better than it is"
 
 
 @click.command()
@@ -34,15 +36,20 @@ ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
 @click.option(
     "--against",
     type=click.IntRange(1),
-    help="The policy in force.  [default: the version before, or the last]",
+    help="A deployed policy to compare with.  [default: none, the log itself]",
 )
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
-    help="Episodes to judge by, with propensities.  [default: those that neither was fitted on]",
+    help="Episodes to judge by.  [default: those of the folder that no policy was fitted on]",
 )
 @click.option(
     "--estimator", type=click.Choice(ESTIMATORS), default=ESTIMATORS[0], help="How to judge."
+)
+@click.option(
+    "--fit-propensities",
+    is_flag=True,
+    help="Estimate the propensities of a --log that has none; the output says so.",
 )
 @allow_option
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of folds and resamples.")
@@ -53,14 +60,15 @@ def compare(
     against: int | None,
     log: Path | None,
     estimator: str,
+    fit_propensities: bool,
     allow: tuple[str, ...],
     seed: int,
     as_json: bool,
 ) -> None:
-    """Say from the log what a switch from one policy of a training to another gains.
+    """Estimate from a log the gain of a policy over the log, or over another policy.
 
     Nothing is played. FOLDER is that of a `rareswitch train`. The episodes are those of its log
-    from the deployment of the later of the two on, which neither was fitted on. The recommended
+    from the deployment of the later policy on, which none of the two was fitted on. The recommended
     policy was fitted on all: without a --log of other episodes it looks better than it is, and the
     output says so. Long horizons need a great many episodes, since an episode counts as far as the
     policy would have done the same. An environment or features of your own that the folder names as
@@ -76,74 +84,63 @@ def compare(
     from rareswitch.evaluation import Method
     from rareswitch.evaluation import compare as judged
 
-    with refusals():
+    with refusals(), progress("compare", 1, quiet=as_json) as report:
         saved = opened(folder)
         training, candidate = saved.folder, saved.agent(version, allow)
-        other = before(training, version) if against is None else against
-        in_force = training.policy(other)
-        episodes, note = chosen(training, log, version, other)
-        stages = training.picked["stages"]
         found = judged(
-            candidate.policy,
-            in_force,
-            episodes,
-            candidate.features,
-            method=Method(estimator=estimator, stages=stages, seed=seed),
+            candidate,
+            chosen(training, log, version, against),
+            against=None if against is None else training.policy(against),
+            propensities="fitted" if fit_propensities else "logged",
+            method=Method(estimator=estimator, stages=training.picked["stages"], seed=seed),
+            progress=lambda work, done, total: report(done, work, total),
         )
-    names = ("recommended" if version is None else f"version {version}", f"version {other}")
-    warnings = [*note, *found.warnings]
+    fitted = version is None and log is None
+    warnings = [*([FITTED] if fitted else []), *found.warnings]
     if as_json:
-        click.echo(json.dumps(described(found, version, other, warnings), indent=2))
+        click.echo(json.dumps(described(found, version, against, warnings), indent=2))
         return
     line("verdict", found.verdict)
-    line(names[0], f"return {found.candidate.value}")
-    line(names[1], f"return {found.in_force.value}")
-    line("the log", f"return {found.logged} in {found.candidate.weights.episodes} episodes")
+    name = "recommended" if version is None else f"version {version}"
+    line(name, f"return {found.candidate.value}")
+    if found.against is not None:
+        line(f"version {against}", f"return {found.against.value}")
+    line("the log", f"return {found.logged}")
+    line("evidence", found.candidate.evidence)
     for warning in warnings:
         line("note", warning)
 
 
-def before(training: RunFolder, version: int | None) -> int:
-    """Return the version that a candidate is compared with where none is named."""
-    if version == 1:
-        raise ValueError("--against must be given for version 1: there is none before it")
-    if version is not None:
-        return version - 1
-    there = training.versions()
-    if not there:
-        raise ValueError(f"{training.path} must keep policies to be compared; it has none")
-    return there[-1]
-
-
 def chosen(
-    training: RunFolder, log: Path | None, version: int | None, other: int
-) -> tuple[Iterator[Trajectory], list[str]]:
-    """Return the episodes to judge by, and a note where the candidate was fitted on them."""
+    training: RunFolder, log: Path | None, version: int | None, other: int | None
+) -> Iterator[Trajectory]:
+    """Return the episodes to judge by: those that no policy was fitted on, if there are."""
     from rareswitch.trajectories import read_log
 
     if log is not None:
-        return read_log(log), []
+        return read_log(log)
     every = read_log(training.log, drop_torn=True)
     if version is None:
-        return every, [
-            "the recommended policy was fitted on these very episodes, and looks better than it is"
-        ]
-    later = max(version, other)
-    return (one for one in every if (one.version or 0) >= later), []
+        return every
+    later = max(version, other or 0)
+    return (one for one in every if (one.version or 0) >= later)
 
 
 def described(
-    found: Comparison, version: int | None, other: int, warnings: list[str]
+    found: Comparison, version: int | None, other: int | None, warnings: list[str]
 ) -> dict[str, Any]:
     """Return a comparison for `--json`."""
     return {
         "version": version,
         "against": other,
         "episodes": found.candidate.weights.episodes,
+        "propensities": found.candidate.propensities,
         "verdict": found.verdict,
-        "gain": found.gain._asdict(),
-        "candidate": found.candidate.value._asdict(),
-        "in_force": found.in_force.value._asdict(),
-        "logged": found.logged._asdict(),
+        "effective_episodes": float(found.candidate.weights.effective[-1]),
+        "largest_possible_weight": found.candidate.weights.possible,
+        "gain": found.gain.to_dict(),
+        "candidate": found.candidate.value.to_dict(),
+        "in_force": None if found.against is None else found.against.value.to_dict(),
+        "logged": found.logged.to_dict(),
         "warnings": warnings,
     }

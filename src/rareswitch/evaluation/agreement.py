@@ -1,27 +1,59 @@
-"""Which members of a policy would have taken the actions of a log, and with what probability.
+"""How a policy acts in the states of a log, and how probable the logged actions are under it.
 
 One member plays an episode from beginning to end, so the probability of its first actions is the
 share of members that take all of them, and not a product over steps.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from rareswitch.core.policy import Policy
+from rareswitch.evaluation.grouped_rows import GroupedRows
 from rareswitch.evaluation.logged import LoggedEpisodes, LoggedStage
-from rareswitch.support.arguments import Bools, Floats, Ints, short_repr
-from rareswitch.trajectories.offered import Features, choice_offered
+from rareswitch.support.arguments import Floats, Ints, short_repr
+from rareswitch.trajectories.episodes import RowsOf, choice_offered
 from rareswitch.trajectories.trajectory import Trajectory
 
 # States whose choices are found together: the values of their actions are held for every member.
 BLOCK_STATES = 1024
 
 
-def choices_at(policy: Policy, logged: LoggedEpisodes) -> list[Ints]:
-    """Return the action of every member in every state of a log, (T, M) for each stage."""
-    return [_choices(policy, h, stage) for h, stage in enumerate(logged.stages)]
+class StageBehaviour(NamedTuple):
+    """How M members act at one stage of a log with T states and N episodes.
+
+    `rows` are the W rows that some member takes in some state. `expected` turns the
+    value of these rows for every member (W, M) into the value of the states (T, M). `taken` (N, M)
+    is the probability of the logged action under each member, 1 where no action was taken.
+    """
+
+    rows: GroupedRows
+    expected: Callable[[Floats], Floats]
+    taken: Floats
+
+
+def behaviour_in(logged: LoggedEpisodes, policy: Policy | None = None) -> list[StageBehaviour]:
+    """Return how a policy acts at each stage; without one, the function that the log was asked."""
+    if policy is None:
+        return [_by_chances(stage) for stage in logged.stages]
+    return [_by_members(policy, h, stage) for h, stage in enumerate(logged.stages)]
+
+
+def _by_members(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
+    choices = _choices(policy, h, stage)
+    wanted, places = np.unique(stage.starts[:, None] + choices, return_inverse=True)
+    places = places.reshape(choices.shape)
+    columns = np.arange(policy.members)
+    taken = np.ones((len(stage.state), policy.members))
+    played = stage.played
+    taken[played] = choices[stage.state[played]] == stage.taken[played, None]
+    rows = GroupedRows(stage.rows[wanted])
+    return StageBehaviour(rows, lambda values: values[places, columns], taken)
 
 
 def _choices(policy: Policy, h: int, stage: LoggedStage) -> Ints:
+    """Return the action of every member in every state of a stage, (T, M)."""
     lengths = np.diff(stage.starts, append=len(stage.rows))
     choices = np.zeros((len(lengths), policy.members), np.int64)
     for length in np.unique(lengths):  # states with as many actions are asked about together
@@ -33,23 +65,32 @@ def _choices(policy: Policy, h: int, stage: LoggedStage) -> Ints:
     return choices
 
 
-def agreement(choices: list[Ints], logged: LoggedEpisodes) -> Bools:
-    """Return which members take all actions of an episode up to each stage, (N, H, M)."""
-    agrees = np.ones((len(logged), logged.horizon, choices[0].shape[1]), bool)
-    for h, (stage, chosen) in enumerate(zip(logged.stages, choices, strict=True)):
-        if h:
-            agrees[:, h] = agrees[:, h - 1]
-        played = stage.played
-        agrees[played, h] &= chosen[stage.state[played]] == stage.taken[played, None]
-    return agrees
+def _by_chances(stage: LoggedStage) -> StageBehaviour:
+    chances, starts, played = stage.chances[:, None], stage.starts, stage.played
+    taken = np.ones((len(stage.state), 1))
+    taken[played] = chances[starts[stage.state[played]] + stage.taken[played]]
+
+    def expected(values: Floats) -> Floats:
+        return np.add.reduceat(chances * values, starts) if len(starts) else values
+
+    return StageBehaviour(GroupedRows(stage.rows), expected, taken)
 
 
-def conditional_propensities(policy: Policy, trajectory: Trajectory, features: Features) -> Floats:
-    """Return what to log of a trajectory that a policy played: each action's probability (n,).
+def path_probabilities(behaviour: list[StageBehaviour]) -> Floats:
+    """Return the probability of an episode's actions up to each stage under each member (N, H, M).
 
-    It is the probability given the actions before it in the episode: the share of the members that
-    agree with the episode so far which take this action too. The product of all of them is the
-    probability of the whole course of actions, `policy.likelihood`.
+    It is 1 or 0 for the members of a policy, which are deterministic.
+    """
+    paths: Floats = np.stack([stage.taken for stage in behaviour], axis=1)
+    return np.multiply.accumulate(paths, axis=1)
+
+
+def conditional_propensities(policy: Policy, trajectory: Trajectory, features: RowsOf) -> Floats:
+    """Return the propensities to log for a trajectory that a policy played (n,).
+
+    Each is the probability of an action given the actions before it in the episode: of the members
+    that took all of these, the share that takes this action too. Their product is the probability
+    of the whole course of actions, `policy.likelihood`.
 
     >>> two = Policy(weights=[[[1.0, 0.0]] * 2, [[0.0, 1.0]] * 2], allocation=0)
     >>> played = Trajectory(observations=[0, 0, 0], actions=[1, 1], rewards=[0, 1], terminated=True)

@@ -1,116 +1,169 @@
-"""What a switch is expected to gain, before it is made."""
+"""The return that a policy would have had in a log, and the gain over the log or another policy."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from rareswitch.core.policy import Policy
-from rareswitch.evaluation.evaluate import (
-    Evaluation,
-    checked_method,
-    checked_policy,
-    cut_off_warnings,
-)
 from rareswitch.evaluation.interval import Interval, interval_of
-from rareswitch.evaluation.logged import LoggedEpisodes
+from rareswitch.evaluation.judge import Estimate, Judge, Progress
 from rareswitch.evaluation.method import Method
-from rareswitch.trajectories.offered import Features
-from rareswitch.trajectories.trajectory import Trajectory
+from rareswitch.evaluation.target import Target
+from rareswitch.trajectories.episodes import RowsOf
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comparison:
-    """A candidate beside the policy in force, on the same episodes.
+    """A candidate beside the log, or beside another policy, on the same episodes.
 
-    `gain` is the candidate's expected return less that of the policy in force, its interval paired
-    by episode; `logged` is the mean return of the log itself, whatever played it. `verdict` is all
-    of it in one line.
+    `gain` is the candidate's expected return less that of `against`, or less the mean return of the
+    log if that is None, with an interval paired by episode. `verdict` is the result in one line.
     """
 
-    candidate: Evaluation
-    in_force: Evaluation
-    logged: Interval
+    candidate: Estimate
+    against: Estimate | None
     gain: Interval
     same: bool
     warnings: tuple[str, ...]
 
     @property
+    def logged(self) -> Interval:
+        """The mean return of the log."""
+        return self.candidate.logged
+
+    @property
     def verdict(self) -> str:
-        """One line: a gain, a loss, that it cannot be told, or that the log says nothing."""
+        """One line: a gain, a loss, or the reason why there is no answer."""
         if self.same:
             return "no difference: the candidate is the policy in force"
-        sides = {"the candidate": self.candidate, "the policy in force": self.in_force}
-        for name, side in sides.items():
-            reach, horizon = side.weights.reach, len(side.weights.effective)
+        sides = {"the candidate": self.candidate, "the policy in force": self.against}
+        found = {name: side.weights for name, side in sides.items() if side is not None}
+        for name, weights in found.items():
+            reach, horizon = weights.reach, len(weights.effective)
             if reach < horizon:
                 beyond = f" beyond stage {reach} of {horizon}" if reach else ""
                 return f"the log says nothing about {name}{beyond}"
-            if side.weights.missing:
-                return f"the log says nothing about {side.weights.missing:.0%} of what {name} does"
-        if self.gain.low > 0.0:
-            return f"gain {self.gain}"
-        if self.gain.high < 0.0:
-            return f"loss {Interval(-self.gain.value, -self.gain.high, -self.gain.low)}"
-        return f"cannot tell: gain {self.gain}"
+            if weights.missing:
+                return f"the log says nothing about {weights.missing:.0%} of what {name} does"
+        for name, weights in found.items():
+            if weights.narrow:
+                return f"cannot tell: {name} takes actions that are too rare in the log"
+        fitted = " BY FITTED PROPENSITIES" if self.candidate.propensities == "fitted" else ""
+        if self.gain.known and self.gain.low > 0.0:
+            return f"gain {self.gain}{fitted}"
+        if self.gain.known and self.gain.high < 0.0:
+            return f"loss {-self.gain}{fitted}"
+        return f"cannot tell: gain {self.gain}{fitted}"
 
     def __str__(self) -> str:
+        against = [] if self.against is None else [f"in force   {self.against.value}"]
         return "\n".join(
             [
                 self.verdict,
                 f"candidate  {self.candidate.value}",
-                f"in force   {self.in_force.value}",
-                f"logged     {self.logged}",
+                *against,
+                f"the log    {self.logged}",
+                self.candidate.evidence,
                 *self.warnings,
             ]
         )
 
+    def __repr__(self) -> str:
+        against = "" if self.against is None else f"in force {self.against.value}, "
+        return (
+            f"Comparison({self.verdict}; candidate {self.candidate.value}, {against}log "
+            f"{self.logged}, {self.candidate.evidence})"
+        )
+
+
+def evaluate(
+    candidate: Any,
+    log: Any,
+    *,
+    features: RowsOf | None = None,
+    loggers: Mapping[int, Any] | None = None,
+    propensities: str = "logged",
+    method: Method | None = None,
+    progress: Progress = lambda work, done, total: None,
+) -> Estimate:
+    """Estimate the return that a policy would have had in the episodes of a log.
+
+    Arguments are those of `compare`.
+    """
+    judge, targets = _judge(log, {"candidate": candidate}, features, loggers, {
+        "method": method, "propensities": propensities, "progress": progress,
+    })  # fmt: skip
+    found, _ = judge.estimate("the policy", targets["candidate"])
+    return replace(found, warnings=judge.warnings(found))
+
 
 def compare(
-    candidate: Policy,
-    in_force: Policy,
-    log: Iterable[Trajectory],
-    features: Features,
+    candidate: Any,
+    log: Any,
     *,
+    against: Any = None,
+    features: RowsOf | None = None,
+    loggers: Mapping[int, Any] | None = None,
+    propensities: str = "logged",
     method: Method | None = None,
+    progress: Progress = lambda work, done, total: None,
 ) -> Comparison:
-    """Compare what two policies, each of one member or a mixture, would have earned in a log.
+    """Compare the return of a candidate with the log's own, or with that of another policy.
 
-    `log` are trajectories with the propensities of whatever played them, which need be neither of
-    the two. A candidate that was fitted to these very episodes looks better than it is: keep some
-    of them apart for the comparison.
+    The candidate and `against` are agents, policies, or functions (observation, stage) that return
+    the probability of each action. `features` are those of a bare `Policy`, by default those of the
+    other side; the model of a function uses them too, and otherwise knows only the stage and the
+    action. A function's probabilities are rescaled to the feasible actions. `log` is a log with
+    propensities that `read_log` reads; it is cut to the policy's horizon. A candidate that was
+    fitted to these episodes looks better than it is: keep some of them apart for the comparison.
+
+    If several policies wrote the log, `loggers` are all of them by version: episodes are then
+    weighted by the probability of their actions under all loggers together, which needs no
+    propensities. None of them may have been fitted on episodes of this log: it prefers the actions
+    that were lucky there, and these would count less. `propensities="fitted"` estimates the
+    propensities of an unknown logger from the log.
+
+    >>> from rareswitch.trajectories import Trajectory
+    >>> played = [
+    ...     Trajectory(
+    ...         observations=[0, 0], actions=[k % 2], rewards=[k % 2 + k % 3], terminated=True,
+    ...         propensities=[0.5],
+    ...     )
+    ...     for k in range(600)
+    ... ]
+    >>> compare(lambda observation, stage: [0.0, 1.0], played).verdict
+    'gain 0.5 [0.424, 0.574]'
     """
-    method = checked_method(method)
-    sizes = {
-        name: (checked_policy(name, policy).horizon, policy.dim)
-        for name, policy in (("candidate", candidate), ("in_force", in_force))
-    }
-    if sizes["candidate"] != sizes["in_force"]:
-        raise ValueError(
-            f"candidate and in_force must have one horizon and one dim; got {sizes['candidate']} "
-            f"and {sizes['in_force']}"
-        )
-    logged = LoggedEpisodes.of(log, features, candidate.horizon)
-    folds, resampling = method.draws(len(logged))
-    sides, resampled = [], []
-    for name, policy in (("the candidate", candidate), ("the policy in force", in_force)):
-        found, weights = method.judge(policy, logged, folds)
-        resampled.append(found.estimate(resampling.means(found.columns)))
-        sides.append(
-            Evaluation(
-                value=interval_of(found.value, resampled[-1]),
-                weights=weights,
-                warnings=weights.warnings(name),
-            )
-        )
-    returns = logged.rewards.sum(axis=1)
+    given = {"candidate": candidate} | ({} if against is None else {"against": against})
+    judge, targets = _judge(log, given, features, loggers, {
+        "method": method, "propensities": propensities, "progress": progress,
+    })  # fmt: skip
+    found, resampled = judge.estimate("the candidate", targets["candidate"])
+    other, baseline, base, same = None, judge.logged_means, judge.logged, False
+    if against is not None:
+        other, baseline = judge.estimate("the policy in force", targets["against"])
+        base, same = other.value, targets["candidate"].same_as(targets["against"])
     return Comparison(
-        candidate=sides[0],
-        in_force=sides[1],
-        logged=interval_of(float(returns.mean()), resampling.means(returns[:, None])[:, 0]),
-        gain=interval_of(sides[0].value.value - sides[1].value.value, resampled[0] - resampled[1]),
-        same=candidate.digest == in_force.digest,
-        warnings=(
-            *sides[0].warnings,
-            *sides[1].warnings,
-            *cut_off_warnings(logged, method),
-        ),
+        candidate=found,
+        against=other,
+        gain=interval_of(found.value.value - base.value, resampled - baseline, judge.episodes),
+        same=same,
+        warnings=judge.warnings(*([found] if other is None else [found, other])),
     )
+
+
+def _judge(
+    log: Any,
+    given: dict[str, Any],
+    features: RowsOf | None,
+    loggers: Mapping[int, Any] | None,
+    settings: dict[str, Any],
+) -> tuple[Judge, dict[str, Target]]:
+    """Return a judge for targets, and these by name; bare policies share the features."""
+    own = next((one.features for one in given.values() if hasattr(one, "features")), None)
+    known = own if features is None else features
+    targets = {name: Target.of(name, one, known) for name, one in given.items()}
+    writers = None
+    if loggers is not None:
+        writers = {v: Target.of(f"loggers[{v}]", one, known) for v, one in loggers.items()}
+    judge = Judge(log, [*targets.values(), *(writers or {}).values()], loggers=writers, **settings)
+    return judge, targets

@@ -1,8 +1,9 @@
-"""What a policy would have earned, estimated from episodes of another.
+"""Estimators of a policy's return from episodes of another policy.
 
 Each estimator gives columns, one row an episode, and a function of their means: the bootstrap over
 episodes needs nothing else. w_t is the weight of an episode up to step t, r_t its reward; w_{m,t}
-is that of member m alone, 1/P(log) while it agrees and 0 from then on.
+is the weight for member m alone, which for a deterministic member is 1/P(log) while it agrees and 0
+from then on.
 """
 
 from collections.abc import Callable
@@ -10,15 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rareswitch.evaluation.agreement import StageBehaviour
 from rareswitch.evaluation.fitted_q import fitted_values
 from rareswitch.evaluation.logged import LoggedEpisodes
-from rareswitch.support.arguments import Bools, Floats, Ints
+from rareswitch.support.arguments import Floats, Ints
 
 ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
 
 
 class Contributions(NamedTuple):
-    """What each episode contributes (N, C), and the estimate as a function of means (..., C)."""
+    """The contribution of each episode (N, C), and the estimate as a function of means (..., C)."""
 
     columns: Floats
     estimate: Callable[[Floats], Floats]
@@ -56,30 +58,29 @@ def self_normalised(weights: Floats, rewards: Floats) -> Contributions:
 
 def doubly_robust(
     logged: LoggedEpisodes,
-    choices: list[Ints],
-    agrees: Bools,
+    behaviour: list[StageBehaviour],
+    paths: Floats,
     *,
-    dim: int,
     ridge: float,
     shared: bool,
     folds: Ints,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Contributions:
-    """Add to a model's value what weights tell it is wrong by, the mean over members m of
+    """Correct a model's value by the weighted errors of the model, the mean over members m of
 
     V̂_m(s_1) + Σ_t w_{m,t}·(r_t + V̂_m(s_{t+1}) − Q̂_m(s_t, a_t)).
 
-    The model of an episode is fitted on the episodes of the other `folds` (N,): the sum is then
-    unbiased, however wrong the model is.
+    The model of an episode is fitted on the episodes of the other `folds` (N,). If these are
+    independent of it, the sum is unbiased, however wrong the model is.
     """
     total = np.zeros(len(logged))
     for fold in range(folds.max() + 1):
         here = folds == fold
-        q_values, values = fitted_values(
-            logged, choices, ~here, dim=dim, ridge=ridge, shared=shared
-        )
-        surprise = logged.rewards[here, :, None] + values[here, 1:] - q_values[here]
-        surprise *= agrees[here] / logged.likelihood[here, :, None]
-        total[here] = (values[here, 0] + surprise.sum(axis=1)).mean(axis=-1)
+        q_values, values = fitted_values(logged, behaviour, ~here, ridge=ridge, shared=shared)
+        errors = logged.rewards[here, :, None] + values[here, 1:] - q_values[here]
+        errors *= paths[here] / logged.likelihood[here, :, None]
+        total[here] = (values[here, 0] + errors.sum(axis=1)).mean(axis=-1)
+        progress(fold + 1)
     return _mean_of(total)
 
 

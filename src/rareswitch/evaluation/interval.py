@@ -9,6 +9,8 @@ from rareswitch.support.bootstrap import interval, resamples
 
 # Of more episodes, as many groups of neighbours are drawn: the variance of means is the same.
 MOST_GROUPS = 1000
+# Percentile intervals of fewer episodes hold the truth far less often than they say.
+LEAST_EPISODES = 30
 
 
 class Interval(NamedTuple):
@@ -22,18 +24,49 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @property
+    def known(self) -> bool:
+        """Whether there are enough episodes for the ends to be believed."""
+        return True
+
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        ends = f"{self.low:.3g}, {self.high:.3g}" if self.known else "–"
+        return f"{self.value:.3g} [{ends}]"
+
+    def __neg__(self) -> "Interval":
+        return type(self)(-self.value, -self.high, -self.low)
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return value, low and high; the ends are None where they are not known."""
+        low, high = (self.low, self.high) if self.known else (None, None)
+        return {"value": self.value, "low": low, "high": high}
 
 
-def interval_of(value: float, resampled: Floats) -> Interval:
-    """Return a value with the percentile bootstrap interval of its resampled values."""
+class UnknownInterval(Interval):
+    """The interval of too few episodes: its ends are too close, and it is printed as a dash.
+
+    >>> print(UnknownInterval(0.1234, 0.1, 0.15))
+    0.123 [–]
+    """
+
+    @property
+    def known(self) -> bool:
+        """Whether there are enough episodes for the ends to be believed: no."""
+        return False
+
+
+def interval_of(value: float, resampled: Floats, episodes: int = LEAST_EPISODES) -> Interval:
+    """Return a value with the percentile interval of its resampled values.
+
+    The interval of fewer than `LEAST_EPISODES` episodes is not known.
+    """
     low, high = interval(resampled)
-    return Interval(value, float(low), float(high))
+    kind = Interval if episodes >= LEAST_EPISODES else UnknownInterval
+    return kind(value, float(low), float(high))
 
 
 class Resampling:
-    """Bootstrap samples of episodes, the same for whatever is compared on them."""
+    """Bootstrap samples of episodes, the same for all values that are compared on them."""
 
     def __init__(self, episodes: int, rng: np.random.Generator) -> None:
         groups = min(episodes, MOST_GROUPS)

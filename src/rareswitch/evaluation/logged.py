@@ -1,38 +1,52 @@
-"""A log laid out for evaluation: what was seen, offered, taken and earned, stage by stage."""
+"""A log laid out for evaluation: the states, offers, actions and rewards of each stage."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rareswitch.support.arguments import Bools, Floats, Ints, Rows, short_repr
-from rareswitch.trajectories.offered import Features, choice_offered, rows_offered
+from rareswitch.evaluation.grouped_rows import GroupedRows
+from rareswitch.support.arguments import Bools, Floats, Ints, Rows, floats, short_repr
+from rareswitch.trajectories.episodes import RowsOf, offered, place_taken
 from rareswitch.trajectories.trajectory import Trajectory
 
-# Of longer episodes the probability is no float any more; no policy agrees with them so far.
+# The probability of a longer episode underflows; no policy agrees with it to the end.
 LEAST_LIKELIHOOD = 1e-150
+# Probabilities may miss the sum of 1 by rounding.
+ROUNDING = 1e-6
+
+# A function of an observation and a stage that returns the probabilities of all actions (A,).
+Chances = Callable[[Any, int], Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoggedStage:
-    """The distinct states of one stage, by the rows that they offered, and who was in them.
+    """The T distinct states of one stage and the episodes that visited them.
 
-    `rows` are those of all states end to end, (R, d) or of one-hot maps (R,), and `starts` (T,)
-    says where those of each begin. `state` (N,) is the state of each episode, −1 where it was over,
-    and `taken` (N,) the place of its action among the rows offered, −1 where it took none.
+    `rows` are the rows offered by all states end to end, (R, d) or (R,) for one-hot features, and
+    `starts` (T,) is where those of each state begin. `state` (N,) is the state of each episode, −1
+    after its end, and `taken` (N,) the place of its action among the rows offered, −1 where it took
+    none. `chances` (R,) are the probabilities of the rows under a function, if one was given.
     """
 
     rows: Rows
     starts: Ints
     state: Ints
     taken: Ints
+    chances: Floats
 
     @property
     def played(self) -> Bools:
         """Which episodes took an action at this stage (N,)."""
         return self.taken >= 0
+
+    @cached_property
+    def played_rows(self) -> GroupedRows:
+        """The rows of all actions that were taken at this stage."""
+        return GroupedRows(self.taken_rows(self.played))
 
     def taken_rows(self, episodes: Bools) -> Rows:
         """Return the rows of the actions that these episodes took."""
@@ -41,53 +55,49 @@ class LoggedStage:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoggedEpisodes:
-    """N episodes over H stages, those that were over earlier filled up with nothing.
+    """N episodes over H stages; a stage after the end of an episode is empty.
 
-    `rewards` (N, H) are as the environment gave them, 0 after the end; `likelihood` (N, H) is the
-    probability of the actions up to each stage under whatever was logged, the last one kept after
-    the end.
+    `rewards` (N, H) are the environment's own, 0 after the end. `likelihood` (N, H) is the
+    probability of the actions up to each stage under the policy that wrote the log; it stays the
+    same after the end.
     """
 
     stages: tuple[LoggedStage, ...]
     rewards: Floats
     likelihood: Floats
-    cut_off: int
 
     @classmethod
-    def of(cls, log: Iterable[Trajectory], features: Features, horizon: int) -> "LoggedEpisodes":
-        """Lay out the trajectories of a log, each up to the horizon."""
-        if not isinstance(log, Iterable) or isinstance(log, Trajectory):
-            raise TypeError(f"log must be a list of Trajectories; got {short_repr(log)}")
-        if not callable(features):
-            raise TypeError(
-                "features must be a feature map, or a function from a state to rows; got "
-                f"{short_repr(features)}"
-            )
+    def of(
+        cls,
+        log: Sequence[Trajectory],
+        features: RowsOf | None,
+        horizon: int,
+        chances: Chances | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> "LoggedEpisodes":
+        """Lay out trajectories of at most `horizon` steps with propensities.
+
+        With `chances` a state is known by its probabilities too. Without `features` its rows are
+        the numbers of its actions.
+        """
         stages = [_GrowingStage() for _ in range(horizon)]
-        steps: list[tuple[Floats, Floats]] = []  # rewards and likelihood of each episode
-        cut_off = 0
-        for number, given in enumerate(log):
-            trajectory, propensities = _checked(given, number, horizon)
+        rewards, likelihood = np.zeros((2, len(log), horizon))
+        for i, trajectory in enumerate(log):
+            n = len(trajectory)
             for t, stage in enumerate(stages):
-                if t < len(trajectory):
-                    stage.add(*choice_offered(trajectory, features, t))
-                elif t == len(trajectory) and not trajectory.terminated:
-                    stage.add(rows_offered(trajectory, features, t), -1)
-                    cut_off += 1
+                if t < n or (t == n and not trajectory.terminated):
+                    stage.add(*_state_at(trajectory, t, features, chances))
                 else:
                     stage.pass_over()
-            steps.append((trajectory.rewards, propensities.cumprod()))
-        if len(steps) < 2:
-            raise ValueError(f"log must hold at least two trajectories; got {len(steps)}")
-        rewards, likelihood = np.zeros((2, len(steps), horizon))
-        for i, (earned, path) in enumerate(steps):
-            rewards[i, : len(earned)] = earned
-            likelihood[i, : len(path)], likelihood[i, len(path) :] = path, path[-1]
+            rewards[i, :n] = trajectory.rewards
+            if trajectory.propensities is not None:
+                path = trajectory.propensities.cumprod()
+                likelihood[i, :n], likelihood[i, n:] = path, path[-1]
+            progress(i + 1)
         return cls(
             stages=tuple(stage.settled() for stage in stages),
             rewards=rewards,
             likelihood=np.maximum(likelihood, LEAST_LIKELIHOOD),
-            cut_off=cut_off,
         )
 
     def __len__(self) -> int:
@@ -97,6 +107,13 @@ class LoggedEpisodes:
     def horizon(self) -> int:
         return len(self.stages)
 
+    @property
+    def dim(self) -> int:
+        """The dimension of the rows, or one more than the largest position of one-hot rows."""
+        every = [stage.rows for stage in self.stages if len(stage.rows)]
+        one_hot = every[0].ndim == 1
+        return 1 + int(max(rows.max() for rows in every)) if one_hot else every[0].shape[1]
+
 
 class _GrowingStage:
     """The states of a stage while they are collected."""
@@ -104,15 +121,17 @@ class _GrowingStage:
     def __init__(self) -> None:
         self._position: dict[bytes, int] = {}
         self._rows: list[Rows] = []
+        self._chances: list[Floats] = []
         self._state: list[int] = []
         self._taken: list[int] = []
 
-    def add(self, rows: Rows, taken: int) -> None:
+    def add(self, rows: Rows, chances: Floats, taken: int) -> None:
         """Note the state of the next episode by its rows, and the place of the action taken."""
-        key = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
+        key = hashlib.blake2b(rows.tobytes() + chances.tobytes(), digest_size=16).digest()
         position = self._position.setdefault(key, len(self._rows))
         if position == len(self._rows):
             self._rows.append(rows)
+            self._chances.append(chances)
         self._state.append(position)
         self._taken.append(taken)
 
@@ -128,17 +147,48 @@ class _GrowingStage:
             starts=np.cumsum([0, *lengths[:-1]]) if lengths else np.zeros(0, np.int64),
             state=np.array(self._state),
             taken=np.array(self._taken),
+            chances=np.concatenate(self._chances) if self._chances else np.zeros(0),
         )
 
 
-def _checked(trajectory: Any, number: int, horizon: int) -> tuple[Trajectory, Floats]:
-    """Return a trajectory up to the horizon, and its propensities, which must be there."""
-    if not isinstance(trajectory, Trajectory):
-        raise TypeError(f"log must be a list of Trajectories; got {short_repr(trajectory)}")
-    trajectory = trajectory.until(horizon)
-    if trajectory.propensities is None:
+def _state_at(
+    trajectory: Trajectory, t: int, features: RowsOf | None, chances: Chances | None
+) -> tuple[Rows, Floats, int]:
+    """Return the rows offered at observation t, their probabilities, and the place of the action.
+
+    The place is −1 after the last step.
+    """
+    found = None if chances is None else _probabilities(chances, trajectory.observations[t], t)
+    if features is not None:
+        rows, mask = offered(trajectory, features, t)
+    else:
+        assert found is not None  # the actions are unknown otherwise
+        numbers = np.arange(len(found))
+        rows, mask = offered(trajectory, lambda state: numbers, t)
+    place = place_taken(trajectory, t, rows, mask) if t < len(trajectory) else -1
+    if found is None:
+        return rows, np.zeros(0), place
+    places = len(rows) if mask is None else len(mask)
+    if len(found) != places:
         raise ValueError(
-            f"log must have propensities; trajectory {number} has none. Where the policy that "
-            "played is known, conditional_propensities(policy, trajectory, features) are they"
+            f"a function must return the probability of each of {places} actions; got {len(found)} "
+            f"for {short_repr(trajectory.observations[t])}"
         )
-    return trajectory, trajectory.propensities
+    if mask is not None:
+        found = found[mask]
+        if not found.sum() > 0.0:
+            raise ValueError(
+                "a function must give some feasible action a probability above 0; it gives none at "
+                f"step {t} of {trajectory}"
+            )
+    return rows, found / found.sum(), place
+
+
+def _probabilities(chances: Chances, state: Any, t: int) -> Floats:
+    found = floats("the probabilities that a function returns", chances(state, t), ("A",))
+    if (found < 0.0).any() or abs(found.sum() - 1.0) > ROUNDING:
+        raise ValueError(
+            "a function must return probabilities, which are at least 0 and sum to 1; got "
+            f"{short_repr(found.tolist())} for {short_repr(state)} at stage {t}"
+        )
+    return found

@@ -1,17 +1,25 @@
-"""How a policy is evaluated: the estimator and its settings, and what they make of a log."""
+"""The settings of an evaluation, and the estimate that they make of a log."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from rareswitch.core.policy import Policy
 from rareswitch.evaluation import estimators
-from rareswitch.evaluation.agreement import agreement, choices_at
+from rareswitch.evaluation.agreement import StageBehaviour, path_probabilities
 from rareswitch.evaluation.estimators import ESTIMATORS, Contributions
 from rareswitch.evaluation.interval import Resampling
 from rareswitch.evaluation.logged import LoggedEpisodes
-from rareswitch.evaluation.weights import Weights, described, weights_of
-from rareswitch.support.arguments import Ints, one_of, positive_ridge, set_fields, whole
+from rareswitch.evaluation.weights import Weights, describe_weights
+from rareswitch.support.arguments import (
+    Ints,
+    one_of,
+    positive_ridge,
+    set_fields,
+    short_repr,
+    whole,
+)
 from rareswitch.support.streams import Seed, Stream, checked_seed, generator
 
 STAGES = ("own", "shared")
@@ -21,10 +29,10 @@ STAGES = ("own", "shared")
 class Method:
     """The settings of an evaluation.
 
-    `estimator` is "doubly robust", "self-normalised", "per-decision" or "trajectory". The next
-    three matter to the first alone: `ridge` is that of its regressions, `stages="shared"` pools the
-    steps of all stages into them, and each of so many `folds` of the episodes is judged by a model
-    of the others. `seed` draws folds and resamples.
+    `estimator` is "doubly robust", "self-normalised", "per-decision" or "trajectory". Only the
+    first has a model: `ridge` is the ridge of its regressions, `stages="shared"` fits them to the
+    steps of all stages, and each of `folds` parts of the log is judged by a model of the others.
+    `seed` draws folds and resamples.
     """
 
     estimator: str = "doubly robust"
@@ -43,6 +51,13 @@ class Method:
             seed=checked_seed(self.seed),
         )
 
+    @classmethod
+    def checked(cls, method: Any) -> "Method":
+        """Return a method, if it is one, or the default for None."""
+        if not isinstance(method, Method | None):
+            raise TypeError(f"method must be a Method; got {short_repr(method)}")
+        return cls() if method is None else method
+
     def draws(self, episodes: int) -> tuple[Ints, Resampling]:
         """Return the fold of each episode, as many in each at random, and the resamples."""
         rng = generator(self.seed, Stream.BOOTSTRAP)
@@ -50,21 +65,24 @@ class Method:
         return folds, Resampling(episodes, rng)
 
     def judge(
-        self, policy: Policy, logged: LoggedEpisodes, folds: Ints
+        self,
+        behaviour: list[StageBehaviour],
+        logged: LoggedEpisodes,
+        folds: Ints,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> tuple[Contributions, Weights]:
-        """Return what each episode contributes to a policy's value, and what its weights are."""
-        choices = choices_at(policy, logged)
-        agrees = agreement(choices, logged)
-        weights = weights_of(agrees, logged.likelihood)
+        """Return the contribution of each episode to a policy's value, and the weights."""
+        paths = path_probabilities(behaviour)
+        weights = paths.mean(axis=-1) / logged.likelihood
         if self.estimator == "doubly robust":
             found = estimators.doubly_robust(
                 logged,
-                choices,
-                agrees,
-                dim=policy.dim,
+                behaviour,
+                paths,
                 ridge=self.ridge,
                 shared=self.stages == "shared",
                 folds=folds,
+                progress=progress,
             )
         else:
             weigh = {
@@ -73,4 +91,4 @@ class Method:
                 "trajectory": estimators.whole_trajectories,
             }[self.estimator]
             found = weigh(weights, logged.rewards)
-        return found, described(weights, agrees)
+        return found, describe_weights(paths, logged.likelihood)

@@ -1,33 +1,45 @@
-"""How much a log says about a policy: the weights of its episodes, in figures and in words."""
+"""How much a log can tell about a policy: the weights of its episodes, in figures and in words."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.support.arguments import Bools, Floats
+from rareswitch.support.arguments import Floats
 
-# Fewer effective episodes than these, and intervals miss the truth too often to be believed.
+# With fewer effective episodes, intervals miss the truth too often to be believed.
 LEAST_EFFECTIVE = 20.0
+# Weights whose mean could be so many times less certain than it looks make intervals too narrow.
+MOST_HIDDEN = 2.0
+# A smaller uncertainty of the mean weight than this does no harm.
+LEAST_ERROR = 0.01
 # A smaller share of a policy's behaviour than this may be missing from a log.
 MOST_MISSING = 0.05
+# A probability above this is 1: no other action could have been taken.
+CERTAIN = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Weights:
     """Importance weights of N episodes over H stages.
 
-    `effective` (H,) is the effective number of episodes up to each stage, (Σw)²/Σw², and `largest`
-    the largest weight of a whole episode. `mean` is their mean with its standard `error`: near 1
-    where the log could have done all that the policy does, and below 1 by the share that it could
-    not. `untried` is the share of the policy's behaviour, over members and stages, that no episode
-    of the log shows from its first step on.
+    `effective` (H,) is the effective number of episodes up to each stage, (Σw)²/Σw². `largest` is
+    the largest weight of a whole episode, and `possible` the largest weight that an episode could
+    have had: at every step also by an action that was not taken, as far as the logged propensities
+    tell. `mean` is the mean weight with its standard `error`; it is near 1 where the log shows
+    everything that the policy does. `possible_error` is the error by the weights that could be.
+
+    Shares of the policy's behaviour: `impossible` could not happen in the log, where only one
+    action could be taken; `untried`, over members and stages, is in no episode from its first step.
     """
 
     episodes: int
     effective: Floats
     largest: float
+    possible: float
     mean: float
     error: float
+    possible_error: float
+    impossible: float
     untried: float
 
     @property
@@ -38,17 +50,23 @@ class Weights:
 
     @property
     def missing(self) -> float:
-        """The share of the policy's behaviour that could not happen in the log; 0 if it is small.
+        """The share of the policy's behaviour that is not in the log; 0 if it is small.
 
         It is 1 less the mean, where that is surely more than `MOST_MISSING`.
         """
         surely = self.mean + 2.0 * self.error < 1.0 - MOST_MISSING
         return 1.0 - self.mean if surely else 0.0
 
+    @property
+    def narrow(self) -> bool:
+        """Whether rare actions with large weights hardly happened: intervals are too narrow."""
+        return self.possible_error > MOST_HIDDEN * max(self.error, LEAST_ERROR)
+
     def warnings(self, name: str) -> tuple[str, ...]:
-        """Return in words what is wrong with the weights of the policy of that name."""
+        """Return in words the limits of these weights for the policy of that name."""
         said = []
-        if self.reach < len(self.effective):
+        enough = self.reach == len(self.effective)
+        if not enough:
             said.append(
                 f"of {self.episodes} episodes {self.effective[-1]:.1f} count for {name}; at least "
                 f"{LEAST_EFFECTIVE:g} do up to stage {self.reach} of {len(self.effective)}"
@@ -56,27 +74,46 @@ class Weights:
         if self.untried >= MOST_MISSING:
             said.append(f"no episode of the log shows {self.untried:.0%} of what {name} does")
         if self.missing:
+            could_not = min(self.impossible, self.missing)
             said.append(
-                f"the weights for {name} average {self.mean:.2f} and not 1: {self.missing:.0%} of "
-                "what it does could not happen in the log"
+                f"the weights for {name} average {self.mean:.2f} and not 1: {could_not:.0%} of "
+                f"what it does could not happen in the log, {self.missing - could_not:.0%} could "
+                "and did not"
+            )
+        elif enough and self.narrow:
+            said.append(
+                f"{name} takes actions that are rare in the log and hardly happened, with weights "
+                f"up to {self.possible:.3g}: the interval may be too narrow"
             )
         return tuple(said)
 
 
-def weights_of(agrees: Bools, likelihood: Floats) -> Floats:
-    """Return the weight of each episode up to each stage, (N, H): P(policy) / P(log)."""
-    return agrees.mean(axis=-1) / likelihood
+def describe_weights(paths: Floats, likelihood: Floats) -> Weights:
+    """Return the weights for probabilities of actions under members (N, H, M) and the log (N, H).
 
-
-def described(weights: Floats, agrees: Bools) -> Weights:
-    """Return what weights (N, H) and the agreement of members (N, H, M) amount to."""
-    squares = np.square(weights).sum(axis=0)
+    At every step the policy's probability that is not on the logged action, mass − taken, lies on
+    other actions. These had the probability before − likelihood in the log, so some of them has at
+    least the ratio of both as its weight, and their squared weights average at least its square.
+    """
+    taken, episodes = paths.mean(axis=-1), len(paths)
+    weights = taken / likelihood
+    start = np.ones((episodes, 1))
+    mass, before = np.hstack([start, taken[:, :-1]]), np.hstack([start, likelihood[:, :-1]])
+    certain = likelihood >= CERTAIN * before
+    left, room = np.maximum(mass - taken, 0.0), np.where(certain, 1.0, before - likelihood)
+    other = np.where(certain, 0.0, left / room)
+    # E w² of each stage, by both branches of its last step.
+    moments = ((weights * taken + other * left) / before).mean(axis=0)
     last = weights[:, -1]
+    squares = np.square(weights).sum(axis=0)
     return Weights(
-        episodes=len(weights),
+        episodes=episodes,
         effective=np.square(weights.sum(axis=0)) / np.where(squares > 0.0, squares, 1.0),
         largest=float(last.max()),
+        possible=float(max(last.max(), other.max())),
         mean=float(last.mean()),
-        error=float(last.std() / np.sqrt(len(last))),
-        untried=float(1.0 - agrees.any(axis=0).mean()),
+        error=float(last.std() / np.sqrt(episodes)),
+        possible_error=float(np.sqrt(np.maximum(moments - 1.0, 0.0).max() / episodes)),
+        impossible=float(np.where(certain, left / before, 0.0).sum(axis=1).mean().clip(0.0, 1.0)),
+        untried=float(1.0 - (paths > 0.0).any(axis=0).mean()),
     )

@@ -1,9 +1,10 @@
-"""Episodes as environments tell them, and logs of them."""
+"""Episodes as an environment shows them, and logs of them."""
 
 from rareswitch.trajectories.episodes import episode_of
-from rareswitch.trajectories.log_file import read_log, write_log
+from rareswitch.trajectories.log_file import episodes_of, read_log, write_log
 from rareswitch.trajectories.minari import from_minari
 from rareswitch.trajectories.rewards import Rewards
+from rareswitch.trajectories.spaces import spaces_seen
 from rareswitch.trajectories.steps import from_steps
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -11,8 +12,10 @@ __all__ = [
     "Rewards",
     "Trajectory",
     "episode_of",
+    "episodes_of",
     "from_minari",
     "from_steps",
     "read_log",
+    "spaces_seen",
     "write_log",
 ]

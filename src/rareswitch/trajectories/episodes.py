@@ -1,27 +1,79 @@
-"""From what an environment tells to what a learner is told: the only place that turns one into the
-other.
-"""
+"""The feature rows offered along a trajectory, and the learner's episode that they make."""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from rareswitch.core.episode import Episode
-from rareswitch.support.arguments import short_repr, whole
-from rareswitch.trajectories.offered import Features, choice_offered, rows_offered
+from rareswitch.support.arguments import Bools, Rows, short_repr, whole
 from rareswitch.trajectories.rewards import Rewards
 from rareswitch.trajectories.trajectory import Trajectory
+
+# A feature map, or any function of a state that returns the rows of its actions.
+RowsOf = Callable[..., Any]
+
+
+def offered(
+    trajectory: Trajectory, features: RowsOf, t: int, horizon: int | None = None
+) -> tuple[Rows, Bools | None]:
+    """Return the rows of the feasible actions at observation t, and their mask over all actions.
+
+    The trajectory's masks say which actions are feasible, or else the feature map's `feasible`; no
+    mask stands for all. The stage of observation t is t; after the horizon, where a feature map may
+    know no stage any more, it is the last stage.
+    """
+    state, stage = trajectory.observations[t], t if horizon is None else min(t, horizon - 1)
+    staged = hasattr(features, "one_hot")  # a feature map, which is told the stage too
+    rows = np.asarray(features(state, stage) if staged else features(state))
+    if rows.ndim not in (1, 2) or not len(rows):
+        raise ValueError(
+            f"features must return one row or more for the actions of a state; got shape "
+            f"{rows.shape} for {short_repr(state)}"
+        )
+    mask = None if trajectory.masks is None else trajectory.masks[t]
+    if mask is None and hasattr(features, "feasible"):
+        mask = features.feasible(state, stage)
+    if mask is None:
+        return rows, None
+    if len(mask) != len(rows):
+        raise ValueError(
+            f"masks must have a place for each of the {len(rows)} rows of features; got "
+            f"{len(mask)} at observation {t} of {trajectory}"
+        )
+    return rows[mask], mask
+
+
+def place_taken(trajectory: Trajectory, t: int, rows: Rows, mask: Bools | None) -> int:
+    """Return the place of the action of step t among the rows that were offered."""
+    action = int(trajectory.actions[t])
+    allowed = len(rows) if mask is None else len(mask)
+    if action >= allowed or (mask is not None and not mask[action]):
+        raise ValueError(
+            f"actions must be among those offered; got {action} at step {t} of {trajectory}, "
+            f"where features has {allowed} rows"
+            + ("" if action >= allowed else " and this one is not feasible")
+        )
+    return action if mask is None else int(np.count_nonzero(mask[:action]))
+
+
+def choice_offered(trajectory: Trajectory, features: RowsOf, t: int) -> tuple[Rows, int]:
+    """Return the rows that were offered at step t, and the place of the action among them."""
+    rows, mask = offered(trajectory, features, t)
+    return rows, place_taken(trajectory, t, rows, mask)
 
 
 def episode_of(
     trajectory: Trajectory,
-    features: Features,
+    features: RowsOf,
     rewards: Rewards | None = None,
     horizon: int | None = None,
 ) -> Episode:
     """Return a trajectory as a learner's episode: rows of features, and rewards in [0, 1].
 
     `features` is a feature map, or any function of a state that returns the rows of its actions.
-    Rewards are taken to be in [0, 1] unless their range is given. What comes after the horizon is
-    dropped, and the episode is one that was cut off there.
+    Rewards are taken to be in [0, 1] unless their range is given. Steps after the horizon are
+    dropped, and the episode is then one that was cut off there.
 
     >>> trajectory = Trajectory(
     ...     observations=[0.5, 1.0, 0.0], actions=[1, 0], rewards=[0.0, 10.0], terminated=True
@@ -39,7 +91,7 @@ def episode_of(
     offers = [choice_offered(trajectory, features, t) for t in range(steps)]
     following = [rows for rows, _ in offers[1:]]
     if not trajectory.terminated:
-        following.append(rows_offered(trajectory, features, steps, horizon))
+        following.append(offered(trajectory, features, steps, horizon)[0])
     return Episode(
         features=np.array([rows[place] for rows, place in offers]),
         rewards=(rewards or Rewards()).scaled_all(trajectory.rewards),

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rareswitch.trajectories.observation import observation_of, plain
-from rareswitch.trajectories.record import trajectory_of
-from rareswitch.trajectories.trajectory import FIELDS, Trajectory
+from rareswitch.trajectories.trajectory import Trajectory, plain_fields, trajectory_at
 
 
 def read_json_lines(path: Path, *, drop_torn: bool = False) -> Iterator[Trajectory]:
@@ -33,7 +31,7 @@ def read_json_lines(path: Path, *, drop_torn: bool = False) -> Iterator[Trajecto
                 if drop_torn:
                     return
                 raise ValueError(_torn(path, number, line)) from None
-            yield trajectory_of(values, place)
+            yield trajectory_at(place, values)
 
 
 def write_json_lines(
@@ -60,11 +58,7 @@ def line_of(trajectory: Trajectory) -> bytes:
     >>> line_of(once).decode()
     '{"observations":[0,1],"actions":[1],"rewards":[0.5],"terminated":true,"key":7}\\n'
     """
-    fields = {name: getattr(trajectory, name) for name in FIELDS}
-    observations = fields["observations"]
-    values = {name: plain(value) for name, value in fields.items() if value is not None}
-    if isinstance(observations, tuple):
-        values["observations"] = [plain(one) for one in observations]
+    values = {n: value for n, value in plain_fields(trajectory).items() if value is not None}
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
@@ -75,9 +69,6 @@ def _values(line: bytes) -> dict[str, Any]:
     values = json.loads(text, parse_constant=_refuse, object_pairs_hook=_distinct)
     if not isinstance(values, dict):
         raise ValueError("it is no object")
-    observations = values.get("observations")
-    if isinstance(observations, list):
-        values["observations"] = [observation_of(one) for one in observations]
     return values
 
 

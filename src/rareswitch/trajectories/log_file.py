@@ -1,29 +1,69 @@
-"""Logs of trajectories as files: the suffix of a name says in which format."""
+"""Logs as people have them: files whose suffix names the format, tables of steps, trajectories."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from rareswitch.core.episode import Episode
 from rareswitch.support.arguments import flag, short_repr
+from rareswitch.trajectories.episodes import RowsOf, episode_of
 from rareswitch.trajectories.json_lines import read_json_lines, write_json_lines
-from rareswitch.trajectories.parquet import read_parquet, write_parquet
+from rareswitch.trajectories.parquet import open_parquet, read_parquet, write_parquet
+from rareswitch.trajectories.rewards import Rewards
+from rareswitch.trajectories.steps import Columns, from_table, is_table, read_csv
 from rareswitch.trajectories.trajectory import Trajectory
 
 JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = (".parquet",)
+CSV = (".csv",)
 
 
-def read_log(path: Path | str, *, drop_torn: bool = False) -> Iterator[Trajectory]:
+def read_log(
+    source: Any, *, columns: Columns | None = None, drop_torn: bool = False
+) -> Iterator[Trajectory]:
     """Return the trajectories of a log one by one, as they are asked for.
 
-    `.jsonl` and `.ndjson` are JSON lines, `.parquet` needs the extra `logs`. Everything is checked,
-    and an error names the file, the line or row, and the field. A last line of JSON that a crash
-    left torn is an error too, unless it is to be dropped.
+    `source` is a file, a data frame of steps, or trajectories, which are returned as they are.
+    `.jsonl` and `.ndjson` files are JSON lines; `.parquet`, which needs the extra `logs`, has a row
+    for each episode or for each step; `.csv` has a row for each step. `columns` names the columns
+    of steps, such as {"episode": "patient", "observation": ["age", "dose"]}. An error names the
+    file, the line or row, and the field. A last line of JSON that a crash left torn is an error
+    too, unless `drop_torn`.
     """
-    path, lines = _known(path)
     drop_torn = flag("drop_torn", drop_torn)
+    if isinstance(source, Path | str):
+        return _read_file(_known(source, (*JSON_LINES, *PARQUET, *CSV)), columns, drop_torn)
+    if is_table(source):
+        return iter(from_table(source, columns))
+    if not isinstance(source, Iterable) or isinstance(source, Trajectory):
+        raise TypeError(
+            f"log must be a file, a table of steps or a list of Trajectories; got "
+            f"{short_repr(source)}"
+        )
+    return _checked("log", source)
+
+
+def episodes_of(
+    log: Any, features: RowsOf, rewards: Rewards | None = None, horizon: int | None = None
+) -> Iterator[Episode]:
+    """Return the learner's episodes of a log that `read_log` reads, for `warm_start`.
+
+    The other arguments are those of `episode_of`.
+    """
+    return (episode_of(one, features, rewards, horizon) for one in read_log(log))
+
+
+def _read_file(path: Path, columns: Columns | None, drop_torn: bool) -> Iterator[Trajectory]:
     if not path.is_file():
         raise FileNotFoundError(f"path must be that of a log; there is no file {path}")
-    return read_json_lines(path, drop_torn=drop_torn) if lines else read_parquet(path)
+    if path.suffix in JSON_LINES:
+        return read_json_lines(path, drop_torn=drop_torn)
+    if path.suffix in CSV:
+        return iter(from_table(read_csv(path), columns, place=str(path)))
+    with open_parquet(path) as file:
+        if columns is None and {"actions", "observations"} & {*file.schema_arrow.names}:
+            return read_parquet(path)
+        return iter(from_table(file.read(), columns, place=str(path)))
 
 
 def write_log(
@@ -35,38 +75,36 @@ def write_log(
 ) -> int:
     """Write trajectories to a new log, one by one as they come; return how many.
 
-    JSON lines can be appended to, and a crash loses no more than the line that it tore: appending
-    refuses such a file unless the torn line is to be dropped. A Parquet file is there once it is
-    whole.
+    JSON lines can be appended to, and a crash loses at most the line that it tore: appending
+    refuses such a file unless `drop_torn`. A Parquet file appears when it is complete.
     """
-    path, lines = _known(path)
+    path = _known(path, (*JSON_LINES, *PARQUET))
     append, drop_torn = flag("append", append), flag("drop_torn", drop_torn)
     if not append and path.exists():
         raise FileExistsError(f"path must be that of a new log; {path} is there already")
-    if lines:
-        return write_json_lines(path, _checked(trajectories), append=append, drop_torn=drop_torn)
-    if append:
-        raise ValueError(f"append must be False for Parquet, which is written once; got {path}")
-    return write_parquet(path, _checked(trajectories))
-
-
-def _known(path: Path | str) -> tuple[Path, bool]:
-    """Return a path and whether it is one of JSON lines."""
-    if not isinstance(path, Path | str):
-        raise TypeError(f"path must be a path or a text; got {short_repr(path)}")
-    suffix = Path(path).suffix
-    if suffix not in (*JSON_LINES, *PARQUET):
-        allowed = ", ".join((*JSON_LINES, *PARQUET))
-        raise ValueError(f"path must end with one of {allowed}; got {path}")
-    return Path(path), suffix in JSON_LINES
-
-
-def _checked(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     if not isinstance(trajectories, Iterable) or isinstance(trajectories, Trajectory):
         raise TypeError(
             f"trajectories must be a list of Trajectories; got {short_repr(trajectories)}"
         )
-    for trajectory in trajectories:
+    checked = _checked("trajectories", trajectories)
+    if path.suffix in JSON_LINES:
+        return write_json_lines(path, checked, append=append, drop_torn=drop_torn)
+    if append:
+        raise ValueError(f"append must be False for Parquet, which is written once; got {path}")
+    return write_parquet(path, checked)
+
+
+def _known(path: Any, suffixes: tuple[str, ...]) -> Path:
+    """Return a path if its suffix is known."""
+    if not isinstance(path, Path | str):
+        raise TypeError(f"path must be a path or a text; got {short_repr(path)}")
+    if Path(path).suffix not in suffixes:
+        raise ValueError(f"path must end with one of {', '.join(suffixes)}; got {path}")
+    return Path(path)
+
+
+def _checked(name: str, given: Iterable[Any]) -> Iterator[Trajectory]:
+    for trajectory in given:
         if not isinstance(trajectory, Trajectory):
-            raise TypeError(f"trajectories must be Trajectories; got {short_repr(trajectory)}")
+            raise TypeError(f"{name} must be Trajectories; got {short_repr(trajectory)}")
         yield trajectory

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.support.arguments import short_repr
-from rareswitch.trajectories.record import trajectory_of
-from rareswitch.trajectories.trajectory import Trajectory
+from rareswitch.trajectories.trajectory import Trajectory, trajectory_at
 
 
 def from_minari(
@@ -37,7 +36,7 @@ def from_minari(
             values["propensities"] = (told[:, 0] if single else told)[-len(episode) :]
         if mask is not None:
             values["masks"] = _info(episode, mask, place).astype(bool)
-        yield trajectory_of(values, place)
+        yield trajectory_at(place, values)
 
 
 def _actions(actions: Any, start: int) -> Any:

@@ -1,13 +1,131 @@
-"""Trajectories from a table with one row a step: columns of any data frame, arrays or lists."""
+"""Trajectories from a table with one row a step: a data frame, columns, arrays, lists or CSV."""
 
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rareswitch.support.arguments import short_repr
-from rareswitch.trajectories.record import trajectory_of
-from rareswitch.trajectories.trajectory import Trajectory
+from rareswitch.trajectories.trajectory import Trajectory, trajectory_at
+
+# The columns of a table, by their names in `from_steps`.
+Columns = Mapping[str, str | Sequence[str]]
+# The names by which the columns of a table are known without being named.
+NAMES = {
+    "episode": ("episode", "episode_id", "trajectory", "trajectory_id", "session", "session_id"),
+    "observation": ("observation", "obs", "state"),
+    "action": ("action",),
+    "reward": ("reward",),
+    "terminated": ("terminated", "terminal", "done"),
+    "propensity": ("propensity", "pscore"),
+    "mask": ("mask", "action_mask"),
+    "next_observation": ("next_observation", "next_obs", "next_state"),
+    "next_mask": ("next_mask", "next_action_mask"),
+    "version": ("version",),
+    "step": ("step", "t"),
+}
+# Those that may be several columns, each with a suffix: observation_0 or observation_age.
+WIDE = ("observation", "mask", "next_observation", "next_mask")
+REQUIRED = ("episode", "observation", "action", "reward", "terminated")
+
+
+def is_table(given: Any) -> bool:
+    """Return whether this is a data frame, or another table with named columns."""
+    return isinstance(given, Mapping) or (
+        hasattr(given, "__getitem__") and bool(_names(given)) and not isinstance(given, np.ndarray)
+    )
+
+
+def from_table(
+    table: Any, columns: Columns | None = None, place: str = "table"
+) -> list[Trajectory]:
+    """Return the trajectories of a table of steps, whose columns are known by their names.
+
+    `columns` names those that have other names. Rows are sorted by the column `step`, if there is.
+
+    >>> from_table({"episode": [0, 0], "obs_x": [1, 2], "obs_y": [3, 4], "action": [0, 1],
+    ...             "reward": [0, 1], "done": [0, 1]})
+    [Trajectory(2 steps, return 1, ended)]
+    """
+    there = _names(table)
+    chosen = _chosen(there, {} if columns is None else columns, place)
+    if missing := [role for role in REQUIRED if role not in chosen]:
+        raise ValueError(
+            f"{place} must be a log of episodes, or a table of steps with a column for each of "
+            f"{', '.join(REQUIRED)}; it has {', '.join(there)} and none for {', '.join(missing)}. "
+            "Name them: read_log(…, columns={"
+            + ", ".join(f'"{role}": "…"' for role in missing)
+            + "}), or give them to from_steps"
+        )
+    given = {
+        role: np.column_stack([np.asarray(table[one]) for one in name])
+        if isinstance(name, list)
+        else table[name]
+        for role, name in chosen.items()
+    }
+    step = given.pop("step", None)
+    if step is not None:
+        order = np.argsort(np.asarray(step), kind="stable")
+        given = {role: _column(role, column)[order] for role, column in given.items()}
+    return from_steps(**given)
+
+
+def _names(table: Any) -> list[str]:
+    """Return the names of a table's columns; nothing where it is none."""
+    if isinstance(table, Mapping):
+        return list(table)
+    names = getattr(table, "column_names", None)  # of Arrow; pandas and polars have columns
+    if names is None:
+        names = getattr(table, "columns", None)
+    listed = [] if names is None or callable(names) else list(names)
+    return listed if all(isinstance(name, str) for name in listed) else []
+
+
+def _chosen(there: list[str], columns: Columns, place: str) -> dict[str, str | list[str]]:
+    """Return the column or columns of each part of a step."""
+    if unknown := [role for role in columns if role not in NAMES]:
+        raise ValueError(f"columns must name {', '.join(NAMES)}; got {unknown[0]}")
+    chosen: dict[str, str | list[str]] = {}
+    for role, name in columns.items():
+        named = [name] if isinstance(name, str) else list(name)
+        if absent := [one for one in named if one not in there]:
+            raise ValueError(
+                f"columns must name columns of {place}, which has {', '.join(there)}; got "
+                f"{absent[0]} for {role}"
+            )
+        chosen[role] = name if isinstance(name, str) else named
+    for role, names in NAMES.items():
+        if role in chosen:
+            continue
+        if found := [one for one in names if one in there]:
+            chosen[role] = found[0]
+        elif role in WIDE and (
+            wide := [one for one in there if one.startswith(tuple(f"{n}_" for n in names))]
+        ):
+            chosen[role] = wide
+    return chosen
+
+
+def read_csv(path: Path) -> dict[str, list[Any]]:
+    """Return the columns of a CSV file with a header, as whole numbers, numbers or texts."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.reader(file))
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise ValueError(f"{path} must have a header, and as many cells in every row")
+    return {name: _parsed([row[i] for row in rows[1:]]) for i, name in enumerate(rows[0])}
+
+
+def _parsed(cells: list[str]) -> list[Any]:
+    truths = {"true": True, "false": False}
+    for parse in (int, float, lambda cell: truths[cell.lower()]):
+        try:
+            return [parse(cell) for cell in cells]
+        except (ValueError, KeyError):
+            continue
+    return cells
 
 
 def from_steps(
@@ -21,18 +139,19 @@ def from_steps(
     mask: Any = None,
     next_observation: Any = None,
     next_mask: Any = None,
+    version: Any = None,
 ) -> list[Trajectory]:
     """Return the trajectories of a table of steps, in the order in which they begin.
 
-    Each argument is a column with a place for every step; those of one episode are in the order of
-    time, and become its key. `observation` is what was seen before the action, and may be a table
-    of several columns; `mask` (N, A) are the actions that were feasible then. `terminated` is true
-    at the step that ended an episode. An episode that was cut off needs `next_observation`, what
-    was seen after its last step, and `next_mask` where there are masks.
+    Each argument is a column with a place for every step; the rows of an episode are in the order
+    of time, and `episode` becomes its key. `observation`, seen before the action, may be a table of
+    several columns; `mask` (N, A) are the actions that were feasible then. `terminated` is true, or
+    1, at the step that ended an episode. An episode that was cut off needs `next_observation`, seen
+    after its last step, and `next_mask` where there are masks. `version` is that of the policy.
 
     >>> from_steps(
     ...     episode=["ada", "ada", "ben"], observation=[0.1, 0.4, 0.2], action=[1, 0, 1],
-    ...     reward=[0.0, 1.0, 2.0], terminated=[False, True, True],
+    ...     reward=[0.0, 1.0, 2.0], terminated=[0, 1, 1],
     ... )
     [Trajectory(2 steps, return 1, ended), Trajectory(1 steps, return 2, ended)]
     """
@@ -46,6 +165,7 @@ def from_steps(
         "mask": mask,
         "next_observation": next_observation,
         "next_mask": next_mask,
+        "version": version,
     }
     table = {name: _column(name, given) for name, given in columns.items() if given is not None}
     rows = len(table["episode"])
@@ -65,7 +185,8 @@ def _trajectory(key: Any, rows: npt.NDArray[Any], table: dict[str, Any]) -> Traj
     ends = table["terminated"][rows]
     if ends.dtype != bool or ends[:-1].any():
         raise ValueError(
-            f"{place}: terminated must be True or False at every step, and False before the last"
+            f"{place}: terminated must be True or False, or 1 or 0, at every step, and False "
+            "before the last"
         )
     values = {
         "observations": _with_last("observation", rows, table, place),
@@ -78,13 +199,18 @@ def _trajectory(key: Any, rows: npt.NDArray[Any], table: dict[str, Any]) -> Traj
         values["propensities"] = table["propensity"][rows]
     if "mask" in table:
         values["masks"] = _with_last("mask", rows, table, place)
-    return trajectory_of(values, place)
+    if "version" in table:
+        versions = table["version"][rows]
+        if (versions != versions[0]).any():
+            raise ValueError(f"{place}: version must be the same at every step")
+        values["version"] = versions[0]
+    return trajectory_at(place, values)
 
 
 def _with_last(name: str, rows: npt.NDArray[Any], table: dict[str, Any], place: str) -> Any:
-    """Return a column's values before each action and the one after the last.
+    """Return a column's values before each action and the value after the last.
 
-    Of an episode that ended nobody looks at it: without one, it is the one before.
+    Nobody looks at the last one of an episode that ended: by default it repeats the one before.
     """
     before, last = table[name][rows], table.get(f"next_{name}")
     if last is None and not table["terminated"][rows[-1]]:
@@ -106,4 +232,17 @@ def _column(name: str, given: Any) -> npt.NDArray[Any]:
         raise ValueError(
             f"{name} must be a column with a place for every step; got {short_repr(given)}"
         )
+    truths = name in ("terminated", "mask", "next_mask") and array.dtype.kind in "iuf"
+    if truths and np.isin(array, (0, 1)).all():  # databases have 0 and 1
+        return array.astype(bool)
+    if array.dtype == object and isinstance(array[0], np.ndarray | list):  # lists in one column
+        return _stacked(name, array)
     return array
+
+
+def _stacked(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return lists of one length as a table; others stay as they are."""
+    try:
+        return _column(name, np.array(column.tolist()))
+    except ValueError:
+        return column

@@ -18,7 +18,12 @@ from rareswitch.support.arguments import (
     whole,
 )  # fmt: skip
 from rareswitch.support.streams import LARGEST_SEED
-from rareswitch.trajectories.observation import same_observations, settled_observations
+from rareswitch.trajectories.observation import (
+    observation_of,
+    plain,
+    same_observations,
+    settled_observations,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,6 +125,40 @@ class Trajectory:
 
 # The fields of a trajectory in the order in which logs write them.
 FIELDS = tuple(Trajectory.__dataclass_fields__)
+REQUIRED = ("observations", "actions", "rewards", "terminated")
+
+
+def plain_fields(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the fields of a trajectory as numbers, texts, lists, dicts and None."""
+    values = {name: plain(getattr(trajectory, name)) for name in FIELDS}
+    if isinstance(trajectory.observations, tuple):  # of one type each, along time
+        values["observations"] = [plain(one) for one in trajectory.observations]
+    return values
+
+
+def trajectory_at(place: str, values: dict[str, Any]) -> Trajectory:
+    """Return the trajectory with these fields of a log; an error names the place and the field.
+
+    >>> trajectory_at("a.jsonl, line 3", {"observations": [0, 1], "actions": [0], "rewards": [0.5]})
+    Traceback (most recent call last):
+        ...
+    ValueError: a.jsonl, line 3: terminated must be there; got observations, actions, rewards
+    """
+    if missing := [name for name in REQUIRED if values.get(name) is None]:
+        raise ValueError(f"{place}: {missing[0]} must be there; got {', '.join(values)}")
+    if unknown := [name for name in values if name not in FIELDS]:
+        raise ValueError(
+            f"{place}: {unknown[0]} is no field of an episode; the fields are {', '.join(FIELDS)}"
+        )
+    observations = values["observations"]
+    if isinstance(observations, list):
+        values = values | {"observations": [observation_of(one) for one in observations]}
+    if type(values["terminated"]) is int and values["terminated"] in (0, 1):  # as databases have it
+        values = values | {"terminated": bool(values["terminated"])}
+    try:
+        return Trajectory(**values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _actions(value: Any) -> Ints:

@@ -190,7 +190,9 @@ def _gain(
     """Return the expected gain of a candidate, where the log can tell."""
     if len(offers.trajectories) < 2:
         return None, ["fewer than two reports tell enough for an off-policy estimate"]
-    found: Comparison = compare(candidate, in_force, offers.trajectories, offers.rows)
+    found: Comparison = compare(
+        candidate, offers.trajectories, against=in_force, features=offers.rows
+    )
     caution = "the candidate was fitted to these episodes, so the estimate is optimistic"
     plain = {
         "value": found.gain.value,
