@@ -30,10 +30,10 @@ class Task:
     refused: budgets and bounds rest on it.
 
     `stages` says whether each stage learns from its "own" steps, as in the paper, or all stages
-    from "shared" ones, for worlds that do not depend on the stage. "auto" leaves the choice to the
-    package, which chooses "own". With `one_hot`, a feature row is given by the position of its 1;
-    `dim` may then be large. An episode that ended early earns `end_reward` for each stage that it
-    did not play.
+    from "shared" ones, for worlds that do not depend on the stage. With "auto" each fit chooses
+    the kind that predicts unseen steps better; rules see the stages' own Λ. With `one_hot`, a
+    feature row is given by the position of its 1; `dim` may then be large. An episode that ended
+    early earns `end_reward` for each stage that it did not play.
 
     >>> Task(dim=13, horizon=10, episodes=2500)
     Task(dim=13, horizon=10, episodes=2500)
@@ -67,8 +67,13 @@ class Task:
 
     @cached_property
     def pools(self) -> "Pools":
-        """The pools of steps that stages learn from."""
+        """The pools of steps that stages learn from; with "auto", those of stages on their own."""
         return Pools(self.horizon, shared=self.stages == "shared")
+
+    @property
+    def chooses_stages(self) -> bool:
+        """Whether fits choose between own and shared stages; two stages share too little."""
+        return self.stages == "auto" and self.horizon > 2
 
     def __repr__(self) -> str:
         given = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}

@@ -69,10 +69,11 @@ class Snapshot:
             if len(parts.arrays) < task.pools.count:
                 raise ValueError(f"its arrays are too few for horizon {task.horizon}")
             size = (task.pools.count, task.dim)
+            sums = parts.inside("own") if task.chooses_stages else parts
             if task.one_hot:  # the largest array is there before memory is taken for its size
-                parts.array("counts", "<f8", size)
+                sums.array("counts", "<f8", size)
             else:
-                parts.array("whitener", "<f8", (*size, task.dim))
+                sums.array("whitener", "<f8", (*size, task.dim))
             own = {} if exploration is None else {"exploration": exploration}
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)

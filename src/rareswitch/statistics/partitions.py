@@ -195,9 +195,9 @@ class LogStatistics:
     def fold(self) -> Self:
         return self
 
-    def next_value_sums(self, h: int, following: QFunction) -> Floats:
+    def next_value_sums(self, h: int, following: QFunction, pool: int | None = None) -> Floats:
         ended = self._end_reward * (self.pools.horizon - 1 - h)
-        stages = self.pools.stages(self.pools.index(h))
+        stages = self.pools.stages(self.pools.index(h) if pool is None else pool)
         return self._sum(_next_value_sums, stages, following, ended)
 
     def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
