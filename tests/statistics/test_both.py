@@ -45,7 +45,7 @@ def test_it_holds_the_history_of_each_kind(task):
     for kind, part in (("own", both.own), ("shared", both.shared)):
         assert contents(part) == contents(history_of(replace(task, stages=kind), 0.5, log))
     assert both.episodes == 12
-    assert both.gram.logdet.tobytes() == both.own.gram.logdet.tobytes()
+    assert both.gram.logdet.tobytes() == both.shared.gram.logdet.tobytes()
     assert both.stored_rows == both.own.stored_rows + both.shared.stored_rows
 
 

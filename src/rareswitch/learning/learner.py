@@ -299,7 +299,7 @@ def checked_recipe(recipe: Any) -> Recipe:
 
 def _require_room(task: Task, recipe: Recipe) -> None:
     """Refuse a task whose Λ and policies exceed the machine's memory."""
-    pools = task.pools.count + 2 * task.chooses_stages
+    pools = task.pools.count + task.horizon * task.chooses_stages
     gram = pools * task.dim * (1 if task.one_hot else task.dim)
     explores = recipe.exploration
     vectors = explores.members * (4.0 + explores.draws) * task.horizon * task.dim

@@ -15,25 +15,25 @@ from rareswitch.support.arguments import Bools, Floats, Ints
 class BothTallies:
     """The tallies of both kinds of stages, of the same episodes.
 
-    Rules see Λ of the stages on their own. A fit is made of both kinds, and each run takes the one
-    that it chose.
+    Rules see Λ of the shared stages. A fit is made of both kinds, and each run takes the one that
+    it chose.
     """
 
     def __init__(self, space: FiniteSpace, *, runs: int, pools: Pools, recipe: Recipe) -> None:
         self.own, self.shared = (
             Tally(space, runs=runs, pools=pools, recipe=recipe, moments=True)
-            for pools in (pools, Pools(pools.horizon, shared=True))
+            for pools in (Pools(pools.horizon), pools)
         )
         self.pools, self.recipe, self.values = pools, recipe, self.own.values
         self._shares = np.zeros(runs, bool)
 
     @property
     def gram(self) -> Gram:
-        return self.own.gram
+        return self.shared.gram
 
     @property
     def whitener(self) -> Floats:
-        return self.own.whitener
+        return self.shared.whitener
 
     def absorb(self, features: Floats, rewards: Floats, next_states: Ints) -> None:
         """Add one episode of each run; see `Tally.absorb`."""

@@ -13,7 +13,7 @@ from rareswitch.support.codec import Arrays, Parts
 class BothHistories(BaseHistory):
     """The histories of both kinds of stages, of the same episodes.
 
-    Rules see Λ of the stages on their own. Memory is that of both: every next state is kept twice.
+    Rules see Λ of the shared stages. Memory is that of both: every next state is kept twice.
     """
 
     def __init__(self, task: Task, ridge: float, kind: type[SummedHistory]) -> None:
@@ -22,7 +22,7 @@ class BothHistories(BaseHistory):
 
     def _hold(self, own: SummedHistory, shared: SummedHistory) -> None:
         self.own, self.shared = own, shared
-        self.gram, self.episodes = own.gram, own.episodes
+        self.gram, self.episodes = shared.gram, shared.episodes
 
     def _changed(self, change: Callable[[SummedHistory], SummedHistory]) -> Self:
         changed = self._copy()
