@@ -4,6 +4,9 @@ The default mixture, which has nothing to tune, against the paper's algorithm, d
 hindsight, its own variants, and other estimates. Scores are exact, 0 for the random policy and 100
 for the optimum: *learning* is the average over all episodes, *final* that of the policy which is
 greedy on all data. Seeds are none that the rule was chosen with. OPENBLAS_NUM_THREADS=1: one core.
+
+With --stages the default mixture learns with own, shared and chosen stages, and the table has the
+average returns while learning.
 """
 
 import argparse
@@ -24,6 +27,7 @@ from rareswitch.core.estimation import ROUNDS, Estimate, estimate_stage
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.task import Pools
 from rareswitch.sim import FiniteMDP, Run, Simulation
+from rareswitch.sim.both_tallies import BothTallies
 from rareswitch.sim.simulation import companions
 from rareswitch.sim.tally import Tally
 from rareswitch.support.arguments import Floats
@@ -70,6 +74,7 @@ class Way(NamedTuple):
     ridge: float = 1.0
     estimate: Callable[..., Estimate] = estimate_stage
     every_episode: bool = False  # or on the world's uniform grid
+    stages: str = "own"
 
 
 DEFAULT, TUNED = "**mixture (default)**", {1: "Batch, best of 12", 32: "32 members, best of 12"}
@@ -92,16 +97,16 @@ WAYS = {
 
 
 def scores(way: Way, world: World, rounds: int) -> Floats:
-    """Return learning and final score of each round (n, 2)."""
+    """Return learning score, final score and return while learning of each round (n, 3)."""
     seeds = [(SEED, r) for r in range(rounds)]
     mdps = [world.build(seed=seed) for seed in seeds]
     grid = rs.UniformGrid(batches=world.batches)
     schedule = rs.EveryEpisode() if way.every_episode else grid
     recipe = rs.Recipe(exploration=way.exploration, ridge=way.ridge)
-    found = np.empty((rounds, 2))
+    found = np.empty((rounds, 3))
     for group in companions(mdps):
         own, some = [seeds[r] for r in group], [mdps[r] for r in group]
-        task = some[0].task(episodes=world.episodes)
+        task = some[0].task(episodes=world.episodes, stages=way.stages)
         with mock.patch.object(estimation, "estimate_stage", way.estimate):
             simulation = Simulation(
                 some, schedule, recipe, task=task, seeds=own, initial_state=world.start
@@ -109,12 +114,13 @@ def scores(way: Way, world: World, rounds: int) -> Floats:
             runs = simulation.run().runs()
             finals = greedy_values(way, some, runs)
         for r, run, final in zip(group, runs, finals, strict=True):
-            random = mdps[r].random_values()[0]
-            gap, starts = mdps[r].optimal_values()[0] - random, run.states[:, 0]
+            random, optimum = mdps[r].random_values()[0], mdps[r].optimal_values()[0]
+            gap, starts = optimum - random, run.states[:, 0]
             every = np.arange(len(gap)) if world.start == "uniform" else starts
             learning = 1.0 - run.regret.sum() / gap[starts].sum()
-            found[r] = learning, (final - random)[every].sum() / gap[every].sum()
-    return 100.0 * found
+            ended = (final - random)[every].sum() / gap[every].sum()
+            found[r] = 100.0 * learning, 100.0 * ended, (optimum[starts] - run.regret).mean()
+    return found
 
 
 def greedy_values(way: Way, mdps: list[FiniteMDP], runs: list[Run]) -> list[Floats]:
@@ -123,7 +129,9 @@ def greedy_values(way: Way, mdps: list[FiniteMDP], runs: list[Run]) -> list[Floa
     greedy = rs.Bonus(0.0, estimate=way.exploration.estimate)
     recipe = rs.Recipe(exploration=greedy, ridge=way.ridge)
     horizon, width = first.horizon, first.features.shape[1]
-    tally = Tally(first.space, runs=count, pools=Pools(horizon), recipe=recipe)
+    pools = Pools(horizon, shared=way.stages == "shared")
+    kind = BothTallies if way.stages == "auto" else Tally
+    tally = kind(first.space, runs=count, pools=pools, recipe=recipe)
     pairs = np.stack([run.states[:, :-1] * width + run.actions for run in runs])  # (R, K, H)
     following = np.stack([run.states[:, 1:] for run in runs])
     seen, cells = np.unique(pairs, return_inverse=True)
@@ -132,6 +140,7 @@ def greedy_values(way: Way, mdps: list[FiniteMDP], runs: list[Run]) -> list[Floa
     pair = np.divmod(seen, width)
     features = np.broadcast_to(first.features[pair], (*moves.shape[:3], first.dim))
     tally.absorb_moves(moves, features, np.stack([mdp.rewards[:, *pair] for mdp in mdps]))
+    tally.choose()
     rows = tally.fit(perturbations=None, directions=None)[1][:, :, 0]
     chosen = zip(mdps, first.space.actions[rows], strict=True)
     return [mdp.policy_values(actions)[0] for mdp, actions in chosen]
@@ -164,17 +173,37 @@ def markdown(found: dict[str, dict[str, Floats]]) -> Iterator[str]:
             yield f"\nDefault against *{rival}*, {name} (2 s.e.): ahead {wins}; behind {losses}."
 
 
+def compare_stages(names: list[str], rounds: int) -> Iterator[str]:
+    """Write the returns while learning with own, shared and chosen stages, line by line."""
+    kinds = ("own", "shared", "auto")
+    yield f"| return while learning | {' | '.join(kinds)} | auto − better of both |"
+    yield "|---|" + "---|" * (len(kinds) + 1)
+    for name in names:
+        earned = [
+            scores(Way(rs.Ensemble(), stages=kind), WORLDS[name], rounds)[:, 2] for kind in kinds
+        ]
+        better = max(earned[:2], key=np.mean)
+        lead = earned[2] - better
+        cells = " | ".join(f"{each.mean():.3f}" for each in earned)
+        yield f"| {name} | {cells} | {lead.mean():+.3f} ± {error(lead):.3f} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--stages", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    if arguments.stages:
+        for line in compare_stages(arguments.worlds, arguments.rounds):
+            print(line, flush=True)
+        return
     found: dict[str, dict[str, Floats]] = {name: {} for name in arguments.worlds}
     for name in found:
         for label, ways in WAYS.items():
             print(f"{name}: {label}, {time.process_time():.0f} s", file=sys.stderr, flush=True)
-            tried = [scores(way, WORLDS[name], arguments.rounds) for way in ways]
+            tried = [scores(way, WORLDS[name], arguments.rounds)[:, :2] for way in ways]
             found[name][label] = max(tried, key=lambda score: score[:, 0].mean())
     about = f"\n{arguments.rounds} rounds, {time.process_time() / 60.0:.1f} minutes of CPU time."
     table = "\n".join([*markdown(found), about])

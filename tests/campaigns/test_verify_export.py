@@ -537,7 +537,7 @@ def test_every_rule_and_every_fit_is_computed_again(tmp_path, name):
     assert [one for one in found if "the log gives another policy" in one]
 
 
-@pytest.mark.parametrize("shape", [{}, {"stages": "shared"}, {"one_hot": True}])
+@pytest.mark.parametrize("shape", [{}, {"stages": "shared"}, {"stages": "auto"}, {"one_hot": True}])
 def test_a_wrong_determinant_is_found_by_the_second_computation(tmp_path, monkeypatch, shape):
     """Learner and replay are wrong alike; the second computation shares no code with them."""
     for kind in (gram.Gram, gram.OneHotGram):
@@ -555,7 +555,7 @@ def test_a_wrong_determinant_is_found_by_the_second_computation(tmp_path, monkey
     assert all("log det Λ of pool 0 is " in one for one in found)
 
 
-@pytest.mark.parametrize("stages", ["own", "shared"])
+@pytest.mark.parametrize("stages", ["own", "shared", "auto"])
 def test_the_second_computation_has_the_determinants_of_the_matrices(stages):
     """Of thousands of rows, some of which were withdrawn later."""
     rng = np.random.default_rng(0)

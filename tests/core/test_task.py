@@ -88,7 +88,10 @@ def test_a_task_says_whether_its_stages_share_their_steps():
     assert (own.pools.count, shared.pools.count) == (3, 2)
     assert shared.pools.steps.tolist() == [2.0, 3.0]
     assert shared == dataclasses.replace(own, stages="shared")
-    assert not dataclasses.replace(own, stages="auto").pools.shared
+    auto = dataclasses.replace(own, stages="auto")
+    assert auto.pools.shared
+    assert auto.chooses_stages
+    assert not dataclasses.replace(auto, horizon=2).pools.shared
 
 
 @pytest.mark.parametrize(

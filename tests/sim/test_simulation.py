@@ -135,7 +135,7 @@ def test_no_rule_is_left_out():
     assert rules <= {type(rule) for rule in EVERY_RULE.values()}
 
 
-@pytest.mark.parametrize("stages", ["own", "shared"])
+@pytest.mark.parametrize("stages", ["own", "shared", "auto"])
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("rule", EVERY_RULE)
 @pytest.mark.parametrize(
@@ -160,6 +160,7 @@ def test_a_run_is_a_learner_action_by_action_under_every_rule(world, rule, recip
     assert 2 < len(tables) <= episodes
     assert (run.switch_episodes.tolist(), run.local_switches) == switches_of(tables)
     assert run.policy.allocation == learner.policy.allocation
+    assert run.policy.stages == learner.policy.stages
     for h in range(world.horizon):
         for s in range(world.states):
             menu = world.features[s][world.feasible[s]]

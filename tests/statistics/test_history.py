@@ -1,4 +1,5 @@
 from dataclasses import replace
+from inspect import getmembers
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from oracles import (
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.policy import fit
 from rareswitch.core.recipe import Recipe
-from rareswitch.statistics import History, history_of
+from rareswitch.statistics import history_of
+from rareswitch.statistics.history import SummedHistory
 from rareswitch.statistics.moves import Moves
 from rareswitch.statistics.next_states import NextStates
 from rareswitch.support import codec
@@ -235,7 +237,7 @@ def test_when_a_history_is_folded_makes_no_difference_bit_for_bit(task, seed, co
         assert fit(often, recipe, 2).to_bytes() == fit(late, recipe, 2).to_bytes()
 
 
-PROPERTIES = [name for name, part in vars(History).items() if isinstance(part, property)]
+PROPERTIES = [name for name, part in getmembers(SummedHistory) if isinstance(part, property)]
 
 
 def state_of(history):

@@ -252,7 +252,7 @@ def test_blocks_do_not_change_what_ends_are_worth(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stages": "all"}, "stages must be one of 'auto', 'own', 'shared'; got 'all'"),
+        ({"stages": "auto"}, "stages must be one of 'own', 'shared'; got 'auto'"),
         ({"end_reward": 2.0}, "end_reward must be a finite number at least 0 and at most 1"),
     ],
 )

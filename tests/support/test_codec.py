@@ -123,3 +123,12 @@ def test_another_format_is_refused_by_number(monkeypatch):
         codec.unpack("thing", newer)
     body = PACKED[:-32]
     assert codec.unpack("thing", resealed(body)).meta == META
+
+
+def test_arrays_inside_a_folder_have_the_rest_of_their_names():
+    packed = codec.pack("thing", {"a": 1}, {"own/x": np.ones(2), "own/y/z": np.zeros(1)})
+    parts = codec.unpack("thing", packed)
+    assert {*parts.inside("own").arrays} == {"x", "y/z"}
+    assert parts.inside("own").array("x", "<f8", (2,)).tolist() == [1.0, 1.0]
+    assert parts.inside("ow").arrays == {}
+    assert parts.inside("own").meta == {"a": 1}

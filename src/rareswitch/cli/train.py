@@ -217,7 +217,6 @@ class Run:
         """Recommend a policy, play it on fresh episodes, and write what came of it."""
         from rareswitch.gym.known import known_returns
         from rareswitch.gym.picture import draw_training, save_picture
-        from rareswitch.gym.stage_check import sharing_found
         from rareswitch.gym.summary import summarised
         from rareswitch.gym.trouble import WorldError
 
@@ -235,8 +234,7 @@ class Run:
                 kept = self._kept(training.learner.episodes)
                 raise click.ClickException(f"{error} of the fresh episodes; {kept}") from None
         episodes = asked["episodes"]
-        sharing = sharing_found(setting, self.folder.episodes(episodes), episodes)
-        summary = summarised(training, episodes=episodes, known=known, fresh=fresh, sharing=sharing)
+        summary = summarised(training, episodes=episodes, known=known, fresh=fresh)
         title = f"{asked['env_id']}, {summary['switches']} switches"
         picture = draw_training(training, title=title, known=known, fresh=fresh)
         self.folder.write_agent(agent)

@@ -38,6 +38,7 @@ class Estimate(NamedTuple):
     spread: Floats  # V (...)
     noise: Floats  # σ (...)
     ridge: Floats  # λ (...)
+    determined: Floats  # γ (...)
     weights: Floats  # the mean of w in each direction (..., d)
     scales: Floats  # the standard deviation of w in each direction (..., d)
 
@@ -80,7 +81,7 @@ def estimate_stage(
     weights = products * inverse
     scales = np.sqrt(inverse, out=inverse)
     scales *= noise[..., None]
-    return Estimate(level, spread, noise, ridge, weights, scales)
+    return Estimate(level, spread, noise, ridge, determined, weights, scales)
 
 
 class EstimatedRegression:
@@ -105,28 +106,43 @@ class EstimatedRegression:
 
     def stage(self, h: int, value_sums: Floats | None) -> Regression:
         pool = self._pools.index(h)
-        basis = None if self._basis is None else self._basis[..., pool, :, :]
-        dim = self._eigenvalues.shape[-1]
         if value_sums is None:
-            value_sums = np.zeros(dim + 3)
-        sums = self._rewards[..., pool, :] + value_sums[..., :-1]  # Σ y·(φ, 1, r)
-        found = estimate_stage(
-            eigenvalues=self._eigenvalues[..., pool, :],
-            steps=self._steps[..., pool],
-            features=self._features[..., pool, :],
-            products=_turn(basis, sums[..., :dim]),
-            total=sums[..., dim],
-            # Σy² = Σyr + ΣyV, and ΣyV = ΣrV + ΣV²
-            squares=sums[..., dim + 1] + value_sums[..., dim + 1] + value_sums[..., dim + 2],
-            cap=float(self._pools.horizon - h),
-        )
-        self.spreads[h], scales = found.spread, found.scales
+            value_sums = np.zeros(self._eigenvalues.shape[-1] + 3)
+        found = self._estimate(pool, value_sums, cap=float(self._pools.horizon - h))
+        basis = self._basis_of(pool)
+        self.spreads[h] = found.spread
         return Regression(
             weights=found.weights if basis is None else np.vecmat(found.weights, basis),
             levels=found.level,
             basis=basis,
-            scales=scales,
+            scales=found.scales,
         )
+
+    def unseen_error(self, pool: int, value_sums: Floats, *, cap: float) -> Floats:
+        """Return the sum of squared errors to expect on as many unseen steps as a pool has (...).
+
+        It is (n + γ)σ²: the noise of n steps, and what γ directions that were determined from n
+        noisy steps add (the final prediction error of Akaike 1969).
+        """
+        found = self._estimate(pool, value_sums, cap=cap)
+        return (self._steps[..., pool] + found.determined) * np.square(found.noise)
+
+    def _estimate(self, pool: int, value_sums: Floats, *, cap: float) -> Estimate:
+        dim = self._eigenvalues.shape[-1]
+        sums = self._rewards[..., pool, :] + value_sums[..., :-1]  # Σ y·(φ, 1, r)
+        return estimate_stage(
+            eigenvalues=self._eigenvalues[..., pool, :],
+            steps=self._steps[..., pool],
+            features=self._features[..., pool, :],
+            products=_turn(self._basis_of(pool), sums[..., :dim]),
+            total=sums[..., dim],
+            # Σy² = Σyr + ΣyV, and ΣyV = ΣrV + ΣV²
+            squares=sums[..., dim + 1] + value_sums[..., dim + 1] + value_sums[..., dim + 2],
+            cap=cap,
+        )
+
+    def _basis_of(self, pool: int) -> Floats | None:
+        return None if self._basis is None else self._basis[..., pool, :, :]
 
 
 def _turn(basis: Floats | None, vector: Floats) -> Floats:

@@ -98,10 +98,11 @@ class Statistics(Protocol):
         """Σ_τ r_τ·(φ_τ, 1, r_τ) of each pool (..., P, d+2)."""
         ...
 
-    def next_value_sums(self, h: int, following: QFunction) -> Floats:
+    def next_value_sums(self, h: int, following: QFunction, pool: int | None = None) -> Floats:
         """Return Σ_τ V_τ·(φ_τ, 1, r_τ, V_τ) over stage h's pool, V_τ = max_a Q_{h+1}(s'_τ, a).
 
         Members are an axis after those of the statistics: (..., M, d+3) where Q_{h+1} has them.
+        With `pool`, the sum is over the steps of that pool.
         """
         ...
 

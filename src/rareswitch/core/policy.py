@@ -28,6 +28,7 @@ from rareswitch.core.lsvi import (
     project,
 )
 from rareswitch.core.recipe import ALLOCATIONS, Recipe
+from rareswitch.core.sharing import KINDS, BothStatistics, compare_stages
 from rareswitch.support import codec
 from rareswitch.support.arguments import (
     FLOAT64,
@@ -37,6 +38,7 @@ from rareswitch.support.arguments import (
     Rows,
     flag,
     floats,
+    one_of,
     positions,
     real,
     set_fields,
@@ -57,11 +59,16 @@ def policy_arrays(one_hot: bool) -> dict[str, int]:
     return {"weights": 2, "whitener": whitener, "levels": 1, "directions": 2, "offsets": 3}
 
 
-def fit(statistics: Statistics, recipe: Recipe, version: int) -> "Policy":
+def fit(statistics: Statistics | BothStatistics, recipe: Recipe, version: int) -> "Policy":
     """Return the policy that a recipe makes of one learner's statistics, for one version.
 
     A fit is a pure function: asked twice, it returns the same bytes.
     """
+    stages: str | None = None
+    if isinstance(statistics, BothStatistics):
+        both = statistics.fold()
+        stages = compare_stages(both.own, both.shared).better
+        statistics = both.shared if stages == "shared" else both.own
     statistics = statistics.fold()
     if statistics.ridge != recipe.ridge:
         raise ValueError(
@@ -70,7 +77,7 @@ def fit(statistics: Statistics, recipe: Recipe, version: int) -> "Policy":
         )
     horizon, dim = statistics.pools.horizon, statistics.dim
     explores = recipe.exploration
-    stages = backward(
+    q_functions = backward(
         statistics,
         regressor_of(statistics, recipe),
         beta=explores.beta,
@@ -78,11 +85,12 @@ def fit(statistics: Statistics, recipe: Recipe, version: int) -> "Policy":
         clip=recipe.clip,
     )
     return policy_of(
-        stages,
+        q_functions,
         recipe,
         directions=recipe.directions(version, horizon, dim),
         allocation=recipe.allocation(version),
         one_hot=statistics.one_hot,
+        stages=stages,
     )
 
 
@@ -95,20 +103,21 @@ def regressor_of(statistics: Statistics, recipe: Recipe) -> Regressor:
 
 
 def policy_of(
-    stages: Sequence[QFunction],
+    q_functions: Sequence[QFunction],
     recipe: Recipe,
     *,
     directions: Floats | None,
     allocation: int | None,
     one_hot: bool = False,
+    stages: str | None = None,
 ) -> "Policy":
     """Return the policy with these Q_h, of one member or with a first axis for members."""
-    first, axes = stages[0], policy_arrays(one_hot)
+    first, axes = q_functions[0], policy_arrays(one_hot)
     arrays: dict[str, Floats | None] = dict.fromkeys(axes) | {"directions": directions}
     for name in ("weights", "whitener", "levels", "offsets"):
         if getattr(first, name) is not None:
             # The last stage regresses on rewards only, so members share it: broadcast.
-            parts = np.broadcast_arrays(*(getattr(stage, name) for stage in stages))
+            parts = np.broadcast_arrays(*(getattr(stage, name) for stage in q_functions))
             array = np.stack(parts, axis=-axes[name])
             if array.ndim > axes[name] and len(array) == 1:
                 array = array[0]
@@ -119,6 +128,7 @@ def policy_of(
         allocation=allocation,
         clip=recipe.clip,
         one_hot=one_hot,
+        stages=stages,
     )
 
 
@@ -156,6 +166,7 @@ class Policy:
     mixture, arrays that differ between members are (M, H, …) instead of (H, …), and `allocation` is
     the number that allocates members to episodes. With `one_hot` features, rows are given by the
     positions of their ones, integers (A,) in place of (A, d), and `whitener` by its diagonal.
+    `stages` is the choice of a fit that chose, "own" or "shared".
 
     >>> rows = np.eye(2)
     >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
@@ -177,6 +188,7 @@ class Policy:
     allocation: int | None = None
     clip: bool = True
     one_hot: bool = False
+    stages: str | None = None
 
     def __post_init__(self) -> None:
         weights = _stacked("weights", self.weights, ("H", "d"))
@@ -190,6 +202,8 @@ class Policy:
             raise ValueError(f"whitener must be given for a bonus with beta = {beta:g}; got None")
         clip, one_hot = flag("clip", self.clip), flag("one_hot", self.one_hot)
         set_fields(self, weights=weights, beta=beta, clip=clip, one_hot=one_hot)
+        if self.stages is not None:
+            one_of("stages", self.stages, KINDS)
         shapes: dict[str, tuple[int | str, ...]] = {
             "whitener": (horizon, dim) if one_hot else (horizon, dim, dim),
             "levels": (horizon,),
@@ -369,6 +383,8 @@ class Policy:
             meta["allocation"] = self.allocation
         if self.one_hot:
             meta["one_hot"] = True
+        if self.stages is not None:
+            meta["stages"] = self.stages
         return meta, arrays
 
     @classmethod
@@ -378,7 +394,7 @@ class Policy:
         parts.only(
             meta=("beta", "clip"),
             arrays=("weights",),
-            optional_meta=("allocation", "one_hot"),
+            optional_meta=("allocation", "one_hot", "stages"),
             optional=tuple(policy_arrays(one_hot=False)),
         )
         arrays = {

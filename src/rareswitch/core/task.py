@@ -20,6 +20,8 @@ from rareswitch.support.arguments import (
 )
 
 STAGES = ("auto", "own", "shared")
+# The numbers of all Λ_h of stages on their own with which "auto" is affordable: 16 MB.
+MOST_CHOSEN = 2**21
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -30,10 +32,10 @@ class Task:
     refused: budgets and bounds rest on it.
 
     `stages` says whether each stage learns from its "own" steps, as in the paper, or all stages
-    from "shared" ones, for worlds that do not depend on the stage. "auto" leaves the choice to the
-    package, which chooses "own". With `one_hot`, a feature row is given by the position of its 1;
-    `dim` may then be large. An episode that ended early earns `end_reward` for each stage that it
-    did not play.
+    from "shared" ones, for worlds that do not depend on the stage. With "auto" each fit chooses
+    the kind that predicts unseen steps better; rules see Λ of shared stages. With `one_hot`, a
+    feature row is given by the position of its 1; `dim` may then be large. An episode that ended
+    early earns `end_reward` for each stage that it did not play.
 
     >>> Task(dim=13, horizon=10, episodes=2500)
     Task(dim=13, horizon=10, episodes=2500)
@@ -67,13 +69,30 @@ class Task:
 
     @cached_property
     def pools(self) -> "Pools":
-        """The pools of steps that stages learn from."""
-        return Pools(self.horizon, shared=self.stages == "shared")
+        """The pools of steps whose Λ rules see; with "auto", those of shared stages."""
+        return Pools(self.horizon, shared=self.stages == "shared" or self.chooses_stages)
+
+    @property
+    def chooses_stages(self) -> bool:
+        """Whether fits choose between own and shared stages; two stages share too little."""
+        return self.stages == "auto" and self.horizon > 2
 
     def __repr__(self) -> str:
         given = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}
         said = (f"{name}={value!r}" for name, (value, default) in given.items() if value != default)
         return f"Task({', '.join(said)})"
+
+
+def affordable_stages(dim: int, horizon: int, *, one_hot: bool) -> str:
+    """Return "auto", or "shared" where stages on their own would take too much memory and time.
+
+    A fit that chooses keeps and factors one Λ for each stage: H·d² numbers, or H·d of one-hot
+    features. The limit is two million.
+
+    >>> [affordable_stages(160, horizon, one_hot=False) for horizon in (50, 200)]
+    ['auto', 'shared']
+    """
+    return "auto" if horizon * dim * (1 if one_hot else dim) <= MOST_CHOSEN else "shared"
 
 
 def checked_task(task: Any) -> Task:

@@ -25,6 +25,7 @@ from rareswitch.sim.outcome import Outcome, Simulator
 from rareswitch.sim.run import Run
 from rareswitch.sim.simulate import simulate_random
 from rareswitch.sim.simulation import Simulation
+from rareswitch.sim.tally import Tally
 from rareswitch.support.arguments import Floats, real, set_fields, short_repr
 from rareswitch.support.streams import Seed
 
@@ -209,18 +210,18 @@ def empirical_radius(simulation: Simulation, worlds: Sequence[FiniteLinearMDP]) 
     The lemma is about the paper's regression with its bonus: it bounds |φᵀw_h − r_h − P_h V_{h+1}|
     by β·‖φ‖_{Λ⁻¹} for every pair and stage. Call the function between `deploy()` and `play()`.
     """
-    explores = simulation.tally.recipe.exploration
-    if explores.draws or explores.estimate:
+    tally, explores = simulation.tally, simulation.tally.recipe.exploration
+    if explores.draws or explores.estimate or not isinstance(tally, Tally):
         raise ValueError(
             "simulation must have the paper's bonus, Recipe.paper(beta=…), which the lemma is "
-            f"about; got {explores}"
+            f"about, and no stages to choose; got {explores}, {simulation.task}"
         )
-    values = simulation.tally.values[:, :, 0].swapaxes(0, 1)
+    values = tally.values[:, :, 0].swapaxes(0, 1)
     following = np.concatenate([values[:, 1:], np.zeros_like(values[:, :1])], axis=1)
     exact = np.stack([w.theta + np.vecmat(v, w.mu) for w, v in zip(worlds, following, strict=True)])
     weights = np.stack([q_function.weights for q_function in simulation.q_functions], axis=1)
     errors = np.abs((weights - exact) @ worlds[0].space.columns)  # (R, H, N)
-    norms = np.sqrt(simulation.tally.squared_norms()).swapaxes(0, 1)
+    norms = np.sqrt(tally.squared_norms()).swapaxes(0, 1)
     return (errors / norms).max(axis=(1, 2))
 
 

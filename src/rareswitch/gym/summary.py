@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from typing import Any
 
-from rareswitch.evaluation.sharing import Sharing
 from rareswitch.gym.evaluate import Evaluation
 from rareswitch.gym.known import Known
 from rareswitch.gym.train import Training
@@ -15,14 +14,13 @@ def summarised(
     episodes: int,
     known: Known | None = None,
     fresh: Evaluation | None = None,
-    sharing: Sharing | None = None,
 ) -> dict[str, Any]:
     """Return what a training of so many planned episodes came to.
 
     `known` and `fresh` are of the recommended policy: what it earns exactly, where that is known,
-    and what it earned on fresh episodes; `sharing` is what the log says of shared stages. Switches
-    are deployments after the first, as budgets count them; regret is what the optimum would have
-    earned beyond the returns that were met.
+    and what it earned on fresh episodes. Switches are deployments after the first, as budgets count
+    them; regret is what the optimum would have earned beyond the returns that were met. "sharing"
+    compares own and shared stages, if the fits chose between them.
 
     >>> from rareswitch.gym import train
     >>> from rareswitch.gym.summary import summarised
@@ -31,6 +29,8 @@ def summarised(
     (2, 2, 14)
     """
     learner, totals = training.learner, training.totals
+    health = learner.health()
+    sharing = health.sharing
     limit = getattr(learner.schedule, "deployment_limit", None)
     return {
         "episodes": len(totals),
@@ -48,7 +48,7 @@ def summarised(
         "random": known and known.random,
         "regret": known and float((known.optimum - totals).sum()),
         "sharing": sharing and {**asdict(sharing), "says": str(sharing)},
-        "warnings": list(learner.health().warnings),
+        "warnings": list(health.warnings),
     }
 
 

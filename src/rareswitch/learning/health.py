@@ -17,7 +17,9 @@ from rareswitch.core.estimation import EstimatedRegression
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.lsvi import backward
 from rareswitch.core.recipe import Recipe
-from rareswitch.statistics import History
+from rareswitch.core.sharing import Sharing, compare_stages
+from rareswitch.statistics import BothHistories, History
+from rareswitch.statistics.history import SummedHistory
 from rareswitch.support.arguments import Floats
 from rareswitch.support.streams import Stream, generator
 
@@ -31,12 +33,14 @@ LEAST_REWARD = 1e-13  # on average; removed rewards leave a rounding error
 class Health:
     """Two figures about a learner, and warnings in words.
 
-    `reach` is the least over stages; None without episodes.
+    `reach` is the least over stages; None without episodes. `sharing` compares own and shared
+    stages on the data so far, if the task leaves the choice to the fits.
     """
 
     reach: float | None
     idle: int
     warnings: tuple[str, ...]
+    sharing: Sharing | None = None
 
     @property
     def good(self) -> bool:
@@ -45,9 +49,12 @@ class Health:
 
 def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -> Health:
     """Return the health of a learner with this folded history and number of own episodes."""
+    idle, sharing = _idle(history, ledger, episodes), None
+    if isinstance(history, BothHistories):
+        sharing = compare_stages(history.own, history.shared)
+        history = history.shared if sharing.better == "shared" else history.own
     known = history.step_sums[0, history.task.dim] > 0  # every episode has a first step
     reach = _reach(history, recipe) if known else None
-    idle = _idle(history, ledger, episodes)
     warnings = []
     if reach is not None and reach < LEAST_REACH:
         cure = "raise beta or scale"
@@ -70,10 +77,10 @@ def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -
             f"nothing was learnt in the last {idle} episodes: information grew by less than "
             f"{LEAST_GROWTH:.0%}"
         )
-    return Health(reach=reach, idle=idle, warnings=tuple(warnings))
+    return Health(reach=reach, idle=idle, warnings=tuple(warnings), sharing=sharing)
 
 
-def _reach(history: History, recipe: Recipe) -> float:
+def _reach(history: SummedHistory, recipe: Recipe) -> float:
     """Return the least reach over the stages that were played."""
     explores = recipe.exploration
     strength = explores.beta + _strength(explores)
@@ -99,12 +106,12 @@ def _strength(exploration: Exploration) -> float:
     return float(np.sqrt(np.mean(np.square(drawn.max(axis=(0, 2))))))
 
 
-def _squared_norms(history: History) -> Floats:
+def _squared_norms(history: SummedHistory) -> Floats:
     """Return Σ‖φ‖² of each pool of steps, from tr Λ = d·λ + Σ‖φ‖²."""
     return np.maximum(history.gram.trace - history.task.dim * history.ridge, 0.0)
 
 
-def _lost_in_ridge(history: History) -> bool:
+def _lost_in_ridge(history: SummedHistory) -> bool:
     """Return whether, in some pool, all features together are below the rounding error of λ."""
     sums, dim = history.step_sums, history.task.dim
     seen = sums[:, :dim].any(axis=1) & (sums[:, dim] > 0)

@@ -299,7 +299,8 @@ def checked_recipe(recipe: Any) -> Recipe:
 
 def _require_room(task: Task, recipe: Recipe) -> None:
     """Refuse a task whose Λ and policies exceed the machine's memory."""
-    gram = task.pools.count * task.dim * (1 if task.one_hot else task.dim)
+    pools = task.pools.count + task.horizon * task.chooses_stages
+    gram = pools * task.dim * (1 if task.one_hot else task.dim)
     explores = recipe.exploration
     vectors = explores.members * (4.0 + explores.draws) * task.horizon * task.dim
     matrices = "" if task.one_hot else "dim × dim "

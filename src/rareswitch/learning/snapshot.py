@@ -66,13 +66,16 @@ class Snapshot:
                 raise ValueError(f"its policy does not fit its task, {task}")
             if policy.one_hot is not task.one_hot:
                 raise ValueError("its policy must have one-hot features if its episodes have")
-            if len(parts.arrays) < task.pools.count:
+            pools, sums = task.pools.count, parts
+            if task.chooses_stages:
+                pools, sums = task.horizon, parts.inside("own")
+            if len(sums.arrays) < pools:
                 raise ValueError(f"its arrays are too few for horizon {task.horizon}")
-            size = (task.pools.count, task.dim)
+            size = (pools, task.dim)
             if task.one_hot:  # the largest array is there before memory is taken for its size
-                parts.array("counts", "<f8", size)
+                sums.array("counts", "<f8", size)
             else:
-                parts.array("whitener", "<f8", (*size, task.dim))
+                sums.array("whitener", "<f8", (*size, task.dim))
             own = {} if exploration is None else {"exploration": exploration}
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)

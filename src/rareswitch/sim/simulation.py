@@ -20,8 +20,10 @@ from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.policy import Policy, member_of, policy_of
 from rareswitch.core.recipe import Recipe
+from rareswitch.core.sharing import KINDS
 from rareswitch.core.task import Task, checked_task, planned_episodes
 from rareswitch.learning.learner import checked_recipe
+from rareswitch.sim.both_tallies import BothTallies
 from rareswitch.sim.mdp import FiniteMDP, checked_world
 from rareswitch.sim.rollout import MOST_SUMMED, Visits, count_moves, logdet_growth, rollout
 from rareswitch.sim.run import Record, Run, initial_states, noise_of
@@ -76,6 +78,7 @@ class Simulation:
         rows = self._members * len(first.space.rows)
         table = cells * (5.0 * states + 3.0 * first.dim)
         learner = 8.0 * horizon * (4.0 * first.dim**2 + 3.0 * rows + table)
+        learner *= 1 + task.chooses_stages
         require_memory(runs * (each + learner), f"{self.episodes} episodes of {runs} run(s)")
         self._space = first.space
         # P, the thresholds of the next state, and r, side by side: (R, H, S, A, 2S), one read.
@@ -90,7 +93,9 @@ class Simulation:
             [initial_states(initial_state, states, self.episodes, seed) for seed in seeds]
         )
         self._noise = np.stack([noise_of(noise, self.episodes, horizon, seed) for seed in seeds])
-        self.tally = Tally(self._space, runs=runs, pools=task.pools, recipe=recipe)
+        kind = BothTallies if task.chooses_stages else Tally
+        self.tally = kind(self._space, runs=runs, pools=task.pools, recipe=recipe)
+        self._shares = np.zeros(runs, bool)
         self._record = Record(runs, self.episodes, horizon)
         self._here = np.ogrid[:runs, :horizon]
         self._places = np.ogrid[:runs, :horizon, :1, :states]
@@ -139,6 +144,8 @@ class Simulation:
     def deploy(self) -> None:
         """Fit a policy for every run on what it has seen, and put it in force."""
         live = np.flatnonzero(self.live)
+        shares = self.tally.choose()
+        self._shares[live] = shares[live]
         self._draw(live)
         self.q_functions, choices = self.tally.fit(self._perturbations, self._directions)
         for r in live.tolist():
@@ -199,7 +206,7 @@ class Simulation:
                 self._directions[r] = recipe.directions(version, horizon, dim)
             if self._perturbations is not None:
                 self._perturbations[r] = recipe.perturbations(
-                    version, horizon, dim, shared=self.tally.pools.shared
+                    version, horizon, dim, shared=bool(self._shares[r])
                 )
             self._allocations[r] = recipe.allocation(version)
 
@@ -312,6 +319,7 @@ class Simulation:
             self.recipes[r],
             directions=None if self._directions is None else frozen(self._directions[r]),
             allocation=self._allocations[r],
+            stages=KINDS[int(self._shares[r])] if self.task.chooses_stages else None,
         )
 
 

@@ -10,13 +10,14 @@ from typing import Self
 
 import numpy as np
 
+from rareswitch.core.exploration import Bonus
 from rareswitch.core.gram import Gram
 from rareswitch.core.lsvi import QFunction, backward, clip_values
 from rareswitch.core.policy import TIE_TOLERANCE, regressor_of
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Pools
 from rareswitch.sim.mdp import FiniteSpace
-from rareswitch.support.arguments import Floats, Ints
+from rareswitch.support.arguments import Bools, Floats, Ints
 
 # Bonuses are updated by subtraction and, to bound cancellation, computed from scratch after so many
 # fits, and before that after 2, 4, 8, …, since they fall fastest at first.
@@ -29,19 +30,28 @@ class Tally:
     """Λ (R, H, d, d) and sums over steps: Σ(φ, 1, r), Σ r·(φ, 1, r) and, by next state, Σ(φ, 1, r).
 
     Sums by next state are kept for each stage and pooled by a fit. The columns (1, r) are kept only
-    for fits that estimate. After a fit, `values` (H, R, M, S) are the values of every state for
-    each of the M members whose values differ.
+    for fits that estimate, or as `moments`. After a fit, `values` (H, R, M, S) are the values of
+    every state for each of the M members whose values differ.
     """
 
     one_hot = False
 
-    def __init__(self, space: FiniteSpace, *, runs: int, pools: Pools, recipe: Recipe) -> None:
+    def __init__(
+        self,
+        space: FiniteSpace,
+        *,
+        runs: int,
+        pools: Pools,
+        recipe: Recipe,
+        moments: bool = False,
+    ) -> None:
         dim, rows = space.columns.shape
         horizon, exploration = pools.horizon, recipe.exploration
         self.space, self.pools, self.recipe, self.ridge = space, pools, recipe, recipe.ridge
         self.dim = dim
         self.gram = Gram.of_ridge((runs, pools.count), dim, recipe.ridge)
-        width = dim + 2 if exploration.estimate else dim
+        self._moments = exploration.estimate or moments
+        width = dim + 2 if self._moments else dim
         self.step_sums, self.reward_sums = np.zeros((2, runs, pools.count, width))
         self._next_sums = np.zeros((runs, horizon, space.states, width))
         self._here = np.ogrid[:runs, :horizon]
@@ -58,10 +68,10 @@ class Tally:
         # The same memory with runs and members along one axis.
         self._flat = self._q_values.reshape(horizon, runs * members, rows)
         self._flat_values = self.values.reshape(horizon, runs * members, -1)
-        self._beta, self._estimates = exploration.beta, exploration.estimate
+        self._beta = exploration.beta
         self._scaled = self._beta * space.columns
         self._squared_bonuses: Floats | None = None
-        if self._beta and not self._estimates and not pools.shared:
+        if self._beta and not exploration.estimate and not pools.shared:
             self._squared_bonuses = self._beta**2 * self._compute_norms()
 
     @property
@@ -75,7 +85,7 @@ class Tally:
         else:
             self._grow(features)
         steps = self._steps(features, rewards)
-        if self._estimates:
+        if self._moments:
             self.step_sums += self.pools.sum_stages(steps)
         self.reward_sums += self.pools.sum_stages(rewards[..., None] * steps)
         self._next_sums[*self._here, next_states] += steps
@@ -95,22 +105,35 @@ class Tally:
             for cell in np.flatnonzero(visits.any(axis=(0, 1))):
                 self._grow(features[:, :, cell], visits[:, :, cell])
         steps = self._steps(features, rewards)
-        if self._estimates:
+        if self._moments:
             self.step_sums += self.pools.sum_stages(np.vecmat(visits, steps))
         self.reward_sums += self.pools.sum_stages(np.vecmat(visits * rewards, steps))
         self._next_sums += moves.mT @ steps
 
-    def next_value_sums(self, h: int, following: QFunction) -> Floats:
+    def next_value_sums(self, h: int, following: QFunction, pool: int | None = None) -> Floats:
         self._evaluate(h + 1, following)
-        values, sums = self.values[h + 1], self._pool_sums(h)
+        sums = self._pool_sums(self.pools.index(h) if pool is None else pool)
+        values = self.values[h + 1]
         found = values @ sums  # (R, M, d) or (R, M, d+2)
-        if self._estimates:
+        if self._moments:
             squares = np.square(values) @ sums[..., -2:-1]
             found = np.concatenate([found, squares], axis=-1)
         return found if following.weights.ndim == found.ndim else found[:, 0]
 
     def fold(self) -> Self:
         return self
+
+    def choose(self) -> Bools:
+        """Return whether the next fit of each run learns from shared stages (R,)."""
+        return np.full(len(self.step_sums), self.pools.shared)
+
+    def greedy(self) -> "Tally":
+        """Return a tally without exploration on the same sums, which it reads and never changes."""
+        recipe = Recipe(exploration=Bonus(0.0, estimate=True), ridge=self.ridge)
+        greedy = Tally(self.space, runs=len(self.step_sums), pools=self.pools, recipe=recipe)
+        greedy.gram, greedy._next_sums = self.gram, self._next_sums
+        greedy.step_sums, greedy.reward_sums = self.step_sums, self.reward_sums
+        return greedy
 
     def fit(
         self, perturbations: Floats | None, directions: Floats | None
@@ -156,10 +179,10 @@ class Tally:
             ).reshape(chosen[some].shape)
         return np.ascontiguousarray(chosen.swapaxes(0, 1))
 
-    def _pool_sums(self, h: int) -> Floats:
-        """Return Σ(φ, 1, r) by next state over stage h's pool, (R, S, d+2) or (R, S, d)."""
+    def _pool_sums(self, pool: int) -> Floats:
+        """Return Σ(φ, 1, r) by next state over a pool, (R, S, d+2) or (R, S, d)."""
         if not self.pools.shared:
-            return self._next_sums[:, h]
+            return self._next_sums[:, pool]
         if self._pooled is None:
             self._pooled = self._next_sums[:, :-1].sum(axis=1)
         return self._pooled
@@ -192,7 +215,7 @@ class Tally:
 
     def _steps(self, features: Floats, rewards: Floats) -> Floats:
         """Return (φ, 1, r) of steps, or φ alone where nothing is estimated."""
-        if not self._estimates:
+        if not self._moments:
             return features
         rewards = rewards[..., None]
         return np.concatenate([features, np.ones_like(rewards), rewards], axis=-1)

@@ -8,7 +8,7 @@ import numpy as np
 from rareswitch.core.gram import Gram
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.task import Pools, Task
-from rareswitch.statistics.history import History, Signed
+from rareswitch.statistics.history import Signed, SummedHistory
 from rareswitch.statistics.next_states import NextStates, add_in_turn, row_sets
 from rareswitch.support.arguments import Floats
 from rareswitch.support.codec import Arrays, Parts
@@ -17,7 +17,7 @@ from rareswitch.support.codec import Arrays, Parts
 MOST_WAITING = 2**17
 
 
-class DenseHistory(History):
+class DenseHistory(SummedHistory):
     """Λ and compensated sums over the steps of each pool, and the states that followed them."""
 
     gram: Gram
@@ -42,8 +42,8 @@ class DenseHistory(History):
     def reward_sums(self) -> Floats:
         return self._totals[1] + self._lost[1]
 
-    def next_value_sums(self, h: int, following: QFunction) -> Floats:
-        return self._next_states[self.pools.index(h)].value_sums(following, self._end_value(h))
+    def _pool_value_sums(self, pool: int, following: QFunction, ended: float) -> Floats:
+        return self._next_states[pool].value_sums(following, ended)
 
     def _many_waiting(self) -> bool:
         if self._waiting_numbers <= MOST_WAITING:

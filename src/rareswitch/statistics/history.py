@@ -29,22 +29,19 @@ AT_ONCE = 256  # episodes that are checked together
 Signed = tuple[Episode, float]  # 1 adds the episode, −1 removes it
 
 
-class History(ABC):
-    """The sufficient statistics of all episodes so far, for one learner.
+class BaseHistory(ABC):
+    """What one learner has seen: the contract of all histories.
 
-    Λ changes with every episode, since schedules look at it. Only a fit needs the other sums: until
-    then, or until they are many, episodes wait, and `fold` adds them all at once. Removals wait in
-    the same list. `episodes` counts all episodes ever absorbed; a correction does not change it.
+    `episodes` counts all episodes ever absorbed; a correction does not change it. `gram` changes
+    with every episode, since schedules look at it.
     """
 
     gram: Gram | OneHotGram
+    episodes: int
 
     def __init__(self, task: Task, ridge: float) -> None:
         whole("dim", checked_task(task).dim, least=1, most=10**6)
         self.task, self.ridge = task, positive_ridge(ridge)
-        self.episodes = 0
-        self._waiting = PersistentList[Signed]()
-        self._waiting_numbers = 0
 
     @property
     def pools(self) -> Pools:
@@ -59,13 +56,73 @@ class History(ABC):
         return self.task.dim
 
     @property
-    def whitener(self) -> Floats:
-        return self.gram.whitener
-
-    @property
     @abstractmethod
     def stored_rows(self) -> int:
         """How many rows of distinct next states are kept, over all pools."""
+
+    @abstractmethod
+    def absorb(self, *episodes: Episode) -> Self:
+        """Return the history with these episodes, in their order."""
+
+    @abstractmethod
+    def remove(self, *episodes: Episode) -> Self:
+        """Return the history without these episodes, each of which was absorbed before.
+
+        `stored_rows` stays: the states that they reached remain in the table, with a count of 0.
+        """
+
+    @abstractmethod
+    def replace(self, old: Episode, new: Episode) -> Self:
+        """Return the history with a new episode in place of an old one that was absorbed before.
+
+        Λ stays bit for bit if the features of both are equal.
+        """
+
+    @abstractmethod
+    def fold(self) -> Self:
+        """Return the history with waiting episodes added to its sums; no number depends on when."""
+
+    @abstractmethod
+    def check(self, *episodes: Episode) -> None:
+        """Refuse episodes that cannot be absorbed."""
+
+    @abstractmethod
+    def to_arrays(self) -> Arrays:
+        """Return a folded history as named arrays."""
+
+    @abstractmethod
+    def restored(self, parts: Parts, *, episodes: int) -> Self:
+        """Return the history whose arrays `to_arrays` returned after that number of episodes."""
+
+    def absorb_log(self, log: Iterable[Episode]) -> Self:
+        """Return the history with all episodes of a log."""
+        history, episodes = self, iter(log)
+        while some := tuple(islice(episodes, AT_ONCE)):
+            history = history.absorb(*some)
+        return history
+
+    def _copy(self) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+
+class SummedHistory(BaseHistory):
+    """The sufficient statistics of all episodes so far, over one set of pools.
+
+    Only a fit needs sums other than Λ: until then, or until they are many, episodes wait, and
+    `fold` adds them all at once. Removals wait in the same list.
+    """
+
+    def __init__(self, task: Task, ridge: float) -> None:
+        super().__init__(task, ridge)
+        self.episodes = 0
+        self._waiting = PersistentList[Signed]()
+        self._waiting_numbers = 0
+
+    @property
+    def whitener(self) -> Floats:
+        return self.gram.whitener
 
     @property
     @abstractmethod
@@ -76,11 +133,8 @@ class History(ABC):
     def reward_sums(self) -> Floats: ...
 
     @abstractmethod
-    def next_value_sums(self, h: int, following: QFunction) -> Floats: ...
-
-    @abstractmethod
-    def to_arrays(self) -> Arrays:
-        """Return a folded history as named arrays."""
+    def _pool_value_sums(self, pool: int, following: QFunction, ended: float) -> Floats:
+        """Return `next_value_sums` of a pool, where the end of an episode is worth `ended`."""
 
     @abstractmethod
     def filled(self, parts: Parts) -> Self:
@@ -94,8 +148,12 @@ class History(ABC):
     def _many_waiting(self) -> bool:
         """Return whether so many numbers wait that they should be folded."""
 
+    def next_value_sums(self, h: int, following: QFunction, pool: int | None = None) -> Floats:
+        ended = self.task.end_reward * (self.task.horizon - 1 - h)
+        pool = self.pools.index(h) if pool is None else pool
+        return self._pool_value_sums(pool, following, ended)
+
     def absorb(self, *episodes: Episode) -> Self:
-        """Return the history with these episodes, in their order."""
         self.check(*episodes)
         longer = self._wait([(episode, 1.0) for episode in episodes])
         for episode in episodes:
@@ -104,10 +162,6 @@ class History(ABC):
         return longer
 
     def remove(self, *episodes: Episode) -> Self:
-        """Return the history without these episodes, each of which was absorbed before.
-
-        `stored_rows` stays: the states that they reached remain in the table, with a count of 0.
-        """
         self.check(*episodes)
         shorter = self._wait([(episode, -1.0) for episode in episodes])
         for episode in episodes:
@@ -115,10 +169,6 @@ class History(ABC):
         return shorter
 
     def replace(self, old: Episode, new: Episode) -> Self:
-        """Return the history with a new episode in place of an old one that was absorbed before.
-
-        Λ stays bit for bit if the features of both are equal.
-        """
         self.check(old, new)
         replaced = self._wait([(new, 1.0), (old, -1.0)])
         if not np.array_equal(old.features, new.features):
@@ -128,7 +178,6 @@ class History(ABC):
         return replaced
 
     def fold(self) -> Self:
-        """Return the history with waiting episodes added to its sums; no number depends on when."""
         if not len(self._waiting):
             return self
         folded = self._copy()
@@ -136,21 +185,12 @@ class History(ABC):
         folded._waiting, folded._waiting_numbers = PersistentList(), 0
         return folded
 
-    def absorb_log(self, log: Iterable[Episode]) -> Self:
-        """Return the history with all episodes of a log."""
-        history, episodes = self, iter(log)
-        while some := tuple(islice(episodes, AT_ONCE)):
-            history = history.absorb(*some)
-        return history
-
     def restored(self, parts: Parts, *, episodes: int) -> Self:
-        """Return the history whose arrays `to_arrays` returned after that number of episodes."""
         filled = self.filled(parts)
         filled.episodes = episodes
         return filled
 
     def check(self, *episodes: Episode) -> None:
-        """Refuse episodes that cannot be absorbed."""
         for episode in episodes:
             self._check_kind(episode)
         if self.one_hot or not episodes:
@@ -178,11 +218,6 @@ class History(ABC):
         longer._waiting = self._waiting.extend(changes)
         return longer.fold() if longer._many_waiting() else longer
 
-    def _copy(self) -> Self:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        return twin
-
     def _check_kind(self, episode: Episode) -> None:
         dim, horizon = self.task.dim, self.task.horizon
         if not isinstance(episode, Episode):
@@ -200,7 +235,3 @@ class History(ABC):
             )
         if not self.one_hot and episode.dim != dim:
             raise ValueError(f"episode must have features of dimension {dim}; got {episode.dim}")
-
-    def _end_value(self, h: int) -> float:
-        """Return the value, after stage h, of an episode that ended there."""
-        return self.task.end_reward * (self.task.horizon - 1 - h)

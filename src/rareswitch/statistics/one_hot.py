@@ -13,7 +13,7 @@ import numpy as np
 from rareswitch.core.gram import OneHotGram
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.task import Task
-from rareswitch.statistics.history import History, Signed
+from rareswitch.statistics.history import Signed, SummedHistory
 from rareswitch.statistics.moves import END, Move, Moves
 from rareswitch.support.arguments import Floats
 from rareswitch.support.codec import Arrays, Parts
@@ -22,7 +22,7 @@ from rareswitch.support.persistent import PersistentNumbers
 MOST_WAITING = 2**16  # positions of steps and next states
 
 
-class OneHotHistory(History):
+class OneHotHistory(SummedHistory):
     """Counts, Σ r·φ and Σ (1, r, r²) of each pool, and its moves to the next states."""
 
     gram: OneHotGram
@@ -47,8 +47,8 @@ class OneHotHistory(History):
     def reward_sums(self) -> Floats:
         return np.concatenate([self._reward_table(), self._moments[:, 1:]], axis=1)
 
-    def next_value_sums(self, h: int, following: QFunction) -> Floats:
-        return self._moves[self.pools.index(h)].value_sums(following, self._end_value(h))
+    def _pool_value_sums(self, pool: int, following: QFunction, ended: float) -> Floats:
+        return self._moves[pool].value_sums(following, ended)
 
     def _many_waiting(self) -> bool:
         return self._waiting_numbers > MOST_WAITING

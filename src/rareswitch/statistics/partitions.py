@@ -24,7 +24,8 @@ import numpy as np
 
 from rareswitch.core.episode import Episode
 from rareswitch.core.lsvi import QFunction
-from rareswitch.core.task import STAGES, Pools
+from rareswitch.core.sharing import KINDS
+from rareswitch.core.task import Pools
 from rareswitch.statistics.next_states import BLOCK_ROWS, state_values
 from rareswitch.support.archive import DAMAGE
 from rareswitch.support.arguments import (
@@ -145,9 +146,9 @@ class LocalPartitions:
 class LogStatistics:
     """The statistics of a whole log, partition by partition, for `fit`.
 
-    `stages` and `end_reward` are those of a `Learner`. Λ is summed and then factored, so in
-    directions that no feature has visited errors are of the order of 1e-16·‖Λ‖/λ; a `History` loses
-    less where λ is tiny.
+    `stages`, "own" or "shared", and `end_reward` are those of a `Task`. Λ is summed and then
+    factored, so in directions that no feature has visited errors are of the order of 1e-16·‖Λ‖/λ; a
+    `History` loses less where λ is tiny.
 
     >>> from rareswitch.core.policy import fit
     >>> from rareswitch.core.recipe import Recipe
@@ -178,7 +179,7 @@ class LogStatistics:
         stage_grams = self._sum(_gram_sums)
         horizon, dim, _ = stage_grams.shape
         self.dim = dim
-        self.pools = Pools(horizon, shared=one_of("stages", stages, STAGES) == "shared")
+        self.pools = Pools(horizon, shared=one_of("stages", stages, KINDS) == "shared")
         gram = self.pools.sum_stages(stage_grams.reshape(horizon, -1)).reshape(-1, dim, dim)
         regular = gram + self.ridge * np.eye(gram.shape[-1])
         try:
@@ -195,9 +196,9 @@ class LogStatistics:
     def fold(self) -> Self:
         return self
 
-    def next_value_sums(self, h: int, following: QFunction) -> Floats:
+    def next_value_sums(self, h: int, following: QFunction, pool: int | None = None) -> Floats:
         ended = self._end_reward * (self.pools.horizon - 1 - h)
-        stages = self.pools.stages(self.pools.index(h))
+        stages = self.pools.stages(self.pools.index(h) if pool is None else pool)
         return self._sum(_next_value_sums, stages, following, ended)
 
     def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:

@@ -83,6 +83,16 @@ class Parts:
             raise ValueError(f"data must be a {self.kind} of finite numbers; {name} holds others")
         return array
 
+    def inside(self, folder: str) -> "Parts":
+        """Return the arrays whose names begin with a folder, under the rest of their names."""
+        prefix = f"{folder}/"
+        inside = {name: array for name, array in self.arrays.items() if name.startswith(prefix)}
+        return Parts(
+            self.kind,
+            self.meta,
+            {name.removeprefix(prefix): array for name, array in inside.items()},
+        )
+
     def reading(self) -> "_Reading":
         """Turn what a constructor says of bad values into a ValueError about the data."""
         return _Reading(self.kind)

@@ -165,7 +165,7 @@ class SecondGram:
     def __init__(self, protocol: Mapping[str, Any]) -> None:
         task = protocol["task"]
         self._dim, self._one_hot, horizon = task["dim"], task["one_hot"], task["horizon"]
-        shared = task["stages"] == "shared" and horizon > 1
+        shared = horizon > {"own": horizon, "shared": 1, "auto": 2}[task["stages"]]
         each = [range(h, h + 1) for h in range(horizon)]
         self._pools = [range(horizon - 1), range(horizon)] if shared else each
         self._ridge = protocol["recipe"]["ridge"]

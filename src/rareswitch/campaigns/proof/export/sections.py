@@ -205,7 +205,8 @@ def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
         ("Actions", ", ".join(task.get("actions", [])) or "named by the actors"),
         ("Features", f"{task['dim']} {kind} for each action, of norm at most "
                      f"{task['feature_norm']:g}{named}"),
-        ("Stages", "each learns from its own steps" if task["stages"] == "own" else "share steps"),
+        ("Stages", {"own": "each learns from its own steps", "shared": "share steps",
+                    "auto": "share steps where that predicts better"}[task["stages"]]),
         ("Exploration", _rule(recipe["exploration"], "kind")),
         ("Allocation", shares if members > 1 else "one policy for all episodes"),
         ("Seed", canonical(recipe["seed"])),
