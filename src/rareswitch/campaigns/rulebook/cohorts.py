@@ -115,7 +115,7 @@ class Cohorts:
     """
 
     def __init__(self, *, horizon: int) -> None:
-        self._horizon = horizon
+        self.horizon = horizon
         self._known: dict[int, RunningMean] = {}
         self.changed: set[int] = set()
         self.episodes = 0  # without withdrawn episodes
@@ -133,7 +133,7 @@ class Cohorts:
         seen = self[version]
         place = seen.next_place
         self.episodes += 1
-        self._set(version, seen.add(place, total / self._horizon, 1))
+        self._set(version, seen.add(place, total / self.horizon, 1))
         self._set(INTAKE, self[INTAKE].after(0.0))
         return place
 
@@ -143,11 +143,11 @@ class Cohorts:
 
     def correct(self, version: int, place: Place, before: float, after: float | None) -> None:
         """Count an episode with another return, or, if that is None, no more."""
-        seen = self[version].add(place, before / self._horizon, -1)
+        seen = self[version].add(place, before / self.horizon, -1)
         if after is None:
             self.episodes -= 1
         else:
-            seen = seen.add(place, after / self._horizon, 1)
+            seen = seen.add(place, after / self.horizon, 1)
         self._set(version, seen)
 
     def reopen(self) -> None:

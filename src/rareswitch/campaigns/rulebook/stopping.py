@@ -6,31 +6,17 @@ versions shares its error α among them: version v has α/(v(v+1)) of it, which 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
 
-from rareswitch.campaigns.rulebook.cohorts import RunningMean
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.support.arguments import real, set_fields, whole
 
 if TYPE_CHECKING:
-    from rareswitch.campaigns.rulebook.cohorts import Cohorts
     from rareswitch.campaigns.rulebook.terms import Terms
 
 EPISODES = "episodes"  # the rule that every protocol has: no more than it plans
 # Values that differ by no more may be rounded otherwise on another machine.
 TOLERANCE = 1e-9
-
-
-class Progress(NamedTuple):
-    """The numbers that a rule sees: episodes recorded and refused, and the returns of one version.
-
-    `returns` are those of the episodes that `version` played, as shares of the horizon.
-    """
-
-    episodes: int
-    horizon: int
-    version: int
-    returns: RunningMean
-    intake: RunningMean  # 1 for each refused report, 0 for each recorded one
 
 
 class Watched(NamedTuple):
@@ -67,30 +53,14 @@ class Watched(NamedTuple):
         )
 
 
-class StoppingRule(Protocol):
-    """A rule that ends a campaign."""
-
-    name: ClassVar[str]
-
-    def watch(self, progress: Progress) -> Watched | None:
-        """Return how far it is; None while the rule waits."""
-        ...
-
-    def check(self, horizon: int, episodes: int) -> None:
-        """Refuse a rule that can never be reached, or is reached from the start."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Harm:
     """Stop when the mean return of a version is surely below `below`.
 
-    >>> from rareswitch.campaigns.rulebook.cohorts import RunningMean
-    >>> bad = RunningMean()
+    >>> seen = Cohorts(horizon=1)
     >>> for _ in range(100):
-    ...     bad = bad.after(0.0)
-    >>> seen = Progress(episodes=100, horizon=1, version=2, returns=bad, intake=RunningMean())
-    >>> Harm(below=0.2).watch(seen).reason
+    ...     place = seen.record(2, 0.0)
+    >>> Harm(below=0.2).watch(seen, 2).reason
     'version 2 returns at most 0.111 on average, which is below 0.2'
     """
 
@@ -104,14 +74,14 @@ class Harm:
         set_fields(self, below=below, confidence=_confidence(self.confidence))
 
     def check(self, horizon: int, episodes: int) -> None:
+        """Refuse a rule that can never be reached, or is reached from the start."""
         _check_return("below", self.below, horizon)
 
-    def watch(self, progress: Progress) -> Watched | None:
-        high = _highest_mean(progress, self.confidence)
-        reason = (
-            f"version {progress.version} returns at most {high:.3g} on average, which is below "
-            f"{self.below:g}"
-        )
+    def watch(self, cohorts: Cohorts, version: int) -> Watched | None:
+        """Return the value that the rule looks at; None while the rule waits."""
+        high = _highest_mean(cohorts, version, self.confidence)
+        means = f"returns at most {high:.3g} on average"
+        reason = f"version {version} {means}, which is below {self.below:g}"
         return Watched(self.name, high, self.below, high < self.below, reason)
 
 
@@ -143,14 +113,12 @@ class Futility:
                 f"after must be at most {episodes}, the planned episodes; got {self.after}"
             )
 
-    def watch(self, progress: Progress) -> Watched | None:
-        if progress.episodes < self.after:
+    def watch(self, cohorts: Cohorts, version: int) -> Watched | None:
+        if cohorts.episodes < self.after:
             return None
-        high = _highest_mean(progress, self.confidence)
-        reason = (
-            f"after {progress.episodes} episodes version {progress.version} returns at most "
-            f"{high:.3g} on average, and {self.target:g} is the target"
-        )
+        high = _highest_mean(cohorts, version, self.confidence)
+        means = f"version {version} returns at most {high:.3g} on average"
+        reason = f"after {cohorts.episodes} episodes {means}, and {self.target:g} is the target"
         return Watched(self.name, high, self.target, high < self.target, reason)
 
 
@@ -170,32 +138,31 @@ class DataQuality:
     def check(self, horizon: int, episodes: int) -> None:
         """Any share below 1 can be reached."""
 
-    def watch(self, progress: Progress) -> Watched | None:
-        low = progress.intake.bounds(self.confidence).low
+    def watch(self, cohorts: Cohorts, version: int) -> Watched | None:
+        low = cohorts.intake.bounds(self.confidence).low
         reason = f"at least {low:.0%} of all reports are refused, and {self.most:.0%} may be"
         return Watched(self.name, low, self.most, low > self.most, reason)
 
 
-RULES: tuple[type[Any], ...] = (Harm, Futility, DataQuality)
+StoppingRule = Harm | Futility | DataQuality
+RULES: dict[str, type[StoppingRule]] = {kind.name: kind for kind in get_args(StoppingRule)}
 
 
 def rule_of(plain: Mapping[str, Any]) -> StoppingRule:
     """Return the rule that {"rule": name, arguments} describes."""
     arguments = dict(plain)
     name = arguments.pop("rule", None)
-    kinds = {kind.name: kind for kind in RULES}
-    if not isinstance(name, str) or name not in kinds:
-        raise ValueError(f"rule must be one of {', '.join(kinds)}; got {name!r}")
-    known = [field.name for field in fields(kinds[name])]
+    if not isinstance(name, str) or name not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}; got {name!r}")
+    known = [field.name for field in fields(RULES[name])]
     if unknown := [key for key in arguments if key not in known]:
         raise ValueError(f"{name} has no key {unknown[0]!r}; it takes {', '.join(known)}")
     try:
-        rule: StoppingRule = kinds[name](**arguments)
+        return RULES[name](**arguments)
     except TypeError as error:
         if missing := [key for key in known if key not in arguments]:
             raise ValueError(f"{name} needs {missing[0]}; {error}") from None
         raise
-    return rule
 
 
 def plain_rule(rule: StoppingRule) -> dict[str, Any]:
@@ -207,11 +174,10 @@ def _confidence(value: Any) -> float:
     return real("confidence", value, least=0.5, below=1.0)
 
 
-def _highest_mean(progress: Progress, confidence: float) -> float:
+def _highest_mean(cohorts: Cohorts, version: int, confidence: float) -> float:
     """Return the upper end of the interval of a version's mean return."""
-    version = progress.version
     share = (1.0 - confidence) / (version * (version + 1))
-    return progress.horizon * progress.returns.bounds(1.0 - share).high
+    return cohorts.horizon * cohorts[version].bounds(1.0 - share).high
 
 
 def _check_return(name: str, value: float, horizon: int) -> None:
@@ -219,13 +185,10 @@ def _check_return(name: str, value: float, horizon: int) -> None:
         raise ValueError(f"{name} must be at most {horizon}, the largest return; got {value:g}")
 
 
-def watch(terms: "Terms", cohorts: "Cohorts", version: int) -> Iterator[Watched]:
+def watch(terms: "Terms", cohorts: Cohorts, version: int) -> Iterator[Watched]:
     """Yield the value that each stopping rule looks at, in the order in which they are asked."""
+    for rule in terms.stopping:
+        if (seen := rule.watch(cohorts, version)) is not None:
+            yield seen
     episodes, planned = cohorts.episodes, terms.episodes
-    if terms.stopping:
-        returns, intake = cohorts[version], cohorts.intake
-        progress = Progress(episodes, terms.horizon, version, returns, intake)
-        for rule in terms.stopping:
-            if (seen := rule.watch(progress)) is not None:
-                yield seen
     yield Watched(EPISODES, episodes, planned, episodes >= planned, f"all {planned} are recorded")
