@@ -4,6 +4,7 @@ Time is counted in episodes: one begins at every tick of the clock, somewhere.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,18 +71,17 @@ class Circumstances:
         return cls(sites=1, learn_every=1, **none)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EpisodeFate:
-    """What happens to one episode, `delay` and the like in ticks."""
+class EpisodeFate(NamedTuple):
+    """What happens to one episode, `delay` and `later` in ticks."""
 
     site: str
-    delay: int
+    damage: int  # which of the kinds there are
     missing: bool
     repeated: bool
     damaged: bool
-    damage: int  # which of the kinds there are
     corrected: bool
     withdrawn: bool
+    delay: int
     later: int  # when it is sent again, corrected or withdrawn, after its report
     overridden: Bools  # (H,)
     choices: Floats  # (H,), uniforms that say what people do instead
@@ -101,20 +101,12 @@ class Fates:
         """Return what happens to an episode, counted from 1."""
         are, rng = self._are, self._at(EPISODE, number)
         site, damage = int(rng.integers(are.sites)) + 1, int(rng.integers(1 << 16))
-        missing, repeated, damaged, corrected, withdrawn = rng.random(5)
+        shares = zip(EpisodeFate._fields[2:7], rng.random(5), strict=True)
+        mishaps = [bool(draw < getattr(are, name)) for name, draw in shares]
         delay, later = rng.exponential(size=2) * are.delay
-        return EpisodeFate(
-            site=f"site-{site:02d}",
-            delay=int(delay),
-            missing=bool(missing < are.missing),
-            repeated=bool(repeated < are.repeated),
-            damaged=bool(damaged < are.damaged),
-            damage=damage,
-            corrected=bool(corrected < are.corrected),
-            withdrawn=bool(withdrawn < are.withdrawn),
-            later=1 + int(later),
-            overridden=rng.random(self._horizon) < are.overridden,
-            choices=rng.random(self._horizon),
+        people = rng.random(self._horizon) < are.overridden, rng.random(self._horizon)
+        return EpisodeFate._make(
+            [f"site-{site:02d}", damage, *mishaps, int(delay), 1 + int(later), *people]
         )
 
     def death(self, tick: int) -> tuple[str, int] | None:

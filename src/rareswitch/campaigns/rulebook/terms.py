@@ -110,7 +110,7 @@ class FeatureTerms:
     ('age', 'severity')
     """
 
-    name: str
+    name: str = ""
     digest: str = ""
     columns: tuple[str, ...] = ()
 
