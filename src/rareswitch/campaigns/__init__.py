@@ -18,16 +18,15 @@ from rareswitch.campaigns.errors import (
 )
 from rareswitch.campaigns.learning.learning import Learning, learn, propose
 from rareswitch.campaigns.observations import Observer, packed_features, read_csv
-from rareswitch.campaigns.proof.backup import backup, restore
 from rareswitch.campaigns.proof.export.export import export
 from rareswitch.campaigns.proof.one_file import verifier
-from rareswitch.campaigns.proof.prove import verify
+from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.rehearsal.circumstances import Circumstances
 from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
 from rareswitch.campaigns.rehearsal.world import FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.rulebook.stopping import DataQuality, Futility, Harm
+from rareswitch.campaigns.rulebook.cohorts import DataQuality, Futility, Harm
 from rareswitch.campaigns.rulebook.terms import Approval, FeatureTerms, Intake
 from rareswitch.campaigns.status import (
     Status,

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
+from rareswitch.campaigns.rulebook.cohorts import StoppingRule, plain_rule, rule_of
 from rareswitch.campaigns.rulebook.names import checked_digest, checked_name
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
-from rareswitch.campaigns.rulebook.stopping import StoppingRule, plain_rule, rule_of
 from rareswitch.campaigns.rulebook.terms import AMENDABLE, Approval, FeatureTerms, Intake
 from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.recipe import Recipe
@@ -145,7 +145,7 @@ class Protocol:
             "intake": _without_empty(vars(self.intake), "concealed"),
         }
         if self.features is not None:
-            tables["features"] = self.features.plain
+            tables["features"] = _without_empty(vars(self.features), "columns")
         if self.stopping:
             tables["stopping"] = [plain_rule(rule) for rule in self.stopping]
         if self.simulation:

@@ -8,7 +8,6 @@ derived    cohorts, tables and reports, made again from the chains and compared 
 """
 
 import argparse
-import hashlib
 import json
 import re
 import sys
@@ -20,7 +19,12 @@ from typing import Any
 from rareswitch.campaigns.errors import CampaignError
 from rareswitch.campaigns.proof.checks import ALTERED, Check, describe
 from rareswitch.campaigns.proof.export.derived import derived_files
-from rareswitch.campaigns.proof.export.rows import PARQUET_COLUMNS, TableRows, report_of
+from rareswitch.campaigns.proof.export.rows import (
+    PARQUET_COLUMNS,
+    TableRows,
+    file_digest,
+    report_of,
+)
 from rareswitch.campaigns.proof.exported import ExportedRecord, SecondGram
 from rareswitch.campaigns.proof.replay import alike
 from rareswitch.campaigns.proof.verify import Verification, verify_record
@@ -72,9 +76,8 @@ def _files(record: ExportedRecord, manifest: str | None) -> Iterable[str]:
         if name not in there:
             yield f"{name} is missing"
             continue
-        with open(folder / name, "rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                yield f"{name} was altered"
+        if file_digest(folder / name) != digest:
+            yield f"{name} was altered"
     for name in sorted(there - {*files} - {"manifest.json"}):
         if Path(name).name not in JUNK:
             yield f"{name} is not part of the export"
@@ -189,12 +192,5 @@ def main() -> int:
     except (OSError, CampaignError, *ALTERED) as error:
         print(f"{given.folder} is not an export that can be read: {error!r}", file=sys.stderr)
         return 2
-    if given.json:
-        print(json.dumps(found.plain))
-    else:
-        for check in found.checks:
-            print(f"{check.outcome:<6} {check.name}: {check.rows} checked")
-            for line in (*check.problems, *check.unchecked):
-                print(f"         {line}")
-        print(f"VERDICT: {found.verdict}.")
+    print(json.dumps(found.plain) if given.json else found.text)
     return int(not found.ok)

@@ -52,7 +52,6 @@ class SimulatedClock:
         return self.at(self.tick)
 
     def at(self, tick: int) -> str:
-        """Return the time at a tick."""
         return (BEGIN + tick * HOUR).isoformat(timespec="milliseconds")
 
     def tick_after(self, text: str) -> int:
@@ -108,7 +107,6 @@ class LearnerProcess:
             self.look(tick, None)  # where there is no outage, another looks at once
 
     def take_over(self) -> None:
-        """End an outage."""
         self._down_until = 0
 
     def end(self) -> None:

@@ -11,7 +11,7 @@ from math import fsum
 from typing import Any
 
 from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.proof.prove import verify
+from rareswitch.campaigns.proof.stored import verify
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.rehearsal.circumstances import Circumstances
 from rareswitch.campaigns.rehearsal.field import Field, SimulatedClock
@@ -70,7 +70,6 @@ class SimulatedCampaign:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON."""
         lists = {name: list(getattr(self, name)) for name in ("decision_delays", "problems")}
         return vars(self) | lists
 
@@ -147,7 +146,6 @@ def _check_fit(world: World, protocol: Protocol) -> None:
 
 
 def _summary(field: Field) -> SimulatedCampaign:
-    """Return the outcome of the simulation."""
     campaign, count = field.campaign, field.count
     with campaign.store.reading() as connection:
         state = campaign.state_at(connection)

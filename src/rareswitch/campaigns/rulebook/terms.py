@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from rareswitch.campaigns.rulebook.cohorts import StoppingRule, rule_of
 from rareswitch.campaigns.rulebook.names import (
     checked_digest,
     checked_person,
@@ -17,7 +18,6 @@ from rareswitch.campaigns.rulebook.names import (
     person_key,
 )
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
-from rareswitch.campaigns.rulebook.stopping import StoppingRule, rule_of
 from rareswitch.support.arguments import flag, one_of, set_fields, short_repr, whole
 
 APPROVALS = ("schedule", "second-person")
@@ -63,11 +63,9 @@ class Approval:
 
     @property
     def two_persons(self) -> bool:
-        """Whether a change needs two persons."""
         return self.by == "second-person"
 
     def may_sign(self, name: str) -> bool:
-        """Return whether a person may decide."""
         return not self.signers or person_key(name) in map(person_key, self.signers)
 
 
@@ -123,12 +121,6 @@ class FeatureTerms:
         if self.columns and not self.digest:
             raise ValueError("digest must be that of the map's bytes where columns are named")
 
-    @property
-    def plain(self) -> dict[str, Any]:
-        """The table of a TOML file."""
-        columns = {"columns": list(self.columns)} if self.columns else {}
-        return {"name": self.name, "digest": self.digest, **columns}
-
 
 def _checked_columns(given: Any) -> tuple[str, ...]:
     if not isinstance(given, list | tuple):
@@ -164,7 +156,6 @@ class Terms:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Terms":
-        """Return the terms of the tables of a protocol."""
         return _terms(canonical(plain))
 
     @cached_property
@@ -180,7 +171,8 @@ class Terms:
     @property
     def features(self) -> str:
         """The digest of the feature map of raw observations, or nothing."""
-        return str(self.plain.get("features", {}).get("digest", ""))
+        table = self.plain.get("features", {})
+        return str(table["digest"]) if table.get("columns") else ""
 
     @property
     def fixed(self) -> dict[str, Any]:
