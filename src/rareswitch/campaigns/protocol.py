@@ -10,7 +10,7 @@ from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
 from rareswitch.campaigns.rulebook.cohorts import StoppingRule, plain_rule, rule_of
-from rareswitch.campaigns.rulebook.names import checked_digest, checked_name
+from rareswitch.campaigns.rulebook.names import checked_digest, checked_name, checked_names
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
 from rareswitch.campaigns.rulebook.terms import AMENDABLE, Approval, FeatureTerms, Intake
 from rareswitch.core.clock import Schedule, checked_schedule
@@ -62,8 +62,8 @@ class Protocol:
                 f"{short_repr(self.recipe)}"
             )
         planned_episodes(self.task, "a campaign")
-        _check_actions(self.actions)
-        if self.features is not None and self.features.columns and not self.actions:
+        actions = checked_names("actions", self.actions)
+        if self.features is not None and self.features.columns and not actions:
             raise ValueError("actions must be named where [features] has columns; got none")
         if self.simulation:
             checked_digest("simulation", self.simulation)
@@ -71,7 +71,7 @@ class Protocol:
             self,
             schedule=checked_schedule(self.schedule, self.task),
             budget=whole("budget", self.budget, least=0),
-            actions=tuple(self.actions),
+            actions=actions,
             stopping=tuple(self.stopping),
         )
         self._check_possible()
@@ -320,18 +320,6 @@ def _own_modules(table: Mapping[str, Any]) -> Iterator[str]:
             yield from _own_modules(value)
         elif key == "kind" and ":" in str(value):
             yield value.partition(":")[0]
-
-
-def _check_actions(actions: Any) -> None:
-    """Refuse actions that are not distinct names."""
-    if not isinstance(actions, list | tuple) or not all(
-        isinstance(name, str) and name.strip() == name != "" for name in actions
-    ):
-        raise TypeError(
-            f"actions must be a list of names without spaces around them; got {short_repr(actions)}"
-        )
-    if twice := [name for name in actions if actions.count(name) > 1]:
-        raise ValueError(f"actions must be distinct names; got {short_repr(twice[0])} twice")
 
 
 def _without_empty(table: dict[str, Any], name: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Any
 from rareswitch.campaigns.rulebook.cohorts import StoppingRule, rule_of
 from rareswitch.campaigns.rulebook.names import (
     checked_digest,
+    checked_names,
     checked_person,
-    checked_text,
     person_key,
 )
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
@@ -117,27 +117,14 @@ class FeatureTerms:
             raise TypeError(f"name must be a text; got {short_repr(self.name)}")
         if self.digest:
             checked_digest("digest", self.digest)
-        set_fields(self, columns=_checked_columns(self.columns))
-        if self.columns and not self.digest:
-            raise ValueError("digest must be that of the map's bytes where columns are named")
-
-
-def _checked_columns(given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple):
-        raise TypeError(f"columns must be a list of names; got {short_repr(given)}")
-    columns = tuple(given)
-    for name in columns:
-        checked_text("columns", name, most=200)
-        if name != name.strip():
-            raise ValueError(f"columns must not begin or end with a space; got {name!r}")
-        if name in REPORT_COLUMNS:
+        set_fields(self, columns=checked_names("columns", self.columns))
+        if taken := [name for name in self.columns if name in REPORT_COLUMNS]:
             raise ValueError(
                 f"columns must not be {', '.join(REPORT_COLUMNS)}, which name other parts of a "
-                f"report; got {name!r}"
+                f"report; got {taken[0]!r}"
             )
-        if columns.count(name) > 1:
-            raise ValueError(f"columns must be distinct names; got {name!r} twice")
-    return columns
+        if self.columns and not self.digest:
+            raise ValueError("digest must be that of the map's bytes where columns are named")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
