@@ -22,9 +22,8 @@ from rareswitch.campaigns.proof.export.export import export
 from rareswitch.campaigns.proof.one_file import verifier
 from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.rehearsal.circumstances import Circumstances
 from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
-from rareswitch.campaigns.rehearsal.world import FiniteWorld, Step, World
+from rareswitch.campaigns.rehearsal.world import Circumstances, FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.cohorts import DataQuality, Futility, Harm
 from rareswitch.campaigns.rulebook.terms import Approval, FeatureTerms, Intake

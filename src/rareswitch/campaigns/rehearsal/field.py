@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import NotAllowedError, RefusedError
 from rareswitch.campaigns.learning.learning import Learning
-from rareswitch.campaigns.rehearsal.circumstances import Circumstances, EpisodeFate, Fates
-from rareswitch.campaigns.rehearsal.world import World
+from rareswitch.campaigns.rehearsal.world import Circumstances, EpisodeFate, Fates, World
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.rulebook.state import Candidate

@@ -13,9 +13,8 @@ from typing import Any
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.proof.stored import verify
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.rehearsal.circumstances import Circumstances
 from rareswitch.campaigns.rehearsal.field import Field, SimulatedClock
-from rareswitch.campaigns.rehearsal.world import World
+from rareswitch.campaigns.rehearsal.world import Circumstances, World
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.store import Store
 from rareswitch.campaigns.store.rows import heads_of
