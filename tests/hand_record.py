@@ -14,6 +14,7 @@ from rareswitch.campaigns.rulebook.rows import (
     RefusalRow,
     canonical,
 )
+from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.support import codec
 
 PROTOCOL = {
@@ -86,10 +87,13 @@ def version(number, found, *, since=0, rollback_to=None):
     )  # fmt: skip
 
 
-def candidate(number, found, evidence, *, version=2, planned=True, status="deployed"):
+def candidate(
+    number, found, evidence, *, version=2, planned=True, status="deployed", decision=None
+):
     return SimpleNamespace(
         number=number, version=version, seq=3, digest=f"{version:064x}", proposer=found.actor,
         planned=planned, evidence=evidence, entry=found, status=status, approver="ben",
+        decision=decision,
     )  # fmt: skip
 
 
@@ -117,9 +121,15 @@ def hand_made(*, text="plain", evidence=None):
         entry(10, "amended", {"protocol": PROTOCOL | {"budget": {"deployments": 3}}}, **wrote),
         entry(11, "stopped", {}, **wrote),
     ]  # fmt: skip
+    revisions = [Terms.of(entries[place].payload["protocol"]) for place in (0, 9)]
+    signed = candidate(3, entries[2], known, planned=False, decision=entries[3])
     state = SimpleNamespace(
+        revisions=revisions,
+        terms=revisions[-1],
         versions=[version(1, entries[1]), version(2, entries[4], since=3)],
-        candidates={3: candidate(3, entries[2], known, planned=False)},
+        candidates={3: signed},
+        corrections=3,
+        cancelled_ids={"x"},
         stopped=entries[-1],
         waiting=None,
         spent=1,

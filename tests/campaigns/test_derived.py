@@ -138,8 +138,7 @@ def test_counts_are_those_written_down_by_hand():
 def test_the_course_has_the_returns_that_count():
     rows = [episode(seq, f"p{seq}", 1.0) for seq in range(1, 121)]
     rows.append(episode(121, "p1", 0.0, revision=1))
-    record, (_, corrected, *_) = HandRecord(episodes=rows), hand_made()[1][4:]
-    course = tally_of(record, [corrected], horizon=2).course
+    course = tally_of(HandRecord(episodes=rows), hand_made()[2]).course
     assert [stretch.seq for stretch in course][-2:] == [117, 120]
     assert course[0].mean == 2 / 3
     assert {stretch.mean for stretch in course[1:]} == {1.0}

@@ -271,6 +271,16 @@ def test_the_manifest_is_entered_into_the_ledger(exported):
     assert of_folder(folder, manifest=summary.digest) == {}
 
 
+def test_a_rejected_amendment_decides_about_no_candidate(tmp_path):
+    campaign = full_campaign(tmp_path / "store.db")
+    amendment = campaign.amend({"budget": {"deployments": 9}}, by="bo", reason="more again")
+    campaign.reject(amendment.number, by="eve", reason="that is enough")
+    export(campaign, tmp_path / "out", by="ana", reason="final report")
+    assert "that is enough" not in (tmp_path / "out" / "appendix.md").read_text(encoding="utf-8")
+    assert of_folder(tmp_path / "out") == {}
+    campaign.store.close()
+
+
 def test_who_took_part_is_not_exported(tmp_path):
     campaign = opened(tmp_path / "store.db", protocol_of())
     episode = rs.Episode(features=np.eye(3)[[0]], rewards=[1.0], next_features=[])

@@ -15,8 +15,7 @@ from rareswitch.campaigns import (
     recording,
 )
 from rareswitch.campaigns.recording import Work
-from rareswitch.campaigns.rulebook.cohorts import RunningMean
-from rareswitch.campaigns.rulebook.stopping import Watched
+from rareswitch.campaigns.rulebook.cohorts import RunningMean, Watched
 from two_proofs import of_export, of_folder, of_store
 
 ANA = {"by": "ana", "reason": "agreed"}
@@ -392,14 +391,8 @@ def test_an_end_that_was_cut_off_is_not_near_to_anything(store, tmp_path, engine
 # --- places that do not fit together --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("seq", "said"),
-    [
-        (3, "refusals: row 2 names row 3 of the log; it came after 4"),
-        (6, "ledger: entry 3 was written between other rows than it says"),
-    ],
-)
-def test_a_refusal_that_says_it_came_elsewhere_is_named(store, tmp_path, seq, said):
+@pytest.mark.parametrize("seq", [3, 6])
+def test_a_refusal_that_says_it_came_elsewhere_is_named(store, tmp_path, seq):
     """Two refusals came after the fourth episode, and the entry after them saw both."""
     campaign = create(store, episodes=500)
     fill(campaign, range(4))
@@ -410,4 +403,5 @@ def test_a_refusal_that_says_it_came_elsewhere_is_named(store, tmp_path, seq, sa
     forgery = Forgery(tmp_path / "out", tmp_path / "forged")
     forgery.chains["refusals"][1]["seq"] = seq
     forgery.cover_up()
+    said = f"refusals: row 2 names row {seq} of the log; it came after 4"
     assert said in [one for found in of_folder(forgery.folder).values() for one in found]

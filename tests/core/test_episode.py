@@ -1,5 +1,4 @@
 import copy
-import itertools
 import pickle
 
 import numpy as np
@@ -203,34 +202,6 @@ def test_rows_of_whole_numbers_are_rows():
     assert rows != rs.Episode(features=[1], rewards=[1.0], next_features=[[0, 1]])
 
 
-@given(st.data())
-def test_rows_handed_over_give_the_episode_of_the_constructor(data):
-    """Sound rows give the same episode; of others there is none, and the constructor says why."""
-    steps, one_hot = data.draw(st.integers(0, 4)), data.draw(st.booleans())
-    lengths = data.draw(st.lists(st.integers(0, 3), min_size=max(0, steps - 2), max_size=steps + 1))
-    size = data.draw(st.integers(0, 1)) + steps + sum(lengths)
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    rows = rng.integers(-1 if rng.random() < 0.2 else 0, 5, size)
-    rows = rows if one_hot else rows[:, None] / np.array([2.0, 3.0])
-    rewards = rng.random(steps)
-    if steps and (bad := data.draw(st.sampled_from([None, None, -0.1, 1.1, np.nan]))) is not None:
-        rewards[-1] = bad
-    ends = np.cumsum([steps, *lengths])
-    parts = [rows[start:end] for start, end in itertools.pairwise(ends)]
-    found = rs.Episode.from_rows(rows.copy(), rewards.copy(), lengths)
-    try:
-        expected = rs.Episode(features=rows[:steps], rewards=rewards, next_features=parts)
-    except ValueError:
-        expected = None
-    if size > steps + sum(lengths):  # a row that is nobody's
-        assert found is None
-    else:
-        assert found == expected
-        assert found is None or not (
-            found.features.flags.writeable or found.rewards.flags.writeable
-        )
-
-
 def test_truths_are_no_positions():
     wrong = np.array([True, False])
     whole, rewards = np.array([1, 0]), np.zeros(2)
@@ -247,11 +218,6 @@ def test_a_masked_array_is_refused_wherever_it_is(part):
     told[part] = [masked] if part == "next_features" else masked
     with pytest.raises(TypeError, match=f"{part}.* must be an array of real numbers; got a masked"):
         rs.Episode(**told)
-
-
-@pytest.mark.parametrize("rows", [np.eye(2, dtype=np.float32), np.ones(2), np.ones((2, 1, 1))])
-def test_rows_of_another_kind_are_not_taken_over(rows):
-    assert rs.Episode.from_rows(rows, np.zeros(1), [1]) is None
 
 
 @pytest.mark.parametrize("steps", [2, 40])
@@ -347,7 +313,6 @@ def test_no_older_view_writes_into_an_episode(kind):
     rows.flags.writeable = rewards.flags.writeable = False
     following = rows[1:]
     for made in (
-        rs.Episode.from_rows(rows, rewards, [2]),
         rs.Episode(features=rows[:1], rewards=rewards, next_features=[following]),
         rs.Episode(features=rows[:1], rewards=rewards, next_features=iter([following])),
         rs.Episode(features=rows[:1].tolist(), rewards=rewards, next_features=[following]),

@@ -18,16 +18,14 @@ from rareswitch.campaigns.errors import (
 )
 from rareswitch.campaigns.learning.learning import Learning, learn, propose
 from rareswitch.campaigns.observations import Observer, packed_features, read_csv
-from rareswitch.campaigns.proof.backup import backup, restore
 from rareswitch.campaigns.proof.export.export import export
 from rareswitch.campaigns.proof.one_file import verifier
-from rareswitch.campaigns.proof.prove import verify
+from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.rehearsal.circumstances import Circumstances
 from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
-from rareswitch.campaigns.rehearsal.world import FiniteWorld, Step, World
+from rareswitch.campaigns.rehearsal.world import Circumstances, FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.rulebook.stopping import DataQuality, Futility, Harm
+from rareswitch.campaigns.rulebook.cohorts import DataQuality, Futility, Harm
 from rareswitch.campaigns.rulebook.terms import Approval, FeatureTerms, Intake
 from rareswitch.campaigns.status import (
     Status,
@@ -44,18 +42,9 @@ from rareswitch.campaigns.status import (
 from rareswitch.campaigns.store import Store, migrate, open_store
 
 init = Campaign.create
-act, assign, record, import_reports = (
-    Campaign.act,
-    Campaign.assign,
-    Campaign.record,
-    Campaign.record_all,
-)
-correct, withdraw, cancel, forget = (
-    Campaign.correct,
-    Campaign.withdraw,
-    Campaign.cancel,
-    Campaign.forget,
-)
+act, assign, record = Campaign.act, Campaign.assign, Campaign.record
+import_reports, correct = Campaign.record_all, Campaign.correct
+withdraw, cancel, forget = Campaign.withdraw, Campaign.cancel, Campaign.forget
 approve, reject, rollback = Campaign.approve, Campaign.reject, Campaign.rollback
 amend, stop, reopen = Campaign.amend, Campaign.stop, Campaign.reopen
 policy = Campaign.policy
@@ -63,67 +52,13 @@ policy = Campaign.policy
 list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
 __all__ = [
-    "Act",
-    "Approval",
-    "Campaign",
-    "CampaignError",
-    "Circumstances",
-    "ConflictError",
-    "DamagedError",
-    "DataQuality",
-    "FeatureTerms",
-    "FiniteWorld",
-    "Futility",
-    "Harm",
-    "Intake",
-    "Learning",
-    "MovedError",
-    "NotAllowedError",
-    "Observer",
-    "Protocol",
-    "RefusedError",
-    "Report",
-    "SimulatedCampaign",
-    "Status",
-    "Step",
-    "Store",
-    "UnavailableError",
-    "UnreadableError",
-    "World",
-    "act",
-    "amend",
-    "approve",
-    "assign",
-    "backup",
-    "cancel",
-    "candidates",
-    "correct",
-    "episodes",
-    "export",
-    "forget",
-    "head",
-    "import_reports",
-    "init",
-    "learn",
-    "ledger",
-    "migrate",
-    "open_store",
-    "packed_features",
-    "policy",
-    "propose",
-    "protocol",
-    "read_csv",
-    "record",
-    "refusals",
-    "reject",
-    "reopen",
-    "restore",
-    "rollback",
-    "simulate",
-    "sites",
-    "status",
-    "stop",
-    "verifier",
-    "verify",
-    "withdraw",
-]
+    "Act", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
+    "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
+    "Learning", "MovedError", "NotAllowedError", "Observer", "Protocol", "RefusedError", "Report",
+    "SimulatedCampaign", "Status", "Step", "Store", "UnavailableError", "UnreadableError", "World",
+    "act", "amend", "approve", "assign", "backup", "cancel", "candidates", "correct", "episodes",
+    "export", "forget", "head", "import_reports", "init", "learn", "ledger", "migrate",
+    "open_store", "packed_features", "policy", "propose", "protocol", "read_csv", "record",
+    "refusals", "reject", "reopen", "restore", "rollback", "simulate", "sites", "status", "stop",
+    "verifier", "verify", "withdraw",
+]  # fmt: skip

@@ -4,8 +4,9 @@ A decision that is sent again by the same person is answered as it was the first
 decision is allowed is the rulebook's matter: `Transaction.enter` asks it.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
 from rareswitch.campaigns.errors import MovedError, NotAllowedError
 from rareswitch.campaigns.protocol import Protocol
@@ -16,6 +17,8 @@ from rareswitch.campaigns.rulebook.rows import Entry, digest_of
 from rareswitch.campaigns.rulebook.state import Candidate, State, Version
 from rareswitch.campaigns.store.transaction import Transaction
 from rareswitch.core.policy import Policy
+
+P = ParamSpec("P")
 
 
 def create(
@@ -39,7 +42,19 @@ def create(
     transaction.enter("deployed", deployed, by=by, reason="version 1, fitted on no data")
 
 
+def _work(decide: Callable[Concatenate[Recording, P], Any]) -> Callable[P, Work]:
+    """Make a function that returns the decision with its arguments as work to commit."""
+
+    @wraps(decide)
+    def make(*args: P.args, **named: P.kwargs) -> Work:
+        return Work(lambda transaction: decide(transaction, *args, **named))
+
+    return make
+
+
+@_work
 def propose(
+    transaction: Recording,
     policy: Policy,
     *,
     seq: int,
@@ -48,154 +63,128 @@ def propose(
     planned: bool,
     by: str,
     reason: str,
-) -> Work:
-    """Return the work that enters a candidate; the schedule alone puts it in force at once."""
-
-    def run(transaction: Recording) -> Candidate:
-        state = transaction.state
-        task = state.terms.plain["task"]
-        sizes = {name: getattr(policy, name) for name in ("dim", "horizon", "one_hot")}
-        if any(task[name] != value for name, value in sizes.items()):
-            raise NotAllowedError(f"policy must be of the protocol's [task]; got {sizes}")
-        if state.in_force.version != expected:
-            raise MovedError(
-                f"version {state.in_force.version} is in force; this is about version {expected}",
-                version=state.in_force.version,
-            )
-        deployed = _deployment(policy, version=expected + 1, seq=seq)
-        payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
-        entry = transaction.enter("candidate", payload, by=by, reason=reason)
-        transaction.add_artifact("policy", policy.to_bytes(), policy.digest)
-        if planned and not state.terms.approval.two_persons:
-            told = deployed | {"candidate": entry.number}
-            transaction.enter("deployed", told, by=by, reason=reason)
-        return transaction.state.candidate(entry.number)
-
-    return Work(run)
+) -> Candidate:
+    """Enter a candidate; the schedule alone puts it in force at once."""
+    state = transaction.state
+    task, in_force = state.terms.plain["task"], state.in_force.version
+    sizes = {name: getattr(policy, name) for name in ("dim", "horizon", "one_hot")}
+    if any(task[name] != value for name, value in sizes.items()):
+        raise NotAllowedError(f"policy must be of the protocol's [task]; got {sizes}")
+    if in_force != expected:
+        message = f"version {in_force} is in force; this is about version {expected}"
+        raise MovedError(message, version=in_force)
+    deployed = _deployment(policy, version=expected + 1, seq=seq)
+    payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
+    entry = transaction.enter("candidate", payload, by=by, reason=reason)
+    transaction.add_artifact("policy", policy.to_bytes(), policy.digest)
+    if planned and not state.terms.approval.two_persons:
+        told = deployed | {"candidate": entry.number}
+        transaction.enter("deployed", told, by=by, reason=reason)
+    return transaction.state.candidate(entry.number)
 
 
-def approve(number: int, *, by: str, reason: str) -> Work:
-    """Return the work that signs for a candidate, an amendment or a reopening, and carries it out.
+@_work
+def approve(transaction: Recording, number: int, *, by: str, reason: str) -> Version | Entry:
+    """Sign for a candidate, an amendment or a reopening, and carry it out.
 
     The answer is the version in force, or the entry.
     """
-
-    def run(transaction: Recording) -> Version | Entry:
-        state = transaction.state
-        if state.amendment is not None and state.amendment.number == number:
-            kept = {name: state.amendment.payload[name] for name in ("protocol", "digest")}
-            signed = {"amendment": number, "meaning": f"approve amendment {number}"}
-            return _amend(transaction, kept | signed, by=by, reason=reason)
-        if state.reopening is not None and state.reopening.number == number:
-            stopped = state.reopening.payload["stopped"]
-            signed = {"reopening": number, "meaning": f"approve reopening {number}"}
-            told = {"stopped": stopped} | signed
-            entry = transaction.enter("reopened", told, by=by, reason=reason)
-            transaction.cohorts.reopen()
-            return entry
-        if (again := _decided(state, number, by)) is not None and again.kind != "rejected":
-            return again
-        found = state.candidate(number)
-        if found.status == "deployed" and same_person(found.approver or "", by):
-            return next(one for one in state.versions if one.version == found.version)
-        meaning = f"approve version {found.version} for deployment"
-        told = {"candidate": number, "meaning": meaning}
-        transaction.enter("approved", told, by=by, reason=reason)
-        deployed = {key: found.entry.payload[key] for key in DEPLOYMENT} | {"candidate": number}
-        transaction.enter("deployed", deployed, by=by, reason=reason)
-        return transaction.state.in_force
-
-    return Work(run)
+    state = transaction.state
+    if state.amendment is not None and state.amendment.number == number:
+        kept = {name: state.amendment.payload[name] for name in ("protocol", "digest")}
+        signed = {"amendment": number, "meaning": f"approve amendment {number}"}
+        return _amend(transaction, kept | signed, by=by, reason=reason)
+    if state.reopening is not None and state.reopening.number == number:
+        told = {"stopped": state.reopening.payload["stopped"], "reopening": number}
+        told["meaning"] = f"approve reopening {number}"
+        entry = transaction.enter("reopened", told, by=by, reason=reason)
+        transaction.cohorts.reopen()
+        return entry
+    if (again := _decided(state, number, by)) is not None and again.kind != "rejected":
+        return again
+    found = state.candidate(number)
+    if found.status == "deployed" and same_person(found.approver or "", by):
+        return state.version(found.version)
+    told = {"candidate": number, "meaning": f"approve version {found.version} for deployment"}
+    transaction.enter("approved", told, by=by, reason=reason)
+    deployed = {key: found.entry.payload[key] for key in DEPLOYMENT} | {"candidate": number}
+    transaction.enter("deployed", deployed, by=by, reason=reason)
+    return transaction.state.in_force
 
 
-def reject(number: int, *, by: str, reason: str) -> Work:
-    """Return the work that turns down a candidate, an amendment or a reopening."""
-
-    def run(transaction: Recording) -> None:
-        state = transaction.state
-        waiting = {"amendment": state.amendment, "reopening": state.reopening}
-        kind = next((name for name, one in waiting.items() if one and one.number == number), "")
-        if (again := _decided(state, number, by)) is not None and again.kind == "rejected":
+@_work
+def reject(transaction: Recording, number: int, *, by: str, reason: str) -> None:
+    """Turn down a candidate, an amendment or a reopening."""
+    state = transaction.state
+    waiting = {"amendment": state.amendment, "reopening": state.reopening}
+    kind = next((name for name, one in waiting.items() if one and one.number == number), "")
+    if (again := _decided(state, number, by)) is not None and again.kind == "rejected":
+        return
+    if not kind:
+        kind, found = "candidate", state.candidate(number)
+        decision = found.decision if found.status == "rejected" else None
+        if decision is not None and same_person(decision.actor, by):
             return
-        if not kind:
-            kind, found = "candidate", state.candidate(number)
-            decision = found.decision if found.status == "rejected" else None
-            if decision is not None and same_person(decision.actor, by):
-                return
-        told = {kind: number, "meaning": f"reject {kind} {number}"}
-        transaction.enter("rejected", told, by=by, reason=reason)
-
-    return Work(run)
+    told = {kind: number, "meaning": f"reject {kind} {number}"}
+    transaction.enter("rejected", told, by=by, reason=reason)
 
 
-def rollback(to: int, *, by: str, reason: str) -> Work:
-    """Return the work that puts the policy of an earlier version in force, as a new version."""
-
-    def run(transaction: Recording) -> Version:
-        state = transaction.state
-        earlier, last = state.version(to), state.in_force
-        if last.rollback_to == to and same_person(last.entry.actor, by):
-            return last
-        kept = {key: getattr(earlier, key) for key in ("digest", "members", "allocation")}
-        told = kept | {"version": last.version + 1, "to": to}
-        told["seq"] = transaction.heads["episodes"].length
-        transaction.enter("rolled-back", told, by=by, reason=reason)
-        return transaction.state.in_force
-
-    return Work(run)
+@_work
+def rollback(transaction: Recording, to: int, *, by: str, reason: str) -> Version:
+    """Put the policy of an earlier version in force, as a new version."""
+    state = transaction.state
+    earlier, last = state.version(to), state.in_force
+    if last.rollback_to == to and same_person(last.entry.actor, by):
+        return last
+    told = {key: getattr(earlier, key) for key in ("digest", "members", "allocation")}
+    told |= {"version": last.version + 1, "to": to, "seq": transaction.heads["episodes"].length}
+    transaction.enter("rolled-back", told, by=by, reason=reason)
+    return transaction.state.in_force
 
 
-def amend(protocol: Protocol, *, by: str, reason: str) -> Work:
-    """Return the work that amends the protocol, or proposes to where two persons must agree.
+@_work
+def amend(transaction: Recording, protocol: Protocol, *, by: str, reason: str) -> Entry:
+    """Amend the protocol, or propose to where two persons must agree.
 
     The answer is the entry: "amended", or "amendment" if it waits for a second person.
     """
-
-    def run(transaction: Recording) -> Entry:
-        state = transaction.state
-        payload = {"protocol": protocol.plain, "digest": protocol.digest}
-        amended = [one for one in state.decided if one.kind == "amended"]
-        same = bool(amended) and protocol.digest == state.terms.digest
-        if same and same_person(amended[-1].actor, by):
-            return amended[-1]
-        if not state.terms.approval.two_persons:
-            return _amend(transaction, payload, by=by, reason=reason)
-        waiting = state.amendment
-        same = waiting is not None and waiting.payload["digest"] == protocol.digest
-        if waiting is not None and same and same_person(waiting.actor, by):
-            return waiting
-        return transaction.enter("amendment", payload, by=by, reason=reason)
-
-    return Work(run)
+    state = transaction.state
+    payload = {"protocol": protocol.plain, "digest": protocol.digest}
+    amended = [one for one in state.decided if one.kind == "amended"]
+    same = bool(amended) and protocol.digest == state.terms.digest
+    if same and same_person(amended[-1].actor, by):
+        return amended[-1]
+    if not state.terms.approval.two_persons:
+        return _amend(transaction, payload, by=by, reason=reason)
+    waiting = state.amendment
+    same = waiting is not None and waiting.payload["digest"] == protocol.digest
+    if waiting is not None and same and same_person(waiting.actor, by):
+        return waiting
+    return transaction.enter("amendment", payload, by=by, reason=reason)
 
 
-def stop(*, by: str, reason: str) -> Work:
-    """Return the work that ends the campaign."""
-
-    def run(transaction: Recording) -> None:
-        stopped = transaction.state.stopped
-        if stopped is None or not same_person(stopped.actor, by):
-            transaction.enter("stopped", {}, by=by, reason=reason)
-
-    return Work(run)
+@_work
+def stop(transaction: Recording, *, by: str, reason: str) -> None:
+    """End the campaign."""
+    stopped = transaction.state.stopped
+    if stopped is None or not same_person(stopped.actor, by):
+        transaction.enter("stopped", {}, by=by, reason=reason)
 
 
-def reopen(*, by: str, reason: str) -> Work:
-    """Return the work that proposes to reopen a campaign that data quality stopped."""
-
-    def run(transaction: Recording) -> Entry:
-        state = transaction.state
-        if state.reopening is not None and same_person(state.reopening.actor, by):
-            return state.reopening
-        number = state.stopped.number if state.stopped else 0
-        return transaction.enter("reopening", {"stopped": number}, by=by, reason=reason)
-
-    return Work(run)
+@_work
+def reopen(transaction: Recording, *, by: str, reason: str) -> Entry:
+    """Propose to reopen a campaign that data quality stopped."""
+    state = transaction.state
+    if state.reopening is not None and same_person(state.reopening.actor, by):
+        return state.reopening
+    number = state.stopped.number if state.stopped else 0
+    return transaction.enter("reopening", {"stopped": number}, by=by, reason=reason)
 
 
-def note_export(digest: str, *, by: str, reason: str) -> Work:
-    """Return the work that enters an export with the digest of its manifest."""
-    return Work(lambda t: t.enter("exported", {"digest": digest}, by=by, reason=reason))
+@_work
+def note_export(transaction: Recording, digest: str, *, by: str, reason: str) -> Entry:
+    """Enter an export with the digest of its manifest."""
+    return transaction.enter("exported", {"digest": digest}, by=by, reason=reason)
 
 
 def _amend(transaction: Transaction, payload: dict[str, Any], *, by: str, reason: str) -> Entry:

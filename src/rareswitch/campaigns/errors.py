@@ -1,16 +1,20 @@
 """Errors of campaigns: a sentence for people, a `code` for programs, and the fields it is about."""
 
+import re
 from typing import Any, ClassVar
 
 
 class CampaignError(Exception):
     """The campaign refuses, and says why.
 
-    `code` names the kind of error; `fields` hold the values that a program needs to go on, such as
-    the number of a refusal or the version in force.
+    `code` is the name of the class for programs; `fields` hold the values that a program needs to
+    go on, such as the number of a refusal or the version in force.
     """
 
     code: ClassVar[str] = "campaign"
+
+    def __init_subclass__(cls) -> None:
+        cls.code = re.sub("(?<!^)(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
 
     def __init__(self, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -25,31 +29,21 @@ class CampaignError(Exception):
 class UnreadableError(CampaignError, ValueError):
     """The input is not a report at all; nothing was recorded, and the register does not have it."""
 
-    code = "unreadable"
-
 
 class RefusedError(CampaignError, ValueError):
     """The report is not an episode of this campaign; the register of refusals has it."""
-
-    code = "refused"
 
 
 class ConflictError(CampaignError):
     """Other content is recorded under that name already, and nothing is overwritten."""
 
-    code = "conflict"
-
 
 class NotAllowedError(CampaignError):
     """The protocol does not allow it now."""
 
-    code = "not-allowed"
-
 
 class MovedError(NotAllowedError):
     """Another version is in force than the version that the decision was about."""
-
-    code = "moved"
 
 
 class UnavailableError(CampaignError):
@@ -58,8 +52,6 @@ class UnavailableError(CampaignError):
     `full` says that there is no room.
     """
 
-    code = "unavailable"
-
     def __init__(self, message: str, *, full: bool = False) -> None:
         super().__init__(message, full=full)
         self.full = full
@@ -67,5 +59,3 @@ class UnavailableError(CampaignError):
 
 class DamagedError(CampaignError):
     """The store holds something that this library cannot have written."""
-
-    code = "damaged"

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
-from rareswitch.campaigns.rulebook.names import checked_digest, checked_name
+from rareswitch.campaigns.rulebook.cohorts import StoppingRule, plain_rule, rule_of
+from rareswitch.campaigns.rulebook.names import checked_digest, checked_name, checked_names
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
-from rareswitch.campaigns.rulebook.stopping import StoppingRule, plain_rule, rule_of
 from rareswitch.campaigns.rulebook.terms import AMENDABLE, Approval, FeatureTerms, Intake
 from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.recipe import Recipe
@@ -62,8 +62,8 @@ class Protocol:
                 f"{short_repr(self.recipe)}"
             )
         planned_episodes(self.task, "a campaign")
-        _check_actions(self.actions)
-        if self.features is not None and self.features.columns and not self.actions:
+        actions = checked_names("actions", self.actions)
+        if self.features is not None and self.features.columns and not actions:
             raise ValueError("actions must be named where [features] has columns; got none")
         if self.simulation:
             checked_digest("simulation", self.simulation)
@@ -71,7 +71,7 @@ class Protocol:
             self,
             schedule=checked_schedule(self.schedule, self.task),
             budget=whole("budget", self.budget, least=0),
-            actions=tuple(self.actions),
+            actions=actions,
             stopping=tuple(self.stopping),
         )
         self._check_possible()
@@ -145,7 +145,7 @@ class Protocol:
             "intake": _without_empty(vars(self.intake), "concealed"),
         }
         if self.features is not None:
-            tables["features"] = self.features.plain
+            tables["features"] = _without_empty(vars(self.features), "columns")
         if self.stopping:
             tables["stopping"] = [plain_rule(rule) for rule in self.stopping]
         if self.simulation:
@@ -194,22 +194,19 @@ class Protocol:
         return cls.from_plain(plain, allow=allow)
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], *, allow: Collection[str] = ()) -> "Protocol":
-        """Read what `plain` returned, or the tables of a TOML file, where much may be left out.
-
-        A rule or exploration of your own, module:Class, needs its module in `allow`.
-        """
-        return cls._read(plain, allow)
-
-    @classmethod
-    def _read(
+    def from_plain(
         cls,
         plain: Mapping[str, Any],
-        allow: Collection[str],
+        *,
+        allow: Collection[str] = (),
         recipe: Recipe | None = None,
         schedule: Schedule | None = None,
     ) -> "Protocol":
-        """Read plain values; a recipe or a schedule that is given takes the place of its table."""
+        """Read what `plain` returned, or the tables of a TOML file, where much may be left out.
+
+        A rule or exploration of your own, module:Class, needs its module in `allow`. A recipe or a
+        schedule that is given takes the place of its table.
+        """
         tables = _known(plain, "", TABLES)
         if whole("format", tables.get("format", FORMAT), least=1) != FORMAT:
             raise ValueError(f"format must be {FORMAT}; got {tables['format']}")
@@ -217,51 +214,39 @@ class Protocol:
             if needed not in tables:
                 raise ValueError(f"a protocol needs {needed}; it has {', '.join(tables) or 'none'}")
         given = {name: _known(tables.get(name, {}), name, keys) for name, keys in KEYS.items()}
-        with _reading("task"):
-            sizes = {key: given["task"].pop(key) for key in TASK_SIZES if key in given["task"]}
-            if missing := [key for key in ("dim", "horizon", "episodes") if key not in sizes]:
-                raise ValueError(f"needs {missing[0]}")
-            task = Task(**sizes)
-        if recipe is None:
-            with _reading("recipe"):
-                recipe = _recipe(given["recipe"], allow)
-        if schedule is None:
-            rule = _table(tables["schedule"], "schedule")
-            with _reading("schedule"):
-                kind = rule.pop("kind", None)
-                schedule = make_schedule(kind, rule, task, ridge=recipe.ridge, allow=allow)
-        with _reading("budget"):
-            if "deployments" not in given["budget"]:
-                raise ValueError("needs deployments, the most after the first")
-            budget = whole("deployments", given["budget"]["deployments"], least=0)
         parts: dict[str, Any] = {}
-        for name, part in (("approval", Approval), ("intake", Intake)):
-            with _reading(name):
-                parts[name] = part(**given[name])
-        if "features" in tables:
-            with _reading("features"):
-                parts["features"] = FeatureTerms(**{"name": None} | given["features"])
-        stopping = tables.get("stopping", [])
-        if not isinstance(stopping, list):
+        with _reading("task"):
+            _check_needed(given["task"], "dim", "horizon", "episodes")
+            task = task_of(given["task"])
+        with _reading("recipe"):
+            recipe = recipe or _recipe(given["recipe"], allow)
+        with _reading("schedule"):
+            rule = _table(tables["schedule"], "schedule")
+            schedule = schedule or _schedule(rule, task, recipe.ridge, allow)
+        with _reading("budget"):
+            _check_needed(given["budget"], "deployments")
+            parts["budget"] = whole("deployments", given["budget"]["deployments"], least=0)
+        for name in ("approval", "intake", "features"):
+            if name in tables:
+                with _reading(name):
+                    parts[name] = PARTS[name](**given[name])
+        if not isinstance(stopping := tables.get("stopping", []), list):
             raise TypeError(
                 f"stopping must be a list of tables, [[stopping]]; got {short_repr(stopping)}"
             )
         rules = []
-        for number, rule in enumerate(stopping, start=1):
+        for number, table in enumerate(stopping, start=1):
             with _reading(f"stopping, number {number}"):
-                rules.append(rule_of(_table(rule, "stopping")))
-        if "actions" in given["task"] and not isinstance(given["task"]["actions"], list):
-            raise TypeError(f"[task] actions must be a list; got {given['task']['actions']!r}")
+                rules.append(rule_of(_table(table, "stopping")))
         with _reading("task"):
             return cls(
                 name=tables["name"],
                 task=task,
                 recipe=recipe,
                 schedule=schedule,
-                budget=budget,
                 stopping=tuple(rules),
                 simulation=given["simulation"].get("digest", ""),
-                actions=tuple(given["task"].get("actions", ())),
+                actions=given["task"].get("actions", ()),
                 **parts,
             )
 
@@ -290,7 +275,7 @@ class Protocol:
             tables["task"] = tables["task"] | {"episodes": tables.pop("episodes")}
         # Code that is known already is not read again: only new code needs `allow`.
         kept = None if "schedule" in changes else self.schedule
-        return Protocol._read(tables, allow, self.recipe, kept)
+        return Protocol.from_plain(tables, allow=allow, recipe=self.recipe, schedule=kept)
 
     def with_simulation(self, report: bytes) -> "Protocol":
         """Return the protocol with the digest of a simulation's report."""
@@ -321,9 +306,12 @@ def recipe_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Recipe:
 
 def schedule_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Schedule:
     """Return the schedule of a locked protocol; code of your own needs its module in `allow`."""
-    rule = dict(plain["schedule"])
-    kind, task = rule.pop("kind"), task_of(plain["task"])
-    return make_schedule(kind, rule, task, ridge=plain["recipe"]["ridge"], allow=allow)
+    task, ridge = task_of(plain["task"]), plain["recipe"]["ridge"]
+    return _schedule(dict(plain["schedule"]), task, ridge, allow)
+
+
+def _schedule(rule: dict[str, Any], task: Task, ridge: float, allow: Collection[str]) -> Schedule:
+    return make_schedule(rule.pop("kind", None), rule, task, ridge=ridge, allow=allow)
 
 
 def _own_modules(table: Mapping[str, Any]) -> Iterator[str]:
@@ -334,23 +322,17 @@ def _own_modules(table: Mapping[str, Any]) -> Iterator[str]:
             yield value.partition(":")[0]
 
 
-def _check_actions(actions: Any) -> None:
-    """Refuse actions that are not distinct names."""
-    if not all(isinstance(name, str) and name.strip() == name != "" for name in actions):
-        raise TypeError(
-            f"actions must be names without spaces around them; got {short_repr(actions)}"
-        )
-    if len(set(actions)) < len(actions):
-        twice = next(name for name in actions if actions.count(name) > 1)
-        raise ValueError(f"actions must be distinct names; got {short_repr(twice)} twice")
-
-
 def _without_empty(table: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a table without a key that is not set: protocols without it keep their digest."""
     kept = {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
     if not kept[name]:
         del kept[name]
     return kept
+
+
+def _check_needed(table: Mapping[str, Any], *keys: str) -> None:
+    if missing := [key for key in keys if key not in table]:
+        raise ValueError(f"needs {missing[0]}")
 
 
 def _table(value: Any, name: str) -> dict[str, Any]:

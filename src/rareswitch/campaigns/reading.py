@@ -1,11 +1,7 @@
 """Reports from JSON, strictly: nothing is converted, guessed or silently ignored.
 
 A report is an object with the names of a `Report`'s fields; arrays are nested lists, and fields
-without a value are left out:
-
-    {"id": "site-3:0042", "version": 2, "features": [[…], …], "rewards": […], "next_features": […],
-     "first_features": [[…], …], "actions": […], "propensities": […], "recommended": […],
-     "site": "3", "began": "2026-11-02T09:00Z", "ended": "2026-11-16T10:30Z", "participant": "…"}
+without a value are left out. docs/campaigns.md has an example.
 """
 
 import json

@@ -24,11 +24,10 @@ from rareswitch.campaigns.reading import known_part
 from rareswitch.campaigns.report import Report, count_deviations
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
-from rareswitch.campaigns.rulebook.cohorts import Place
+from rareswitch.campaigns.rulebook.cohorts import Place, watch
 from rareswitch.campaigns.rulebook.names import ENGINE
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 from rareswitch.campaigns.rulebook.state import State
-from rareswitch.campaigns.rulebook.stopping import watch
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.campaigns.store.transaction import Transaction, count_again, sealed_place
 from rareswitch.core.policy import Policy

@@ -117,7 +117,6 @@ class Report:
 
     @cached_property
     def total(self) -> float:
-        """The return."""
         return float(np.add.reduce(self.episode.rewards))
 
     @cached_property

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from rareswitch.campaigns.store.tables import assignments, episodes
 from rareswitch.campaigns.store.transaction import cohorts_of
 
 CONFIDENCE = 0.95
+KEPT = ("version", "since", "rollback_to", "digest")  # of a version
 OPEN = ("number", "episode_id", "version", "member", "assigned")  # columns of an assignment
 
 
@@ -83,7 +85,6 @@ class Status:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values."""
         return asdict(self) | {"heads": {name: list(head) for name, head in self.heads.items()}}
 
 
@@ -92,7 +93,7 @@ def status(campaign: Campaign) -> Status:
     with campaign.store.reading() as connection:
         state, heads = campaign.state_at(connection), heads_of(connection, campaign.name)
         reported, late = _counts(connection, campaign.name)
-        versions = _versions(cohorts_of(connection, campaign.name, state), state, late)
+        versions = tuple(_versions(cohorts_of(connection, campaign.name, state), state, late))
         folded, said = progress_of(connection, campaign.name)
     terms, began = state.terms, heads["assignments"].length
     current = said["entries"] >= state.in_force.entry.number  # else it is of an earlier version
@@ -233,24 +234,13 @@ def _counts(connection: Connection, campaign: str) -> tuple[int, Counter[int]]:
     return sum(count for _, assigned, _, count in rows if assigned), late
 
 
-def _versions(found: Cohorts, state: State, late: Counter[int]) -> tuple[VersionStatus, ...]:
-    horizon, versions = state.terms.horizon, []
+def _versions(found: Cohorts, state: State, late: Counter[int]) -> Iterator[VersionStatus]:
+    horizon = state.terms.horizon
     for version in state.versions:
-        seen = found[version.version]
-        low, high = seen.bounds(CONFIDENCE)
-        versions.append(
-            VersionStatus(
-                version=version.version,
-                since=version.since,
-                at=version.entry.at,
-                by=version.entry.actor,
-                rollback_to=version.rollback_to,
-                digest=version.digest,
-                episodes=seen.observations,
-                late=late[version.version],
-                mean=None if seen.mean is None else horizon * seen.mean,
-                low=horizon * low,
-                high=horizon * high,
-            )
-        )
-    return tuple(versions)
+        seen, entry = found[version.version], version.entry
+        low, high = (horizon * end for end in seen.bounds(CONFIDENCE))
+        mean = None if seen.mean is None else horizon * seen.mean
+        told: dict[str, Any] = {name: getattr(version, name) for name in KEPT}
+        told |= {"episodes": seen.observations, "late": late[version.version]}
+        told |= {"mean": mean, "low": low, "high": high}
+        yield VersionStatus(at=entry.at, by=entry.actor, **told)

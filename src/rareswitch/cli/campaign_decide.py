@@ -39,12 +39,7 @@ def learn(campaign: Campaign, follow: bool, every: float) -> Answer | None:
     return _proposed(campaign, found, {"candidates": found})
 
 
-@verb(
-    'propose --by ana --reason "quarterly look"',
-    'propose --early --by ana --reason "new guideline"',
-    signed=True,
-    code=True,
-)
+@verb('propose --early --by ana --reason "new guideline"', signed=True, code=True)
 @click.option("--early", is_flag=True, help="Before it is due; the ledger marks it as unplanned.")
 def propose(campaign: Campaign, early: bool, **signed: str) -> Answer:
     """Propose a policy that is due, or early.
@@ -69,12 +64,12 @@ def approve(campaign: Campaign, number: int, **signed: str) -> Answer:
 
     done = campaign.approve(number, **signed)
     revision = len(campaign.state.revisions)
+    text = "the campaign runs again"
     if not isinstance(done, Entry):
         plain = {"version": done.version, "digest": done.digest}
         text = f"version {done.version} is in force"
     else:
         plain = {"kind": done.kind, "entry": done.number, "revision": revision}
-        text = "the campaign runs again"
         if done.kind == "amended":
             text = f"revision {revision} of the protocol is in force"
     return Answer(plain, f"{text}, approved by {signed['by']}")

@@ -22,6 +22,8 @@ SHOWN = 20  # errors of an import
 # How people are told about an error of a report, by its code.
 LABELS = {"refused": "refused", "conflict": "conflict", "unreadable": "not a report"}
 COUNTS = {"refused": "refused", "conflict": "conflicts", "unreadable": "unreadable"}
+COUNTED = ("recorded", "known", "refused", "conflicts", "not_allowed", "unreadable")
+AGAIN = ("", ", as before")
 
 
 @verb("assign site-3:0042", "assign site-3:0042 site-3:0043 --json")
@@ -34,8 +36,7 @@ def assign(campaign: Campaign, episode_ids: tuple[str, ...]) -> Answer:
     """
     found = [campaign.assign(one) for one in episode_ids]
     lines = [
-        f"{one.episode_id}  version {one.version}  member {one.member}"
-        f"{'' if one.new else ', as before'}"
+        f"{one.episode_id}  version {one.version}  member {one.member}{AGAIN[not one.new]}"
         for one in found
     ]
     return Answer([one._asdict() for one in found], "\n".join(lines))
@@ -60,11 +61,8 @@ def act(campaign: Campaign, episode_id: str, observation: str, earlier: str) -> 
     ):
         raise ValueError("--earlier must be a list of pairs, an observation and an action each")
     done = campaign.act(episode_id, seen, earlier=[(one, action) for one, action in before])
-    text = (
-        f"{done.action}\nversion {done.version}, member {done.member}, probability "
-        f"{done.probability:.4g}"
-    )
-    return Answer(done._asdict(), text)
+    who = f"version {done.version}, member {done.member}"
+    return Answer(done._asdict(), f"{done.action}\n{who}, probability {done.probability:.4g}")
 
 
 @verb("record report.json", "record reports.jsonl")
@@ -102,9 +100,7 @@ def import_(campaign: Campaign, file: Path) -> Answer:
     raw columns. A thousand reports are committed at a time. Interrupted or run twice, the command
     continues: recorded reports are known by their id.
     """
-    counts = dict.fromkeys(
-        ("recorded", "known", "refused", "conflicts", "not_allowed", "unreadable"), 0
-    )
+    counts = dict.fromkeys(COUNTED, 0)
     problems: list[str] = []
     labels: deque[str] = deque()  # of the reports that are not answered yet
     reports, total = _reports(campaign, file)
@@ -133,12 +129,8 @@ def import_(campaign: Campaign, file: Path) -> Answer:
     shown = problems[:SHOWN]
     if len(problems) > SHOWN:
         shown.append(f"… and {len(problems) - SHOWN} more; `refusals` lists the refused reports")
-    return Answer(
-        counts | {"problems": problems},
-        ", ".join(said) or "nothing to record",
-        shown,
-        ok=not problems,
-    )
+    text = ", ".join(said) or "nothing to record"
+    return Answer(counts | {"problems": problems}, text, shown, ok=not problems)
 
 
 @verb('correct corrected.json --by ana --reason "dose was misread"', signed=True)
@@ -169,8 +161,7 @@ def withdraw(campaign: Campaign, episode_id: str, **signed: str) -> Answer:
 def cancel(campaign: Campaign, episode_id: str, **signed: str) -> Answer:
     """Cancel an assigned episode that never began."""
     new = campaign.cancel(episode_id, **signed)
-    text = f"cancelled {episode_id}{'' if new else ', as before'}"
-    return Answer({"cancelled": episode_id, "new": new}, text)
+    return Answer({"cancelled": episode_id, "new": new}, f"cancelled {episode_id}{AGAIN[not new]}")
 
 
 @verb('forget "Ada Lovelace" --by ana --reason "asked to be forgotten"', signed=True)
@@ -186,9 +177,7 @@ def forget(campaign: Campaign, participant: str, **signed: str) -> Answer:
 
 @verb("policy --out policy.bin", "policy --version 3", access="read")
 @click.option("--version", type=click.IntRange(1), help="[default: the version in force]")
-@click.option(
-    "--out", type=NEW_FILE, help="Write its bytes here, for `rareswitch.Policy.from_bytes`."
-)
+@click.option("--out", type=NEW_FILE, help="Write its bytes, for `rareswitch.Policy.from_bytes`.")
 def policy(campaign: Campaign, version: int | None, out: Path | None) -> Answer:
     """Fetch the policy of a version."""
     from rareswitch.support.archive import write_bytes
@@ -196,21 +185,18 @@ def policy(campaign: Campaign, version: int | None, out: Path | None) -> Answer:
     found = campaign.policy_bytes(version)
     members = campaign.policy(found.version).members
     plain = {"version": found.version, "digest": found.digest, "members": members}
-    text = (
-        f"version        {found.version}\nSHA-256        {found.digest}\nmembers        {members}"
-    )
+    shown = {"version": found.version, "SHA-256": found.digest, "members": members}
     if out is not None:
         write_bytes(out, found.data)
-        text += f"\nwritten        {out}"
-    return Answer(plain, text)
+        shown["written"] = out
+    return Answer(plain, "\n".join(f"{name:<14} {value}" for name, value in shown.items()))
 
 
 def _recorded(found: Recorded) -> str:
-    notes = ["from a replaced version"] if found.late else []
-    notes += [f"deviating steps: {found.deviations}"] if found.deviations else []
-    notes += [] if found.new else ["as before"]
+    late = ", from a replaced version" if found.late else ""
+    deviating = f", deviating steps: {found.deviations}" if found.deviations else ""
     place = f"row {found.seq}  version {found.version}  member {found.member}"
-    return ", ".join([place, *notes])
+    return f"{place}{late}{deviating}{AGAIN[not found.new]}"
 
 
 def _code(error: Exception) -> str:

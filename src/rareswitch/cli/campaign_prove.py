@@ -30,13 +30,7 @@ def verify(campaign: Campaign, anchor: Path | None) -> Answer:
         found = rs.campaigns.verify(
             campaign, anchors=anchors, progress=lambda what, done, of: report(done, what, total=of)
         )
-    lines = []
-    for check in found.checks:
-        lines.append(f"{check.name:<14} {check.rows} rows: {check.outcome}")
-        unchecked = [f"unchecked: {part}" for part in check.unchecked]
-        lines += [f"{'':<14} {line}" for line in [*check.remarks, *unchecked, *check.problems]]
-    lines.append(f"verdict        {found.verdict}")
-    return Answer(found.plain, "\n".join(lines), ok=found.ok)
+    return Answer(found.plain, found.text, ok=found.ok)
 
 
 @verb("verifier --out verify_export.py", about="nothing")
@@ -78,12 +72,7 @@ def export(campaign: Campaign, folder: Path, **signed: str) -> Answer:
     return Answer(found.plain, f"written        {folder}\nmanifest       SHA-256 {found.digest}")
 
 
-@verb(
-    "backup backup.db",
-    "backup backup.db --store postgresql://ana@db/trial",
-    about="store",
-    access="read",
-)
+@verb("backup backup.db --store postgresql://ana@db/trial", about="store", access="read")
 @click.argument("file", type=NEW_FILE)
 def backup(store: Store, file: Path) -> Answer:
     """Copy the store into one new file.

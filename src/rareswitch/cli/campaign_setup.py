@@ -53,43 +53,22 @@ REPORT, FEATURES = "plan.json", "features.bin"
 )
 @by_option
 @click.option("--reason", default="as agreed", help="Why; the ledger keeps it.")
-def init(
-    store: Store,
-    *,
-    protocol: Path,
-    simulation: Path | None,
-    features: Path | None,
-    allow: tuple[str, ...],
-    by: str,
-    reason: str,
-) -> Answer:
+def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) -> Answer:
     """Lock a protocol and put version 1 in force.
 
     PROTOCOL is a TOML file; docs/campaigns.md explains its tables, and `rareswitch plan --out`
     writes one. From now on only amendments change it. The same protocol again changes nothing.
     """
     agreed = _read(protocol, allow)
-    made = rs.campaigns.init(
-        store,
-        agreed,
-        by=by,
-        reason=reason,
-        simulation=_artifact(simulation),
-        features=_artifact(features),
-    )
-    head = head_plain(made)
-    values = {
-        "campaign": made.name,
-        "store": store.url,
-        "protocol": agreed.digest,
-        "version": made.version,
-        "policy": made.state.in_force.digest,
-        "head": head,
-    }
+    given |= {name: _artifact(given[name]) for name in ("simulation", "features")}
+    made = rs.campaigns.init(store, agreed, **given)
+    head, in_force = head_plain(made), made.state.in_force
+    values: dict[str, Any] = {"campaign": made.name, "store": store.url, "protocol": agreed.digest}
+    values |= {"version": in_force.version, "policy": in_force.digest, "head": head}
     text = (
         f"campaign       {made.name}, in {store.url}\n"
         f"protocol       SHA-256 {agreed.digest}\n"
-        f"in force       version {made.version}\n"
+        f"in force       version {in_force.version}\n"
         f"keep this head elsewhere: {json.dumps(head)}"
     )
     return Answer(values, text)
@@ -163,14 +142,12 @@ def simulate(
     agreed = _read(protocol, allow)
     names = [part.name for part in fields(rs.campaigns.Circumstances)]
     mishaps = rs.campaigns.Circumstances(**{name: settings[name] for name in names})
-    columns = agreed.features.columns if agreed.features is not None else ()
+    named = agreed.features is not None and bool(agreed.features.columns)
+    report_file = agreed.simulation and protocol.with_name(REPORT)
+    map_file = named and protocol.with_name(FEATURES)
     artifacts = {
-        "simulation": _artifact(
-            settings["simulation"], protocol.with_name(REPORT) if agreed.simulation else None
-        ),
-        "features": _artifact(
-            settings["feature_map"], protocol.with_name(FEATURES) if columns else None
-        ),
+        "simulation": _artifact(settings["simulation"] or report_file),
+        "features": _artifact(settings["feature_map"] or map_file),
     }
     with progress("episodes", agreed.episodes, quiet=wants_json()) as report:
         try:
@@ -265,9 +242,8 @@ def diff_protocol(campaign: Campaign, revisions: tuple[int, ...]) -> Answer:
         raise click.UsageError("A and B must be two revisions, or left out")
     last = len(campaign.state.revisions)
     old, new = revisions or (max(1, last - 1), last)
-    lines = list(
-        changed_keys(rs.campaigns.protocol(campaign, old), rs.campaigns.protocol(campaign, new))
-    )
+    before, after = (rs.campaigns.protocol(campaign, one) for one in (old, new))
+    lines = list(changed_keys(before, after))
     same = f"revisions {old} and {new} are the same" if old != new else f"there is revision {old}"
     return Answer({"from": old, "to": new, "changes": lines}, "\n".join(lines) or same)
 
@@ -282,10 +258,9 @@ def _read(path: Path, allow: tuple[str, ...]) -> Protocol:
     return Protocol.from_toml(path.read_text(encoding="utf-8"), allow=allow)
 
 
-def _artifact(given: Path | None, beside: Path | None = None) -> bytes | None:
-    """Return a file whose digest a protocol has: the file given, or the one beside it."""
-    path = given or beside
-    return path.read_bytes() if path is not None and path.is_file() else None
+def _artifact(path: Any) -> bytes | None:
+    """Return a file whose digest a protocol has, if it is there."""
+    return path.read_bytes() if path and path.is_file() else None
 
 
 def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> list[str]:

@@ -90,22 +90,6 @@ class Episode:
         return np.concatenate([features, *following]), rewards, list(map(len, following))
 
     @classmethod
-    def from_rows(cls, rows: Rows, rewards: Floats, lengths: Sequence[int]) -> Self | None:
-        """Return an episode of arrays that are checked and copied at once.
-
-        `rows` are the features of its steps, and then the rows of the states after them, end to
-        end, with `lengths` rows each. None, if they are not valid; the constructor says why.
-
-        >>> Episode.from_rows(np.eye(3), np.array([0.0]), [2])
-        Episode(1 steps, d=3)
-        """
-        if not are_valid(rows, rewards, lengths):
-            return None
-        rows, rewards = rows.copy(), rewards.copy()  # the caller may keep a writable view
-        rows.flags.writeable = rewards.flags.writeable = False
-        return cls.trusted(rows[: len(rewards)], rewards, rows[len(rewards) :], lengths)
-
-    @classmethod
     def trusted(
         cls, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
     ) -> Self:
@@ -179,7 +163,11 @@ def _rows(name: str, value: Any) -> Rows:
 
 
 def are_valid(rows: Rows, rewards: Floats, lengths: Sequence[int]) -> bool:
-    """Return whether rows, rewards and lengths, as in `Episode.from_rows`, make an episode."""
+    """Return whether rows and rewards make an episode.
+
+    `rows` are the features of its steps, and then the rows of the states after them, end to end,
+    with `lengths` rows each.
+    """
     steps = rewards.size
     return bool(
         steps

@@ -1,8 +1,11 @@
 """The learner of a campaign, apart from recording: it folds the log, and proposes policies."""
 
+import fcntl
 import json
-from collections.abc import Sequence
-from contextlib import ExitStack
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,16 +15,18 @@ from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import CampaignError, NotAllowedError
 from rareswitch.campaigns.learning.evidence import evidence_of
 from rareswitch.campaigns.learning.fold import Fold
-from rareswitch.campaigns.learning.lock import learner_lock
 from rareswitch.campaigns.rulebook.names import SCHEDULE
 from rareswitch.campaigns.rulebook.rows import Entry, canonical, digest_of
 from rareswitch.campaigns.rulebook.state import Candidate, State
+from rareswitch.campaigns.store import Store
 from rareswitch.campaigns.store.rows import StoredRecord
+from rareswitch.campaigns.store.store import unavailable
 from rareswitch.campaigns.store.tables import progress, snapshots
-from rareswitch.core.clock import Trigger
 
 # A snapshot is kept after so many more episodes, and with every candidate.
 SNAPSHOT_EVERY = 10_000
+# How long a server may need to notice that the process of the last learner is dead, in seconds.
+NOTICED = 5.0
 
 
 class Learning:
@@ -51,10 +56,7 @@ class Learning:
         Where the schedule decides it is in force then, and the next step continues from there. A
         person may propose it in place of the schedule, and another person has to approve.
         """
-        campaign = self.campaign
-        with campaign.store.reading() as connection:
-            record = StoredRecord(connection, campaign.name)
-            state = self._checked_state(connection)
+        with self._looking() as (record, state):
             fold = self._following(record)
             if state.waiting is not None:
                 return None
@@ -71,17 +73,14 @@ class Learning:
         )
         try:
             why = reason or observed or "the schedule asks for a policy"
-            return campaign.propose(**candidate, by=by, reason=why)
+            return self.campaign.propose(**candidate, by=by, reason=why)
         except NotAllowedError:  # something came between: the next step sees it
             self._fold = None
             return None
 
     def propose_early(self, *, by: str, reason: str) -> Candidate:
         """Propose a policy fitted on all recorded episodes before it is due: it is unplanned."""
-        campaign = self.campaign
-        with campaign.store.reading() as connection:
-            record = StoredRecord(connection, campaign.name)
-            state = self._checked_state(connection)
+        with self._looking() as (record, state):
             if state.waiting is not None:
                 raise NotAllowedError(f"candidate {state.waiting.number} waits for a decision")
             fold = self._following(record)
@@ -90,20 +89,18 @@ class Learning:
             self._fold = None
             fold.absorb(record, upto=record.heads["episodes"].length)
             candidate = self._candidate(record, fold, state)
-        entered = campaign.propose(**candidate, by=by, reason=reason, planned=False)
+        entered = self.campaign.propose(**candidate, by=by, reason=reason, planned=False)
         self._fold = fold
         self._keep(fold, always=True)
         return entered
 
-    @property
-    def triggers(self) -> tuple[Trigger, ...]:
-        """The triggers that the schedule watches, as of the last step."""
-        return () if self._fold is None else self._fold.triggers
-
-    def _checked_state(self, connection: Connection) -> State:
-        state = self.campaign.state_at(connection)
-        self.campaign.check_rehearsal(state)
-        return state
+    @contextmanager
+    def _looking(self) -> Iterator[tuple[StoredRecord, State]]:
+        """Give one moment of the record, and its state, unless it is a rehearsal by mistake."""
+        with self.campaign.store.reading() as connection:
+            state = self.campaign.state_at(connection)
+            self.campaign.check_rehearsal(state)
+            yield StoredRecord(connection, self.campaign.name), state
 
     def _candidate(self, record: StoredRecord, fold: Fold, state: State) -> dict[str, Any]:
         """Return the policy that is fitted where the fold is, as `Campaign.propose` takes it."""
@@ -165,18 +162,15 @@ class Learning:
         if not large and self._said == (fold.seq, fold.entries):
             return  # a learner that waits writes nothing
         with self.campaign.store.writing(name) as connection:
-            connection.execute(progress.delete().where(progress.c.campaign == name))
-            connection.execute(
-                progress.insert().values(campaign=name, seq=fold.seq, state=canonical(said))
-            )
+            kept: dict[Any, dict[str, Any]] = {progress: {"state": canonical(said)}}
             if large:
-                record = StoredRecord(connection, name)
+                record, data = StoredRecord(connection, name), fold.learner.snapshot()
                 entries = self.campaign.entries_at(connection)[: fold.entries]
-                data = fold.learner.snapshot()
-                kept = {"campaign": name, "seq": fold.seq, "entries": fold.entries, "data": data}
-                kept["link"] = _snapshot_link(record, fold.seq, entries, data)
-                connection.execute(snapshots.delete().where(snapshots.c.campaign == name))
-                connection.execute(snapshots.insert().values(**kept))
+                link = _snapshot_link(record, fold.seq, entries, data)
+                kept[snapshots] = {"entries": fold.entries, "data": data, "link": link}
+            for table, row in kept.items():
+                connection.execute(table.delete().where(table.c.campaign == name))
+                connection.execute(table.insert().values(campaign=name, seq=fold.seq, **row))
         self._said = fold.seq, fold.entries
         if large:
             self._kept = fold.seq
@@ -215,3 +209,57 @@ def propose(campaign: Campaign, *, by: str, reason: str, early: bool = False) ->
         if early:
             return learning.propose_early(by=by, reason=reason)
         return learning.step(by=by, reason=reason)
+
+
+def learner_lock(store: Store, campaign: str) -> AbstractContextManager[None]:
+    """Hold the lock of a campaign's learner, which the system takes back from a dead process."""
+    store.check_writable()
+    return (_lock_of_file if store.is_sqlite else _lock_of_server)(store, campaign)
+
+
+@contextmanager
+def _lock_of_file(store: Store, campaign: str) -> Iterator[None]:
+    assert store.path is not None
+    # Two paths to one file, such as symbolic links, share one lock.
+    path = f"{store.path.resolve()}.{campaign}.learner"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise unavailable(error, f"the lock file {path} cannot be opened") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        raise _taken(campaign) from None
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _lock_of_server(store: Store, campaign: str) -> Iterator[None]:
+    key = sa.func.hashtext(f"learner of {campaign}")
+    with store.plainly("opened"):
+        connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        asked, end = sa.select(sa.func.pg_try_advisory_lock(key)), time.monotonic() + NOTICED
+        with store.plainly("read"):
+            while not connection.execute(asked).scalar():
+                if time.monotonic() > end:
+                    raise _taken(campaign)
+                time.sleep(NOTICED / 50)
+        try:
+            yield
+        finally:
+            with suppress(sa.exc.DBAPIError):  # a server that is gone has no locks
+                connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
+    finally:
+        connection.close()
+
+
+def _taken(campaign: str) -> NotAllowedError:
+    return NotAllowedError(
+        f"another process is the learner of {campaign}, such as `rareswitch campaign learn "
+        "--follow`; it proposes policies that are due, and must end before another learns"
+    )

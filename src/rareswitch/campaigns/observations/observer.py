@@ -1,25 +1,8 @@
 """Raw observations in place of rows of features, and names in place of numbers of actions.
 
-A site knows "age 63, severity 2". Where a protocol's `[features]` names the `columns` of an
-observation, the protocol's feature map turns observations into rows, and a report may hold them:
-
-    {"id": "site-3:0042", "observations": [{"age": 63, "severity": 2}], "actions": ["low"],
-     "rewards": [0.5]}
-
-| field | value |
-|---|---|
-| id | the name of the episode |
-| observations | one for each step, with all columns; one more if the episode was cut off |
-| actions | names from `[task] actions`, or their places, counted from 0 |
-| rewards | one for each step, from 0 to 1 |
-| recommended | names or places of the actions that the policy recommended (optional) |
-| propensities | the probability of each action given those before (optional) |
-| version, member, site, began, ended, participant | as in a report with features (optional) |
-
-The same fields are the columns of a Parquet file with one row for each episode: `observations` is a
-list of structs, `actions` and `recommended` are lists of texts or of whole numbers, `rewards` and
-`propensities` lists of numbers. A Parquet file without observations has the fields of
-`campaigns/reading.py` instead: `features`, `next_features` and `first_features` are nested lists.
+Where a protocol's `[features]` names the `columns` of an observation, the protocol's feature map
+turns observations into rows. A report then holds observations, one for each step and one more if
+the episode was cut off, and the names of actions or their places, counted from 0.
 
 Values of observations may be personal, so no error repeats them; nor does it repeat unknown names.
 """
@@ -188,7 +171,6 @@ class Observer:
         )
 
     def name(self, place: int) -> str:
-        """Return the name of the action at a place."""
         return self.actions[whole("place", place, least=0, most=len(self.actions) - 1)]
 
     def choose(self, member: Policy, stage: int, observation: Any) -> Choice:

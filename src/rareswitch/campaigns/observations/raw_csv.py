@@ -29,13 +29,11 @@ No error repeats the content of a cell, or an unknown column: they may hold the 
 import csv
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from rareswitch.campaigns.observations.observer import Column, Observer
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.rulebook.names import checked_name
 from rareswitch.campaigns.rulebook.terms import REPORT_COLUMNS
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(\.[0-9]*)?|(\.[0-9]+))([eE][+-]?[0-9]+)?")
@@ -43,10 +41,10 @@ LONGEST_NUMBER = 400  # characters; Python refuses to read whole numbers of thou
 LONGEST_HEADER = 2**16
 REWARD, PROPENSITY = Column("reward", least=0, most=1), Column("propensity", least=0, most=1)
 STEP = Column("step", whole=True, least=0, most=2**31)
-COUNTS = (
-    Column("version", whole=True, least=1, most=2**31),
-    Column("member", whole=True, least=0, most=2**31),
-)
+COUNTS = {
+    name: Column(name, whole=True, least=least, most=2**31)
+    for name, least in (("version", 1), ("member", 0))
+}
 OF_STEPS = ("action", "reward", "propensity", "recommended")
 TEXTS = ("site", "began", "ended", "participant")
 
@@ -54,10 +52,8 @@ TEXTS = ("site", "began", "ended", "participant")
 class RowError(ValueError):
     """A reason why the row or the episode at a line is no report; it repeats no cell."""
 
-    def __init__(self, line: int, message: str, *, column: str | None = None) -> None:
+    def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
-        self.line, self.column = line, column
-        self.episode_id: str | None = None
 
 
 class Row(NamedTuple):
@@ -66,22 +62,16 @@ class Row(NamedTuple):
     line: int
     cells: dict[str, str]
 
-    def refuse(self, column: str, message: str) -> RowError:
-        """Return the error that a column of this row is wrong."""
-        return RowError(self.line, message, column=column)
-
     def number(self, column: Column) -> int | float:
-        """Return the number in a column."""
-        text = self.cells[column.name]
         try:
-            return column.checked(_number(text))
+            return column.checked(_number(self.cells[column.name]))
         except ValueError as error:
-            raise self.refuse(column.name, str(error)) from None
+            raise RowError(self.line, str(error)) from None
 
     def action(self, column: str, observer: Observer) -> str:
-        """Return the name of an action in a column."""
         if (name := self.cells[column]) not in observer.actions:
-            raise self.refuse(column, f"{column} must be one of {', '.join(observer.actions)}")
+            names = ", ".join(observer.actions)
+            raise RowError(self.line, f"{column} must be one of {names}")
         return name
 
 
@@ -164,7 +154,7 @@ def _read_rows(
         elif any("\udc80" <= sign <= "\udcff" for cell in cells for sign in cell):
             yield RowError(first, "text must be UTF-8")
         elif not cells[header.index("id")]:
-            yield RowError(first, "id must name the episode; the cell is empty", column="id")
+            yield RowError(first, "id must name the episode; the cell is empty")
         else:
             yield Row(first, dict(zip(header, cells, strict=True)))
 
@@ -172,15 +162,11 @@ def _read_rows(
 def _read_episode(rows: list[Row], first_step: int, observer: Observer) -> Report | RowError:
     """Return the report of the rows of one episode, or the first error in them."""
     try:
-        values = _values(rows, first_step, observer)
-        try:
-            return observer.report(values)
-        except (TypeError, ValueError) as error:
-            raise RowError(rows[0].line, str(error)) from None
+        return observer.report(_values(rows, first_step, observer))
     except RowError as error:
-        with suppress(ValueError):
-            error.episode_id = checked_name("id", rows[0].cells["id"])
         return error
+    except (TypeError, ValueError) as error:
+        return RowError(rows[0].line, str(error))
 
 
 def _values(rows: list[Row], first_step: int, observer: Observer) -> dict[str, Any]:
@@ -189,10 +175,8 @@ def _values(rows: list[Row], first_step: int, observer: Observer) -> dict[str, A
     if "step" in cells:
         for step, row in enumerate(rows, start=first_step):
             if row.number(STEP) != step:
-                raise row.refuse(
-                    "step",
-                    f"step must count from {first_step} in the rows of an episode; {step} is next",
-                )
+                why = f"step must count from {first_step} in the rows of an episode; {step} is next"
+                raise RowError(row.line, why)
     cut_off = len(rows) > 1 and not any(map(rows[-1].cells.get, OF_STEPS))
     played = rows[:-1] if cut_off else rows
     values: dict[str, Any] = {
@@ -207,12 +191,10 @@ def _values(rows: list[Row], first_step: int, observer: Observer) -> dict[str, A
         values["propensities"] = [row.number(PROPENSITY) for row in played]
     if any(row.cells.get("recommended") for row in played):
         values["recommended"] = [row.action("recommended", observer) for row in played]
-    for column in COUNTS:
-        if (telling := _telling(column.name, rows)) is not None:
-            values[column.name] = telling.number(column)
-    for name in TEXTS:
+    for name in (*COUNTS, *TEXTS):
         if (telling := _telling(name, rows)) is not None:
-            values[name] = telling.cells[name]
+            column = COUNTS.get(name)
+            values[name] = telling.number(column) if column else telling.cells[name]
     return values
 
 
@@ -221,7 +203,7 @@ def _telling(name: str, rows: list[Row]) -> Row | None:
     found = [row for row in rows if row.cells.get(name)]
     for row in found:
         if row.cells[name] != found[0].cells[name]:
-            raise row.refuse(name, f"{name} must be the same in all rows of an episode")
+            raise RowError(row.line, f"{name} must be the same in all rows of an episode")
     return found[0] if found else None
 
 

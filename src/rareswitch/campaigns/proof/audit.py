@@ -14,12 +14,11 @@ from rareswitch.campaigns.protocol import task_of
 from rareswitch.campaigns.report import Report, count_deviations, report_digest
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
-from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.cohorts import Cohorts, Watched, watch
 from rareswitch.campaigns.rulebook.decisions import broken_rules
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import AssignmentRow, Entry, EpisodeRow, RefusalRow
 from rareswitch.campaigns.rulebook.state import State
-from rareswitch.campaigns.rulebook.stopping import Watched, watch
 from rareswitch.core.policy import Policy
 from rareswitch.statistics import history_of
 

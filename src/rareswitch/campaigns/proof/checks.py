@@ -15,18 +15,9 @@ Marks = Mapping[int, Sequence[tuple[str, str]]]
 
 # Errors of altered rows. A store that cannot be read is another matter.
 ALTERED = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    RecursionError,
-    MemoryError,
-    NotAllowedError,
-    ConflictError,
-    DamagedError,
-)
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError,
+    RecursionError, MemoryError, NotAllowedError, ConflictError, DamagedError,
+)  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -40,12 +31,10 @@ class Check:
     unchecked: list[str] = field(default_factory=list)
 
     def fail(self, problem: str) -> None:
-        """Add a problem."""
         self.problems.append(problem)
 
     @property
     def outcome(self) -> str:
-        """The verdict in a word."""
         return "FAILS" if self.problems else "partly" if self.unchecked else "holds"
 
 
@@ -71,7 +60,6 @@ class ChainCheck:
         self._compare_marks()
 
     def see(self, row: Any) -> None:
-        """Check the next row."""
         number = getattr(row, NUMBERS[self.chain])
         if type(number) is not int or number <= self.length:
             self.problems.append(f"{self.chain}: row {number!r} is out of its place")

@@ -68,7 +68,6 @@ class ExportedRecord:
                 yield row
 
     def revision(self, episode_id: str, revision: int) -> EpisodeRow:
-        """Return a row of the log by its episode and its revision."""
         seq = self._revisions.get((episode_id, revision))
         for row in self.rows("episodes", after=seq - 1, upto=seq) if seq else ():
             found: EpisodeRow = row
@@ -76,7 +75,6 @@ class ExportedRecord:
         raise DamagedError(f"episode {episode_id} has no revision {revision}")
 
     def artifact(self, digest: str) -> bytes:
-        """Return the bytes of the file that has this digest."""
         for name, told in self.manifest["files"].items():
             if told == digest and (path := self.folder / name).is_file():
                 data = path.read_bytes()

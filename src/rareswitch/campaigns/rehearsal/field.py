@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ import sqlalchemy as sa
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import NotAllowedError, RefusedError
 from rareswitch.campaigns.learning.learning import Learning
-from rareswitch.campaigns.rehearsal.circumstances import Circumstances, EpisodeFate, Fates
-from rareswitch.campaigns.rehearsal.world import World
+from rareswitch.campaigns.rehearsal.world import Circumstances, EpisodeFate, Fates, World
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.rulebook.state import Candidate
@@ -51,7 +51,6 @@ class SimulatedClock:
         return self.at(self.tick)
 
     def at(self, tick: int) -> str:
-        """Return the time at a tick."""
         return (BEGIN + tick * HOUR).isoformat(timespec="milliseconds")
 
     def tick_after(self, text: str) -> int:
@@ -79,12 +78,10 @@ class LearnerProcess:
 
     def __init__(self, campaign: Campaign) -> None:
         known: dict[str, Any] = {"allow": campaign.allow, "clock": campaign.clock}
-        here = campaign.store, campaign.name
-        self._open = partial(MortalCampaign, *here, rehearsal=True, **known)
+        self._open = partial(MortalCampaign, campaign.store, campaign.name, rehearsal=True, **known)
         self._campaign: MortalCampaign
         self._learning: Learning | None = None
-        self._down_until = 0
-        self.deaths = 0
+        self._down_until = self.deaths = 0
 
     def look(self, tick: int, death: tuple[str, int] | None) -> None:
         """Propose all that is due, unless the process is down, or dies of it."""
@@ -109,7 +106,6 @@ class LearnerProcess:
             self.look(tick, None)  # where there is no outage, another looks at once
 
     def take_over(self) -> None:
-        """End an outage."""
         self._down_until = 0
 
     def end(self) -> None:
@@ -137,22 +133,20 @@ class Field:
         self.learner = LearnerProcess(campaign)
         self.count: Counter[str] = Counter()
         self.lost: float | None = 0.0 if hasattr(world, "loss") else None
-        self._losses: dict[tuple[int, int], float | None] = {}
-        self._members: dict[tuple[int, int], Policy] = {}
+        self._member = cache(lambda version, member: campaign.policy(version).member(member))
+        self._loss = cache(lambda *name: world.loss(self._member(*name)))  # type: ignore[attr-defined]
         self._coming: list[tuple[int, int, Callable[[], None]]] = []  # by tick, then by order
-        self._pushed = 0
-        self._decided: dict[int, tuple[int, bool]] = {}  # by candidate: when, and whether approved
+        self._order = count()
+        self._seen: dict[int, int] = {}  # by candidate: the tick at which somebody saw it first
         self.delays = 0
         self.totals: dict[str, float] = {}
         self._signer = next(iter(self.protocol.approval.signers), "")
         with campaign.store.reading() as connection:
             self.enrolled = heads_of(connection, campaign.name)["assignments"].length
-            last = connection.execute(
-                sa.select(sa.func.max(recorded_episodes.c.received)).where(
-                    recorded_episodes.c.campaign == campaign.name
-                )
-            ).scalar()
-        times = [entry.at for entry in campaign.entries] + ([last] if last else [])
+            told = recorded_episodes.c
+            last = sa.select(sa.func.max(told.received)).where(told.campaign == campaign.name)
+            times = [*filter(None, connection.execute(last).scalars())]
+        times += [entry.at for entry in campaign.entries]
         clock.tick = max(self.enrolled, *map(clock.tick_after, times))
 
     def play(self, episodes: int | None, progress: Callable[[int, int], None]) -> None:
@@ -186,7 +180,9 @@ class Field:
         self.enrolled += 1
         self.count["begun"] += 1
         policy = self._member(given.version, given.member)
-        self._lose(policy, (given.version, given.member))
+        if self.lost is not None:
+            loss = self._loss(given.version, given.member)
+            self.lost = None if loss is None else self.lost + loss
         report = played(self.world, policy, number, episode_id=episode_id, fate=fate)
         self.count["overridden"] += report.recommended is not None
         if fate.missing:
@@ -230,9 +226,8 @@ class Field:
             self.count["refused"] += 1
 
     def _correct(self, report: Report) -> None:
-        self.campaign.correct(
-            report, by=report.site or "", reason="the last reward was entered wrongly"
-        )
+        reason = "the last reward was entered wrongly"
+        self.campaign.correct(report, by=report.site or "", reason=reason)
         self.count["corrected"] += 1
         self.totals[report.id] = report.total
 
@@ -247,11 +242,8 @@ class Field:
             return
         if (waiting := self.campaign.state.waiting) is None:
             return
-        if waiting.number not in self._decided:
-            thought, approves = self.fates.decision(waiting.number)
-            self._decided[waiting.number] = self.clock.tick + thought, approves
-        due, approves = self._decided[waiting.number]
-        if self.clock.tick < due:
+        thought, approves = self.fates.decision(waiting.number)
+        if self.clock.tick < self._seen.setdefault(waiting.number, self.clock.tick) + thought:
             return
         reason = "the evidence was looked at" if approves else "the evidence does not convince"
         decide = self.campaign.approve if approves else self.campaign.reject
@@ -262,22 +254,7 @@ class Field:
                 raise
 
     def _at(self, tick: int, happens: Callable[[], None]) -> None:
-        self._pushed += 1
-        heapq.heappush(self._coming, (tick, self._pushed, happens))
-
-    def _member(self, version: int, member: int) -> Policy:
-        if (version, member) not in self._members:
-            self._members[version, member] = self.campaign.policy(version).member(member)
-        return self._members[version, member]
-
-    def _lose(self, policy: Policy, name: tuple[int, int]) -> None:
-        """Count the regret of letting this member play."""
-        if self.lost is None:
-            return
-        if name not in self._losses:
-            self._losses[name] = self.world.loss(policy)  # type: ignore[attr-defined]
-        loss = self._losses[name]
-        self.lost = None if loss is None else self.lost + loss
+        heapq.heappush(self._coming, (tick, next(self._order), happens))
 
 
 def played(
@@ -289,9 +266,7 @@ def played(
     what they did was.
     """
     offered: list[Rows] = [world.begin(number)]
-    rewards: list[float] = []
-    places: list[int] = []
-    recommended: list[int] = []
+    rewards, places, recommended = list[float](), list[int](), list[int]()
     for h in range(policy.horizon):
         rows = offered[-1]
         recommended.append(policy.act(h, rows))
@@ -303,11 +278,8 @@ def played(
             offered.append(answer.offered)
         if answer.over:
             break
-    episode = Episode(
-        features=np.array([rows[place] for rows, place in zip(offered, places, strict=False)]),
-        rewards=np.array(rewards),
-        next_features=offered[1:],
-    )
+    taken = np.array([rows[place] for rows, place in zip(offered, places, strict=False)])
+    episode = Episode(features=taken, rewards=np.array(rewards), next_features=offered[1:])
     return Report(
         id=episode_id,
         episode=episode,

@@ -11,11 +11,10 @@ from math import fsum
 from typing import Any
 
 from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.proof.prove import verify
+from rareswitch.campaigns.proof.stored import verify
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.rehearsal.circumstances import Circumstances
 from rareswitch.campaigns.rehearsal.field import Field, SimulatedClock
-from rareswitch.campaigns.rehearsal.world import World
+from rareswitch.campaigns.rehearsal.world import Circumstances, World
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.store import Store
 from rareswitch.campaigns.store.rows import heads_of
@@ -70,7 +69,6 @@ class SimulatedCampaign:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON."""
         lists = {name: list(getattr(self, name)) for name in ("decision_delays", "problems")}
         return vars(self) | lists
 
@@ -117,16 +115,9 @@ def simulate(
         raise TypeError(f"circumstances must be Circumstances; got {short_repr(circumstances)}")
     clock = SimulatedClock()
     _check_fit(world, protocol)
-    campaign = Campaign.create(
-        store,
-        protocol,
-        by=SIMULATION,
-        reason=REHEARSAL,
-        simulation=simulation,
-        features=features,
-        rehearsal=True,
-        clock=clock,
-    )
+    given: Any = {"simulation": simulation, "features": features}
+    given |= {"by": SIMULATION, "reason": REHEARSAL, "clock": clock}
+    campaign = Campaign.create(store, protocol, rehearsal=True, **given)
     if episodes is not None:
         episodes = whole("episodes", episodes, least=0)
     field = Field(campaign, world, circumstances, clock=clock, seed=seed)
@@ -139,25 +130,21 @@ def simulate(
 
 def _check_fit(world: World, protocol: Protocol) -> None:
     """Refuse a world whose rows are not those of the protocol's task."""
+    task = protocol.task
     try:
         protocol.learner().policy.choices(0, world.begin(1))
     except (TypeError, ValueError) as error:
         raise ValueError(f"world must offer rows of the protocol's task; {error}") from None
-    horizon = getattr(world, "horizon", protocol.task.horizon)
-    if horizon != protocol.task.horizon:
-        raise ValueError(
-            f"world must have the protocol's horizon, {protocol.task.horizon}; got {horizon}"
-        )
-    norm = getattr(world, "feature_norm", 0.0)
-    if norm > protocol.task.feature_norm * (1.0 + 1e-9):
+    if (horizon := getattr(world, "horizon", task.horizon)) != task.horizon:
+        raise ValueError(f"world must have the protocol's horizon, {task.horizon}; got {horizon}")
+    if (norm := getattr(world, "feature_norm", 0.0)) > task.feature_norm * (1.0 + 1e-9):
         raise ValueError(
             f"world must offer rows no longer than the protocol's feature_norm, "
-            f"{protocol.task.feature_norm:g}; got {norm:g}"
+            f"{task.feature_norm:g}; got {norm:g}"
         )
 
 
 def _summary(field: Field) -> SimulatedCampaign:
-    """Return the outcome of the simulation."""
     campaign, count = field.campaign, field.count
     with campaign.store.reading() as connection:
         state = campaign.state_at(connection)

@@ -19,7 +19,6 @@ class Assigned(NamedTuple):
     salt: str | None
 
     def key(self, episode_id: str) -> str:
-        """Return the key by which a policy draws the member."""
         return key_of(episode_id, self.salt)
 
 

@@ -37,9 +37,7 @@ _POLICY |= {"allocation": WHOLE_OR_NONE}
 DEPLOYMENT = tuple(_POLICY)
 _REVISION = {"protocol": TABLE, "digest": TEXT}
 PAYLOADS: Mapping[str, Mapping[str, Types]] = {
-    "created": _REVISION,
-    "amendment": _REVISION,
-    "amended": _REVISION,
+    **dict.fromkeys(("created", "amendment", "amended"), _REVISION),
     "candidate": _POLICY | {"planned": FLAG, "evidence": TABLE},
     "approved": {"candidate": WHOLE, "meaning": TEXT},
     "rejected": {"meaning": TEXT},
@@ -295,18 +293,13 @@ def _rolled_back(state: State, entry: Entry) -> Iterator[CampaignError]:
         yield NotAllowedError(f"it counts from row {payload['seq']} of {entry.position} rows")
 
 
-def _corrected(state: State, entry: Entry) -> Iterator[CampaignError]:
-    if entry.payload["seq"] != entry.position:
-        yield DamagedError(f"the last row then was {entry.position}, not {entry.payload['seq']}")
-
-
-def _cancelled(state: State, entry: Entry) -> Iterator[CampaignError]:
-    if (name := entry.payload["episode_id"]) in state.cancelled_ids:
+def _about_rows(state: State, entry: Entry) -> Iterator[CampaignError]:
+    kind, payload = entry.kind, entry.payload
+    if kind == "corrected" and payload["seq"] != entry.position:
+        yield DamagedError(f"the last row then was {entry.position}, not {payload['seq']}")
+    if kind == "cancelled" and (name := payload["episode_id"]) in state.cancelled_ids:
         yield NotAllowedError(f"episode {name} is cancelled already")
-
-
-def _forgotten(state: State, entry: Entry) -> Iterator[CampaignError]:
-    if entry.payload["episodes"] < 1:
+    if kind == "forgotten" and payload["episodes"] < 1:
         yield NotAllowedError("no episode has a participant of that name")
 
 
@@ -326,17 +319,12 @@ def _reopening(state: State, entry: Entry) -> Iterator[CampaignError]:
 
 
 _RULES = {
-    "created": _revision,
-    "amendment": _revision,
-    "amended": _revision,
+    **dict.fromkeys(("created", "amendment", "amended"), _revision),
+    **dict.fromkeys(("corrected", "cancelled", "forgotten"), _about_rows),
+    **dict.fromkeys(("reopening", "reopened"), _reopening),
     "candidate": _candidate,
     "approved": _approved,
     "rejected": _rejected,
     "deployed": _deployed,
     "rolled-back": _rolled_back,
-    "corrected": _corrected,
-    "cancelled": _cancelled,
-    "forgotten": _forgotten,
-    "reopening": _reopening,
-    "reopened": _reopening,
 }

@@ -63,6 +63,18 @@ def checked_text(what: str, value: Any, *, most: int = 10_000) -> str:
     return text
 
 
+def checked_names(what: str, given: Any) -> tuple[str, ...]:
+    """Return a list of distinct texts that neither begin nor end with a space."""
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"{what} must be a list of names; got {short_repr(given)}")
+    for name in given:
+        if checked_text(what, name, most=MOST_CHARACTERS) and name != name.strip():
+            raise ValueError(f"{what} must not begin or end with a space; got {name!r}")
+        if given.count(name) > 1:
+            raise ValueError(f"{what} must be distinct names; got {name!r} twice")
+    return tuple(given)
+
+
 def checked_person(what: str, value: Any) -> str:
     """Return the name of a person who signs, with single spaces; the engine is no person.
 

@@ -34,7 +34,6 @@ class Version(NamedTuple):
     entry: Entry
 
     def member(self, key: str) -> int:
-        """Return the member that plays the episode of a key."""
         return member_of(self.allocation or 0, key, self.members)
 
 
@@ -59,7 +58,6 @@ class Candidate:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values."""
         plain, decision = dict(vars(self)), self.decision
         del plain["entry"], plain["decision"]
         decided = decision and {"by": decision.actor, "at": decision.at, "reason": decision.reason}
@@ -189,10 +187,8 @@ Changes = dict[str, Any]
 
 
 def _created(state: State, entry: Entry) -> Changes:
-    return {
-        "revisions": state.revisions.extend([Terms.of(entry.payload["protocol"])]),
-        "rehearsal": bool(entry.payload.get("rehearsal", False)),
-    }
+    revisions = state.revisions.extend([Terms.of(entry.payload["protocol"])])
+    return {"revisions": revisions, "rehearsal": bool(entry.payload.get("rehearsal", False))}
 
 
 def _amended(state: State, entry: Entry) -> Changes:
@@ -228,28 +224,16 @@ def _put_in_force(state: State, entry: Entry) -> Changes:
         settled = settled.extend([replace(state.waiting, status=status, decision=decision)])
     to = payload.get("to")
     number = len(state.versions) + 1  # whatever the entry says: a rule compares them
-    version = Version(
-        version=number,
-        digest=payload["digest"],
-        seq=payload["seq"],
-        since=entry.position,
-        members=payload["members"],
-        allocation=payload["allocation"],
-        rollback_to=to,
-        origin=number if to is None else state.version(to).origin,
-        entry=entry,
-    )
-    versions = state.versions.extend([version])
+    told = {name: payload[name] for name in ("digest", "seq", "members", "allocation")}
+    origin = number if to is None else state.version(to).origin
+    told |= {"since": entry.position, "rollback_to": to, "origin": origin, "entry": entry}
+    versions = state.versions.extend([Version(version=number, **told)])
     return {"settled": settled, "waiting": None, "approved": None, "versions": versions}
 
 
 def _corrected(state: State, entry: Entry) -> Changes:
     withdrawn = state.withdrawn + bool(entry.payload["withdrawn"])
     return {"corrections": state.corrections + 1, "withdrawn": withdrawn}
-
-
-def _cancelled(state: State, entry: Entry) -> Changes:
-    return {"cancelled": state.cancelled.extend([entry.payload["episode_id"]])}
 
 
 _CHANGES: dict[str, Callable[[State, Entry], Changes]] = {
@@ -262,7 +246,7 @@ _CHANGES: dict[str, Callable[[State, Entry], Changes]] = {
     "deployed": _put_in_force,
     "rolled-back": _put_in_force,
     "corrected": _corrected,
-    "cancelled": _cancelled,
+    "cancelled": lambda s, entry: {"cancelled": s.cancelled.extend([entry.payload["episode_id"]])},
     "stopped": lambda state, entry: {"stopped": entry},
     "reopening": lambda state, entry: {"reopening": entry},
     "reopened": lambda _, entry: {"reopening": None, "stopped": None, "reopened": entry.number},

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from rareswitch.campaigns.rulebook.cohorts import StoppingRule, rule_of
 from rareswitch.campaigns.rulebook.names import (
     checked_digest,
+    checked_names,
     checked_person,
-    checked_text,
     person_key,
 )
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
-from rareswitch.campaigns.rulebook.stopping import StoppingRule, rule_of
 from rareswitch.support.arguments import flag, one_of, set_fields, short_repr, whole
 
 APPROVALS = ("schedule", "second-person")
@@ -63,11 +63,9 @@ class Approval:
 
     @property
     def two_persons(self) -> bool:
-        """Whether a change needs two persons."""
         return self.by == "second-person"
 
     def may_sign(self, name: str) -> bool:
-        """Return whether a person may decide."""
         return not self.signers or person_key(name) in map(person_key, self.signers)
 
 
@@ -110,7 +108,7 @@ class FeatureTerms:
     ('age', 'severity')
     """
 
-    name: str
+    name: str = ""
     digest: str = ""
     columns: tuple[str, ...] = ()
 
@@ -119,33 +117,14 @@ class FeatureTerms:
             raise TypeError(f"name must be a text; got {short_repr(self.name)}")
         if self.digest:
             checked_digest("digest", self.digest)
-        set_fields(self, columns=_checked_columns(self.columns))
-        if self.columns and not self.digest:
-            raise ValueError("digest must be that of the map's bytes where columns are named")
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """The table of a TOML file."""
-        columns = {"columns": list(self.columns)} if self.columns else {}
-        return {"name": self.name, "digest": self.digest, **columns}
-
-
-def _checked_columns(given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple):
-        raise TypeError(f"columns must be a list of names; got {short_repr(given)}")
-    columns = tuple(given)
-    for name in columns:
-        checked_text("columns", name, most=200)
-        if name != name.strip():
-            raise ValueError(f"columns must not begin or end with a space; got {name!r}")
-        if name in REPORT_COLUMNS:
+        set_fields(self, columns=checked_names("columns", self.columns))
+        if taken := [name for name in self.columns if name in REPORT_COLUMNS]:
             raise ValueError(
                 f"columns must not be {', '.join(REPORT_COLUMNS)}, which name other parts of a "
-                f"report; got {name!r}"
+                f"report; got {taken[0]!r}"
             )
-        if columns.count(name) > 1:
-            raise ValueError(f"columns must be distinct names; got {name!r} twice")
-    return columns
+        if self.columns and not self.digest:
+            raise ValueError("digest must be that of the map's bytes where columns are named")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,7 +143,6 @@ class Terms:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Terms":
-        """Return the terms of the tables of a protocol."""
         return _terms(canonical(plain))
 
     @cached_property
@@ -180,7 +158,8 @@ class Terms:
     @property
     def features(self) -> str:
         """The digest of the feature map of raw observations, or nothing."""
-        return str(self.plain.get("features", {}).get("digest", ""))
+        table = self.plain.get("features", {})
+        return str(table["digest"]) if table.get("columns") else ""
 
     @property
     def fixed(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rareswitch.campaigns.proof.export.words import deciding_trigger
 from rareswitch.campaigns.rulebook.cohorts import Cohorts, Place, RunningMean
-from rareswitch.campaigns.rulebook.rows import Entry, EpisodeRow, Record
+from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.support.codec import unpack
 
@@ -112,19 +112,17 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def tally_of(record: Record, entries: Sequence[Entry], *, horizon: int) -> Tally:
-    """Count a record."""
-    tally = Tally()
-    cancelled = {e.payload.get("episode_id") for e in entries if e.kind == "cancelled"}
+def tally_of(record: Record, state: State) -> Tally:
+    tally, horizon = Tally(), state.terms.horizon
     for assignment in record.rows("assignments"):
-        gone = assignment.episode_id in cancelled
+        gone = assignment.episode_id in state.cancelled_ids
         counts = tally.versions[assignment.version].counts
         counts.update(("assigned", "cancelled" if gone else "missing"))
     for refusal in record.rows("refusals"):
         tally.refused[refusal.reason.partition(";")[0]] += 1
     last: dict[str, EpisodeRow] = {}
     cohorts, places = Cohorts(horizon=horizon), dict[str, tuple[Place, float]]()
-    if any(entry.kind == "corrected" for entry in entries):
+    if state.corrections:
         last = {row.episode_id: row for row in record.rows("episodes") if row.revision}
     length = record.heads["episodes"].length
     stretch, totals = max(1, -(-length // MOST_STRETCHES)), list[float]()
@@ -165,7 +163,7 @@ def overridden_steps(body: bytes) -> int | None:
     return int((arrays["actions"] != arrays["recommended"]).sum())
 
 
-def cohort_rows(state: State, tally: Tally, *, horizon: int) -> list[OutcomeRow]:
+def cohort_rows(state: State, tally: Tally) -> list[OutcomeRow]:
     """Return a row for each version, with the columns of `COHORT_COLUMNS`."""
     deployed = {one.version: one for one in state.candidates.values() if one.status == "deployed"}
     rows = list[OutcomeRow]()
@@ -193,7 +191,7 @@ def cohort_rows(state: State, tally: Tally, *, horizon: int) -> list[OutcomeRow]
         elif candidate is not None and not candidate.planned:
             known["origin"] = "unplanned"
         outcomes = tally.versions.get(number, Outcomes())
-        rows.append(_row(COHORT_COLUMNS, known, outcomes, horizon))
+        rows.append(_row(COHORT_COLUMNS, known, outcomes, state.terms.horizon))
     return rows
 
 
@@ -224,7 +222,6 @@ def _row(
 
 
 def as_json(rows: Sequence[OutcomeRow]) -> str:
-    """Return the rows as a JSON list."""
     return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -1,23 +1,8 @@
 """Exporting a campaign: everything on record, in files for people, analysts and auditors.
 
-    manifest.json              SHA-256 of every other file, heads of the chains, software
-    protocol/revision-1.json   every revision of the protocol, in the text whose digest is on record
-    protocol/revision-1.toml   the same to read
-    episodes.jsonl             the log: every row with all columns, exact, one canonical line each
-    episodes.parquet           the log for analysts, one row each
-    assignments.jsonl, refusals.jsonl, ledger.jsonl        the other chains
-    policies/DIGEST.policy     every policy that was proposed or in force
-    simulation.*               the report of the simulation made beforehand, if there is one
-    cohorts.csv, cohorts.json  each version: how it came into force, and its outcomes
-    sites.csv                  the outcomes of each site under each version
-    appendix.md                the final report, in the order of reporting checklists
-    report.html                the same with pictures, in one file
-    data-dictionary.md         every column of these files
-
-The names of participants are not exported.
+docs/campaigns.md lists the files. The names of participants are not exported.
 """
 
-import hashlib
 import json
 import os
 import platform
@@ -39,9 +24,15 @@ import rareswitch
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.proof.checks import Progress, quiet
 from rareswitch.campaigns.proof.export.derived import derived_files
-from rareswitch.campaigns.proof.export.rows import FORMAT, TableRows, line_of, report_of
+from rareswitch.campaigns.proof.export.rows import (
+    FORMAT,
+    PARQUET_COLUMNS,
+    TableRows,
+    file_digest,
+    line_of,
+    report_of,
+)
 from rareswitch.campaigns.proof.one_file import verifier_digest
-from rareswitch.campaigns.report import CLAIMS
 from rareswitch.campaigns.rulebook.names import checked_person, checked_text
 from rareswitch.campaigns.rulebook.rows import Entry, Record, canonical, digest_of, without_none
 from rareswitch.campaigns.rulebook.state import State
@@ -51,6 +42,14 @@ REPORTED_EVERY = 1000
 WRITTEN_TOGETHER = 5000
 NUMBERS = pa.list_(pa.float64())
 PLACES = pa.list_(pa.int64())
+TYPES = {  # of the columns of episodes.parquet
+    pa.int64(): "seq revision version member deviations steps overridden",
+    pa.bool_(): "current assigned late learn cut_off",
+    pa.string(): "episode_id site began ended received link",
+    pa.float64(): "total",
+    NUMBERS: "rewards propensities",
+    PLACES: "offered actions recommended",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,6 @@ class ExportSummary:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values."""
         return vars(self) | {"folder": str(self.folder)}
 
 
@@ -84,8 +82,8 @@ def export(
             record = StoredRecord(connection, campaign.name)
             entries = [Entry.of(row) for row in record.rows("ledger")]
             state = State().after(*entries)
-            _write_protocol(part, entries)
-            _write_artifacts(part, record, entries, state)
+            _write_protocol(part, state)
+            _write_artifacts(part, record, state)
             for chain in ("assignments", "refusals", "ledger"):
                 with open(part / f"{chain}.jsonl", "wb") as file:
                     file.writelines(map(line_of, record.rows(chain)))
@@ -107,24 +105,23 @@ def export(
     )
 
 
-def _write_protocol(part: Path, entries: Sequence[Entry]) -> None:
+def _write_protocol(part: Path, state: State) -> None:
     (part / "protocol").mkdir()
-    revisions = [e.payload["protocol"] for e in entries if e.kind in ("created", "amended")]
-    for number, protocol in enumerate(revisions, start=1):
+    for number, terms in enumerate(state.revisions, start=1):
         name = part / "protocol" / f"revision-{number}"
-        name.with_suffix(".json").write_text(canonical(protocol), encoding="utf-8")
-        toml = tomli_w.dumps(without_none(protocol))
+        name.with_suffix(".json").write_text(canonical(terms.plain), encoding="utf-8")
+        toml = tomli_w.dumps(without_none(terms.plain))
         name.with_suffix(".toml").write_text(toml, encoding="utf-8")
 
 
-def _write_artifacts(part: Path, record: Record, entries: Sequence[Entry], state: State) -> None:
+def _write_artifacts(part: Path, record: Record, state: State) -> None:
     (part / "policies").mkdir()
     found = {one.digest for one in state.versions}
     for digest in sorted(found | {one.digest for one in state.candidates.values()}):
         (part / "policies" / f"{digest}.policy").write_bytes(record.artifact(digest))
-    if state.terms.plain.get("features", {}).get("columns"):
+    if state.terms.features:
         (part / "features.bin").write_bytes(record.artifact(state.terms.features))
-    if simulation := entries[0].payload["protocol"].get("simulation", {}).get("digest"):
+    if simulation := state.revisions[0].simulation:
         data = record.artifact(simulation)
         kind = {b"{": "json", b"<": "html"}.get(data.lstrip()[:1], "txt")
         (part / f"simulation.{kind}").write_bytes(data)
@@ -156,33 +153,9 @@ def _write_log(
 
 
 def _schema(*, one_hot: bool) -> Any:
-    """Return the columns of episodes.parquet and their types."""
-    names = {
-        "seq": pa.int64(),
-        "episode_id": pa.string(),
-        "revision": pa.int64(),
-        "current": pa.bool_(),
-        "version": pa.int64(),
-        "member": pa.int64(),
-        "assigned": pa.bool_(),
-        "late": pa.bool_(),
-        "learn": pa.bool_(),
-        "total": pa.float64(),
-        "deviations": pa.int64(),
-        **dict.fromkeys(CLAIMS, pa.string()),
-        "received": pa.string(),
-        "steps": pa.int64(),
-        "cut_off": pa.bool_(),
-        "rewards": NUMBERS,
-        "features": PLACES if one_hot else pa.list_(NUMBERS),
-        "offered": PLACES,
-        "actions": PLACES,
-        "recommended": PLACES,
-        "propensities": NUMBERS,
-        "overridden": pa.int64(),
-        "link": pa.string(),
-    }
-    return pa.schema(names.items())
+    types = {name: kind for kind, names in TYPES.items() for name in names.split()}
+    types["features"] = PLACES if one_hot else pa.list_(NUMBERS)
+    return pa.schema([(name, types[name]) for name in PARQUET_COLUMNS])
 
 
 def _manifest(part: Path, record: Record) -> dict[str, Any]:
@@ -196,14 +169,8 @@ def _manifest(part: Path, record: Record) -> dict[str, Any]:
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        "files": {path.relative_to(part).as_posix(): _digest(path) for path in paths},
+        "files": {path.relative_to(part).as_posix(): file_digest(path) for path in paths},
     }
-
-
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file of any size."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

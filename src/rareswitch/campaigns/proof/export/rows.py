@@ -5,10 +5,14 @@ of episodes.parquet, and a verifier compares them. Features offered at later sta
 episodes.jsonl alone: few analyses need them, and they are most of the bytes.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rareswitch.campaigns.errors import DamagedError
 from rareswitch.campaigns.proof.export.cohorts import overridden_steps
@@ -16,8 +20,6 @@ from rareswitch.campaigns.report import CLAIMS, Report
 from rareswitch.campaigns.rulebook.rows import OPTIONAL, Entry, EpisodeRow, Record, canonical
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.core.policy import Policy
-from rareswitch.evaluation.agreement import conditional_propensities
-from rareswitch.trajectories.trajectory import Trajectory
 
 FORMAT = 1  # of an export
 TEXTS = ("claims", "payload")  # columns that hold JSON: written as its value
@@ -94,6 +96,12 @@ LINES = {
 }
 
 
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file of any size."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def line_of(row: Any, report: Report | None = None) -> bytes:
     """Return a row with all its columns, optional ones where they have a value.
 
@@ -157,20 +165,16 @@ class TableRows:
 
 def _propensities(report: Report, policy: Policy) -> list[float] | None:
     """Return the probability of each action, as told or else as the policy gives it."""
-    if report.propensities is not None:
-        told: list[float] = report.propensities.tolist()
-        return told
-    if report.first_features is None or report.actions is None:
-        return None
-    episode, offered = report.episode, [report.first_features, *report.episode.next_features]
-    played = Trajectory(
-        observations=list(range(len(episode) + 1)),
-        actions=report.actions,
-        rewards=episode.rewards,
-        terminated=len(offered) == len(episode),
-    )
-    try:
-        found: list[float] = conditional_propensities(policy, played, offered.__getitem__).tolist()
-    except ValueError:  # no member takes these actions
-        return None
-    return found
+    found = report.propensities
+    if found is None:
+        if report.first_features is None or report.actions is None:
+            return None
+        offered = zip(
+            [report.first_features, *report.episode.next_features], report.actions, strict=False
+        )
+        taken = [policy.choices(h, rows) == place for h, (rows, place) in enumerate(offered)]
+        agrees = np.logical_and.accumulate(taken).sum(axis=1)  # members that took all so far
+        if not agrees[-1]:  # a person decided, with unknown probability
+            return None
+        found = agrees / np.array([policy.members, *agrees[:-1]])
+    return [*map(float, found)]

@@ -63,10 +63,9 @@ class Facts(NamedTuple):
     @property
     def revisions(self) -> list[dict[str, Any]]:
         """The protocol and its later revisions, as plain tables."""
-        return [e.payload["protocol"] for e in self.entries if e.kind in ("created", "amended")]
+        return [terms.plain for terms in self.state.revisions]
 
     def total(self, column: str) -> int:
-        """Return the sum of a count over the versions."""
         return sum(row[column] for row in self.cohorts)
 
     def share(self, part: str, whole: str) -> str:
@@ -78,7 +77,6 @@ class Facts(NamedTuple):
 
 
 def sections_of(facts: Facts) -> list[Section]:
-    """Return all sections."""
     first, created, cohorts = facts.revisions[0], facts.entries[0], facts.cohorts
     return [
         Section("Summary", "", [_pairs(_summary(facts))]),
@@ -291,13 +289,11 @@ def _decisions(facts: Facts) -> Iterator[Block]:
     if not facts.state.candidates:
         yield "No candidate was proposed."
         return
-    decided: dict[int, Entry] = {}
-    for entry in facts.entries:
-        if entry.kind in ("approved", "rejected", "deployed"):
-            decided.setdefault(entry.payload["candidate"], entry)
+    deployed = {version.version: version.entry for version in facts.state.versions}
     rows = list[tuple[Any, ...]]()
     for one in facts.state.candidates.values():
-        by, trigger = decided.get(one.number), deciding_trigger(one.evidence) or {}
+        by = one.decision or (deployed[one.version] if one.status == "deployed" else None)
+        trigger = deciding_trigger(one.evidence) or {}
         watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
         rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,
                      one.status, by and by.actor, (by or one.entry).at,

@@ -58,7 +58,6 @@ def candidate_lines(
 
 
 def trigger_line(trigger: Any) -> str:
-    """Return the sentence about a trigger."""
     if not is_trigger(trigger):
         return f"trigger: {NOT_RECORDED}"
     reached = "reached" if trigger.get("reached") is True else "not reached"

@@ -1,6 +1,7 @@
-"""Copying campaigns from one store to another: a backup while others write, and its restoration."""
+"""Proving a campaign from its store; copying stores: a backup while others write, restoration."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,27 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import NotAllowedError, UnavailableError
+from rareswitch.campaigns.proof.checks import Progress, quiet
+from rareswitch.campaigns.proof.verify import Verification, verify_record
+from rareswitch.campaigns.rulebook.rows import Head
 from rareswitch.campaigns.store import Store, open_store
-from rareswitch.campaigns.store.rows import READ_TOGETHER
+from rareswitch.campaigns.store.rows import READ_TOGETHER, StoredRecord
 from rareswitch.campaigns.store.store import unavailable
 from rareswitch.campaigns.store.tables import campaigns, metadata
+
+
+def verify(
+    campaign: Campaign, *, anchors: Sequence[dict[str, Head]] = (), progress: Progress = quiet
+) -> Verification:
+    """Check one moment of a campaign; every problem is named with its row.
+
+    `anchors` are heads of the chains that somebody kept elsewhere: the store must still have them.
+    """
+    with campaign.store.reading() as connection:
+        record = StoredRecord(connection, campaign.name)
+        return verify_record(record, allow=campaign.allow, anchors=anchors, progress=progress)
 
 
 def backup(store: Store, path: Path) -> list[str]:
