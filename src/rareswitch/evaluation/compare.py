@@ -89,9 +89,10 @@ def evaluate(
 
     Arguments are those of `compare`.
     """
-    judge, targets = _judge(log, {"candidate": candidate}, features, loggers, {
-        "method": method, "propensities": propensities, "progress": progress,
-    })  # fmt: skip
+    targets, writers = _targets({"candidate": candidate}, features, loggers)
+    judge = Judge(
+        log, targets, writers, method=method, propensities=propensities, progress=progress
+    )
     found, _ = judge.estimate("the policy", targets["candidate"])
     return replace(found, warnings=judge.warnings(found))
 
@@ -134,9 +135,10 @@ def compare(
     'gain 0.5 [0.424, 0.574]'
     """
     given = {"candidate": candidate} | ({} if against is None else {"against": against})
-    judge, targets = _judge(log, given, features, loggers, {
-        "method": method, "propensities": propensities, "progress": progress,
-    })  # fmt: skip
+    targets, writers = _targets(given, features, loggers)
+    judge = Judge(
+        log, targets, writers, method=method, propensities=propensities, progress=progress
+    )
     found, resampled = judge.estimate("the candidate", targets["candidate"])
     other, baseline, base, same = None, judge.logged_means, judge.logged, False
     if against is not None:
@@ -151,19 +153,13 @@ def compare(
     )
 
 
-def _judge(
-    log: Any,
-    given: dict[str, Any],
-    features: RowsOf | None,
-    loggers: Mapping[int, Any] | None,
-    settings: dict[str, Any],
-) -> tuple[Judge, dict[str, Target]]:
-    """Return a judge for targets, and these by name; bare policies share the features."""
+def _targets(
+    given: dict[str, Any], features: RowsOf | None, loggers: Mapping[int, Any] | None
+) -> tuple[dict[str, Target], dict[int, Target] | None]:
+    """Return the policies to judge and the loggers; bare policies among them share features."""
     own = next((one.features for one in given.values() if hasattr(one, "features")), None)
     known = own if features is None else features
     targets = {name: Target.of(name, one, known) for name, one in given.items()}
-    writers = None
-    if loggers is not None:
-        writers = {v: Target.of(f"loggers[{v}]", one, known) for v, one in loggers.items()}
-    judge = Judge(log, [*targets.values(), *(writers or {}).values()], loggers=writers, **settings)
-    return judge, targets
+    if loggers is None:
+        return targets, None
+    return targets, {v: Target.of(f"loggers[{v}]", one, known) for v, one in loggers.items()}

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.support.arguments import Floats, Rows
+from rareswitch.support.arguments import Floats, Ints, Rows
 
 # More groups cost more in calls than their zeros save.
 MOST_GROUPS = 64
@@ -29,9 +29,10 @@ class GroupedRows:
         if len(places) > MOST_GROUPS or 2 * np.count_nonzero(used) > used.size:
             self._groups = [(slice(None), slice(None), rows)]
             return
-        for group in places.values():
+        for group in map(np.array, places.values()):
             columns = np.flatnonzero(used[group[0]])
-            self._groups.append((group, columns, rows[group][:, columns]))
+            block = np.ascontiguousarray(rows[group][:, columns])
+            self._groups.append((group, _as_slice(columns), block))
 
     def __matmul__(self, weights: Floats) -> Floats:
         """Return the product of the rows with weights (d, M), as (n, M)."""
@@ -56,3 +57,10 @@ class GroupedRows:
         if self.one_hot:
             return np.bincount(self._rows, minlength=dim).astype(np.float64)
         return self._rows.T @ self._rows
+
+
+def _as_slice(columns: Ints) -> Any:
+    """Return neighbouring columns as a slice, whose selection copies nothing."""
+    if len(columns) and columns[-1] - columns[0] + 1 == len(columns):
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns

@@ -75,10 +75,10 @@ class Judge:
     def __init__(
         self,
         log: Any,
-        targets: list[Target],
-        *,
-        method: Any,
+        targets: Mapping[str, Target],
         loggers: Mapping[int, Target] | None,
+        *,
+        method: Method | None,
         propensities: str,
         progress: Progress,
     ) -> None:
@@ -87,7 +87,7 @@ class Judge:
         every = list(read_log(log))
         if len(every) < 2:
             raise ValueError(f"log must hold at least two trajectories; got {len(every)}")
-        self._horizon = _horizon(every, targets)
+        self._horizon = _horizon(every, [*targets.values(), *(loggers or {}).values()])
         self.limits = _limits(every, self._horizon, self._method)
         if loggers is None and source == "logged":
             _require_propensities(every)
