@@ -71,9 +71,9 @@ def default_features(
         return OneHot.of(ObservationTable.met(space, played, hashed=HASHED), actions)
     if space.size > MOST_NUMBERS:
         raise ValueError(
-            f"observation_space must have at most {MOST_NUMBERS} numbers for default features, or "
-            "observations that repeat in random play, or at most "
-            f"{MOST_PAIRS // actions} states; got {short_repr(observation_space)}. {OWN_FEATURES}"
+            f"observation_space must have at most {MOST_NUMBERS} numbers, or observations that "
+            f"repeat in random play, for default features; got {short_repr(observation_space)}: "
+            f"{OWN_FEATURES}"
         )
     scaled = in_range(observation_space, played)
     terms = max(COSINES, 1 + space.size)
