@@ -25,6 +25,7 @@ from rareswitch.features import (
     Dense,
     Flatten,
     Masked,
+    ObservationTable,
     OneHot,
     Polynomial,
     Scaling,
@@ -45,6 +46,9 @@ def told(**changes):
     return {name: value for name, value in values.items() if value is not None}
 
 
+MET = OneHot.of(ObservationTable.met(Numbers(shape=(2,)), [[1, 1], [0.5, 2]], hashed=3), 3)
+
+
 @pytest.mark.parametrize(
     ("features", "columns", "observation", "state"),
     [
@@ -58,6 +62,8 @@ def told(**changes):
         (Dense(GRID), ("x", "y"), {"x": 1, "y": 3}, [1, 3]),
         (TABLE, ("severity",), {"severity": 5}, 5),
         (TABLE, ("severity",), {"severity": np.int64(5)}, 5),
+        (MET, ("x", "y"), {"x": 0.5, "y": 2}, [0.5, 2.0]),
+        (MET, ("x", "y"), {"x": 9, "y": 9}, [9.0, 9.0]),
         (GRID, ("x", "y"), {"x": 1, "y": 3}, [1, 3]),
         (OneHot(states=4, actions=3, space=Bits(size=2)), ("a", "b"), {"a": 1, "b": 0}, [1, 0]),
         (

@@ -132,7 +132,7 @@ def test_a_sample_must_be_of_the_space():
 @pytest.mark.parametrize("space", [spaces.Box(0, 255, (84, 84), np.uint8), spaces.Discrete(10**6)])
 def test_what_is_too_large_is_refused_with_what_to_do(space):
     with pytest.raises(
-        ValueError, match=rf"at most {MOST_NUMBERS} numbers .*--features module:name"
+        ValueError, match=rf"at most {MOST_NUMBERS} numbers, .*--features module:name"
     ):
         default_features(space, 2, observations(space, 2))
 

@@ -22,7 +22,7 @@ LARGEST_SIZE = 10**7
 MOST_DIGITS = 10**6
 KNOWN = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Tuple", "Dict")
 OWN_FEATURES = (
-    "Write a function from an observation to an array with one row for each action, and give it as "
+    "write a function from an observation to one row for each action, and give it as "
     "features=function, or on the command line as --features module:name"
 )
 
@@ -277,7 +277,7 @@ def space_of(space: Any, name: str = "observation_space") -> Space:
             return Several(parts=_parts_of(name, named.items()), keys=tuple(named))
     raise TypeError(
         f"{name} must be a {', '.join(KNOWN[:-2])}, or a Tuple or Dict of them, for built-in "
-        f"features; got {short_repr(space)}. {OWN_FEATURES}"
+        f"features; got {short_repr(space)}: {OWN_FEATURES}"
     )
 
 
