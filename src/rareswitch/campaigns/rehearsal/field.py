@@ -81,11 +81,11 @@ class LearnerProcess:
         self._open = partial(MortalCampaign, campaign.store, campaign.name, rehearsal=True, **known)
         self._campaign: MortalCampaign
         self._learning: Learning | None = None
-        self._down_until = self.deaths = 0
+        self.down_until = self.deaths = 0
 
     def look(self, tick: int, death: tuple[str, int] | None) -> None:
         """Propose all that is due, unless the process is down, or dies of it."""
-        if tick < self._down_until:
+        if tick < self.down_until:
             return
         moment, outage = death or ("", 0)
         try:
@@ -101,12 +101,9 @@ class LearnerProcess:
                 raise ProcessDied
         except ProcessDied:
             self.deaths += 1
-            self._down_until = tick + outage
+            self.down_until = tick + outage
             self.end()
             self.look(tick, None)  # where there is no outage, another looks at once
-
-    def take_over(self) -> None:
-        self._down_until = 0
 
     def end(self) -> None:
         """Let go of everything that a process holds."""
@@ -159,11 +156,12 @@ class Field:
             if not ended:
                 ended = self.enrolled >= last or not self._begin(self.enrolled + 1)
                 progress(self.enrolled, last)
-            self._deliver()
+            while self._coming and self._coming[0][0] <= self.clock.tick:
+                heapq.heappop(self._coming)[-1]()
             if self.clock.tick % self.are.learn_every == 0:
                 self.learner.look(self.clock.tick, self.fates.death(self.clock.tick))
             self._sign()
-        self.learner.take_over()
+        self.learner.down_until = 0  # another takes over
         self.learner.look(self.clock.tick, None)
         if self.enrolled == planned and self.campaign.state.stopped is None:
             reason = f"all {planned} episodes have begun, and reports are in"
@@ -202,12 +200,6 @@ class Field:
         if fate.withdrawn:
             self._at(again + 2, partial(self._withdraw, report))
         return True
-
-    def _deliver(self) -> None:
-        """Let everything come in that is due."""
-        while self._coming and self._coming[0][0] <= self.clock.tick:
-            _, _, come_in = heapq.heappop(self._coming)
-            come_in()
 
     def _send(self, report: Report, began: int) -> None:
         place = self.campaign.record(report)

@@ -159,7 +159,7 @@ class Terms:
     def features(self) -> str:
         """The digest of the feature map of raw observations, or nothing."""
         table = self.plain.get("features", {})
-        return str(table["digest"]) if table.get("columns") else ""
+        return str(table.get("digest", "")) if table.get("columns") else ""
 
     @property
     def fixed(self) -> dict[str, Any]:

@@ -292,7 +292,7 @@ def _decisions(facts: Facts) -> Iterator[Block]:
     deployed = {version.version: version.entry for version in facts.state.versions}
     rows = list[tuple[Any, ...]]()
     for one in facts.state.candidates.values():
-        by = one.decision or (deployed[one.version] if one.status == "deployed" else None)
+        by = one.decision or (deployed.get(one.version) if one.status == "deployed" else None)
         trigger = deciding_trigger(one.evidence) or {}
         watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
         rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,
