@@ -6,8 +6,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rareswitch.gym import play, setting_of, stage_check
-from rareswitch.gym.stage_check import sharing_found
+from rareswitch.gym import judge, play, setting_of
+from rareswitch.gym.judge import sharing_found
 from rareswitch.gym.train import schedule_for
 
 
@@ -54,5 +54,5 @@ def test_nothing_is_said_where_nothing_is_shared_or_known():
 
 def test_of_a_long_log_some_episodes_are_looked_at(monkeypatch):
     setting, log = log_of(Turning(), 60, horizon=4)
-    monkeypatch.setattr(stage_check, "MOST_EPISODES", 20)
+    monkeypatch.setattr(judge, "MOST_EPISODES", 20)
     assert sharing_found(setting, log, 60) == sharing_found(setting, log[::3], 20)

@@ -1,60 +1,114 @@
-"""From a world to a policy: settle what is needed, play, and keep what happened."""
+"""From an environment or a log to a policy: one `Training` owns a run, in memory or in a folder."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import html
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rareswitch.agent import Agent
 from rareswitch.core.clock import Schedule
+from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
-from rareswitch.evaluation.interval import Resampling, interval_of
-from rareswitch.gym.agent import Agent
-from rareswitch.gym.make import made
-from rareswitch.gym.play import Played, play
-from rareswitch.gym.setting import Setting, setting_of
+from rareswitch.evaluation.sharing import Sharing
+from rareswitch.gym.episode import RangeError
+from rareswitch.gym.evaluate import Returns, evaluate
+from rareswitch.gym.exact import known_returns
+from rareswitch.gym.judge import (
+    CHEAP_CHECK,
+    Cohort,
+    Judged,
+    best_cohort,
+    cohort_of,
+    contradiction,
+    gain_of,
+    plain_sharing,
+    sharing_found,
+    stage_check_cost,
+)
+from rareswitch.gym.rollout import Played, check_world, play
+from rareswitch.gym.run import Recording, RunFolder, log_path, plain_settings
+from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log, widened_range
 from rareswitch.learning.learner import Learner, checked_recipe
 from rareswitch.rules.budget import SpreadBudget
+from rareswitch.rules.paper import EveryEpisode
+from rareswitch.rules.words import make_schedule, parse
 from rareswitch.support.arguments import Floats, Ints, whole
-from rareswitch.support.streams import Seed, Stream, generator
-from rareswitch.trajectories import Rewards, Trajectory, episode_of
+from rareswitch.support.streams import Seed
+from rareswitch.trajectories import Rewards, Trajectory, episode_of, read_log
 
-# Switches where none are asked for: at most so many, and at most one in twenty episodes.
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Switches by default: at most so many, and at most one in twenty episodes.
 MOST_SWITCHES = 59
 EPISODES_A_SWITCH = 20
+# Episodes that are absorbed together when a learner is built again.
+TOGETHER = 100
+# Episodes whose mean return is shown while learning.
+RECENT = 100
+# Megabytes of policies that are announced before they are written.
+LARGE = 200.0
+LOGS = (".jsonl", ".parquet")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cohort:
-    """The episodes that one version played, with the mean return and its 95% interval.
+class Step(NamedTuple):
+    """Progress of a training: the steps done in a phase, and words about the last one.
 
-    Of a single episode the interval is not known.
+    The phases are "random play", "begun", "episodes", "fresh episodes" and "check of stages"; a
+    "note" is said at once.
     """
 
-    version: int
-    first: int
-    episodes: int
-    mean: float
-    low: float | None
-    high: float | None
+    phase: str
+    done: int
+    total: int
+    text: str = ""
+
+
+Progress = Callable[[Step], bool | None]
+Callback = Callable[[Played], bool | None]
 
 
 class Training:
-    """A learner in a world, and what every episode came to; `played` writes one down."""
+    """A learner in an environment, with its log and its results.
 
-    def __init__(self, setting: Setting, learner: Learner) -> None:
-        self.setting, self.learner = setting, learner
+    `agent` is the recommended policy and `best` the best version deployed, both ready to act.
+    `notes` are things to know, such as a range of rewards that was widened.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        learner: Learner,
+        world: Any = None,
+        *,
+        seed: Seed = 0,
+        warm_start: Sequence[Trajectory] = (),
+        folder: RunFolder | None = None,
+        policies: bool = True,
+        name: str = "",
+    ) -> None:
+        self.setting, self.learner, self.world, self.seed = setting, learner, world, seed
+        self.folder, self.name = folder, name
+        self._warm_start, self._policies = warm_start, policies
         self._totals: list[float] = []
         self._versions: list[int] = []
-
-    def played(self, version: int, total: float) -> None:
-        """Write down the next episode: the version that acted, and its return."""
-        self._versions.append(version)
-        self._totals.append(total)
+        self._log: list[Trajectory] = []
+        self._scale = setting.rewards  # as the rewards of all episodes make it
+        self._widened: list[tuple[int, str]] = []
+        self._best: tuple[Cohort, Policy] | None = None
+        self._judged: Judged | None = None
+        self._judged_of: Any = None
+        self._rival: Judged | None = None
+        self._sharing: Sharing | None = None
 
     @property
     def totals(self) -> Floats:
-        """The return of every episode (K,), as the environment counts it."""
+        """The return of every episode (K,), in the environment's own rewards."""
         return np.array(self._totals)
 
     @property
@@ -63,50 +117,438 @@ class Training:
         return np.array(self._versions, np.int64)
 
     @property
+    def log(self) -> Iterator[Trajectory]:
+        """The episodes, in order."""
+        if self.folder is None:
+            return iter(self._log)
+        return self.folder.episodes(len(self._totals))
+
+    @property
     def switch_episodes(self) -> list[int]:
-        """The episodes before which a new policy was deployed, the first on no data left out."""
+        """The episodes before which a new policy was deployed, without the first on no data."""
         return [deployment.episode for deployment in self.learner.ledger[1:]]
 
     @property
     def agent(self) -> Agent:
-        """The policy recommended after all episodes, ready to act."""
+        """The recommended policy, greedy on all data, ready to act."""
+        return self._agent(self.learner.recommend())
+
+    @property
+    def best(self) -> tuple[int, Agent] | None:
+        """The number and the agent of the best version: the one whose return is surely highest.
+
+        Versions of fewer than 20 episodes are not judged. None if there is no other, or if its
+        policy was not kept.
+        """
+        found = best_cohort(self.cohorts())
+        if found is None:
+            return None
+        if found.version == len(self.learner.ledger):
+            policy = self.learner.policy
+        elif self.folder is not None:
+            if not self.folder.policy_file(found.version).is_file():
+                return None
+            policy = self.folder.policy(found.version)
+        elif self._best is not None and self._best[0].version == found.version:
+            policy = self._best[1]
+        else:
+            return None
+        return found.version, self._agent(policy)
+
+    def _agent(self, policy: Policy) -> Agent:
+        setting = self.setting
         return Agent(
-            policy=self.learner.recommend(),
-            features=self.setting.features,
-            rewards=self.setting.rewards,
-            actions=self.setting.actions,
+            policy=policy,
+            features=setting.features,
+            rewards=setting.rewards,
+            actions=setting.actions,
         )
 
     def cohorts(self) -> list[Cohort]:
-        """Return what each version that acted came to, in order."""
-        totals, versions, found = self.totals, self.versions, []
-        for version in np.unique(versions).tolist():
-            own = totals[versions == version]
-            low = high = None
-            if len(own) > 1:
-                resampling = Resampling(len(own), generator(version, Stream.BOOTSTRAP))
-                means = resampling.means(own[:, None])[:, 0]
-                _, low, high = interval_of(float(own.mean()), means)
-            found.append(
-                Cohort(
-                    version=version,
-                    first=int(np.argmax(versions == version)) + 1,
-                    episodes=len(own),
-                    mean=float(own.mean()),
-                    low=low,
-                    high=high,
-                )
+        """Return the mean return of each version that acted, in order."""
+        totals, versions = self.totals, self.versions
+        return [cohort_of(version, totals, versions) for version in np.unique(versions).tolist()]
+
+    def evaluate(
+        self,
+        episodes: int = 500,
+        *,
+        world: Any = None,
+        seed: Seed | None = None,
+        progress: Callable[[int], bool | None] = lambda done: None,
+    ) -> Returns:
+        """Play the recommended policy on fresh episodes; `summary` and `picture` show them."""
+        with one_blas_thread():
+            judged = self._judgement()
+            fresh = evaluate(
+                judged.agent,
+                self._place(world),
+                episodes=episodes,
+                seed=self.seed if seed is None else seed,
+                progress=progress,
             )
+        self._judged = replace(judged, fresh=fresh)
+        return fresh
+
+    def _place(self, world: Any = None) -> Any:
+        if world is None and self.world is None:
+            raise ValueError("world must be given: this training has a log and no environment")
+        return self.world if world is None else world
+
+    def _judgement(self) -> Judged:
+        """Return the recommended policy with its exact return."""
+        now = self.learner.episodes, self.setting.rewards
+        if self._judged is None or self._judged_of != now:
+            agent = self.agent
+            self._judged = Judged(agent=agent, known=self._known(agent.policy))
+            self._judged_of, self._rival, self._sharing = now, None, None
+        return self._judged
+
+    def _known(self, policy: Policy) -> Any:
+        if self.world is None:
+            return None
+        return known_returns(policy, self.world, self.setting.features, self.setting.actions)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The results in plain values.
+
+        Switches are deployments after the first, as budgets count them. `missed` is the expected
+        return of the best policy minus the return met, summed over all episodes, luck included.
+
+        >>> summary = train("FrozenLake-v1", episodes=40, horizon=8).summary
+        >>> summary["switches"], summary["deployment_limit"], summary["versions"][0]["episodes"]
+        (2, 2, 14)
+        """
+        learner, totals, judged = self.learner, self.totals, self._judgement()
+        limit = getattr(learner.schedule, "deployment_limit", None)
+        known, rival = judged.known, self._rival
+        return {
+            "episodes": len(totals),
+            "members": learner.policy.members,
+            "switches": len(learner.ledger) - 1,
+            "deployment_limit": limit and limit(learner.task, learner.recipe.ridge),
+            "return": float(totals.mean()) if len(totals) else None,
+            "rewards": [self.setting.rewards.low, self.setting.rewards.high],
+            "versions": [asdict(cohort) for cohort in self.cohorts()],
+            "recommended": judged.plain(),
+            "best": rival
+            and {"version": rival.version, "gain": gain_of(rival.fresh, judged.fresh)}
+            | rival.plain(),
+            "optimum": known and known.optimum,
+            "random": known and known.random,
+            "missed": known and float((known.optimum - totals).sum()),
+            "sharing": plain_sharing(self._sharing),
+            "notes": self.notes,
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """Things to know about the training."""
+        found = [note for _, note in self._widened] + list(self.learner.health().warnings)
+        for judged in (self._judged, self._rival):
+            if judged is not None and (note := contradiction(judged)):
+                found.append(note)
+                break
+        rival = self._rival
+        if rival is not None and self._judged is not None:
+            gain = gain_of(rival.fresh, self._judged.fresh)
+            if gain is not None and gain["low"] is not None and gain["low"] > 0.0:
+                found.append(
+                    f"version {rival.version} earns {gain['mean']:.4g} [{gain['low']:.4g}, "
+                    f"{gain['high']:.4g}] more per episode than the recommended policy on the same "
+                    "fresh episodes: it is the better one"
+                )
         return found
+
+    def picture(self) -> "Figure":
+        """Return the picture: return over episodes with its switches, and the optimum if known."""
+        from rareswitch.gym.picture import draw_training
+
+        judged = self._judgement()
+        switches = len(self.learner.ledger) - 1
+        title = ", ".join(filter(None, [self.name, f"{switches} switches"]))
+        return draw_training(self, title=title, known=judged.known, fresh=judged.fresh)
+
+    def run(
+        self,
+        episodes: int,
+        *,
+        progress: Progress = lambda step: None,
+        callback: Callback = lambda game: None,
+    ) -> bool:
+        """Play on until so many episodes; return whether all were played.
+
+        `progress` and `callback` stop the run by returning True. An error or Ctrl-C leaves the
+        training as it was after the last whole episode, or round of a vector environment, and a
+        folder with it. A reward outside the range widens it and the run goes on.
+        """
+        recording = None
+        if self.folder is not None:
+            recording = Recording(self.folder, self.learner, policies=self._policies)
+        kept = copy(self.learner), self.setting  # the state after the last whole round
+        try:
+            progress(Step("begun", self.learner.episodes, episodes, self._cost()))
+            while self.learner.episodes < episodes:
+                try:
+                    for state in self._rounds(episodes, recording, progress, callback):
+                        kept = state
+                    break
+                except RangeError as error:
+                    self._widen(error, episodes, progress)
+        except BaseException:
+            self._go_back(*kept)
+            if recording is not None:
+                with suppress(OSError):  # the first error is the one to raise
+                    recording.close(self.learner)
+            raise
+        self._go_back(*kept)
+        if recording is not None:
+            recording.close(self.learner)
+        return self.learner.episodes == episodes
+
+    def _go_back(self, learner: Learner, setting: Setting) -> None:
+        """Return to the state after the last whole round."""
+        self.learner, self.setting, self._scale = learner, setting, setting.rewards
+        for values in (self._totals, self._versions, self._log):
+            del values[learner.episodes :]
+        self._widened = [(k, note) for k, note in self._widened if k <= learner.episodes]
+
+    def _rounds(
+        self,
+        episodes: int,
+        recording: Recording | None,
+        progress: Progress,
+        callback: Callback,
+    ) -> Iterator[tuple[Learner, Setting]]:
+        """Play, write down each episode, and yield the state after each round of all copies."""
+        setting, learner = self.setting, self.learner
+        copies = int(getattr(self.world, "num_envs", 1))
+        policy, stop = learner.policy, False
+        games = play(
+            learner,
+            self.world,
+            setting.features,
+            episodes=episodes,
+            rewards=setting.rewards,
+            actions=setting.actions,
+            seed=self.seed,
+        )
+        for game in games:
+            trajectory = game.trajectory
+            if recording is None:
+                self._log.append(trajectory)
+            else:
+                recording.write(trajectory)
+            self._count(trajectory)
+            if game.switched:
+                if recording is not None:
+                    recording.write_policy(learner)
+                self._keep_best(game.version, policy)
+                policy = learner.policy
+            recent = self._totals[-RECENT:]
+            text = f"version {game.version}, return {sum(recent) / len(recent):.4g}"
+            stop |= bool(progress(Step("episodes", game.number, episodes, text)))
+            stop |= bool(callback(game))
+            if game.number % copies == 0 or game.number == episodes:
+                yield copy(learner), setting
+                if recording is not None:
+                    recording.write_state(learner)
+                if stop:
+                    return
+
+    def _cost(self) -> str:
+        """Return words for the files of the policies, if they are large; else nothing."""
+        learner, policy = self.learner, self.learner.policy
+        limit = getattr(learner.schedule, "deployment_limit", None)
+        versions = 1 + (limit(learner.task, learner.recipe.ridge) if limit else 0)
+        size = policy.members * policy.horizon * policy.dim * 8 * 2 / 1e6
+        if self.folder is None or not self._policies or versions * size < LARGE:
+            return ""
+        return (
+            f"up to {versions} policies of about {size:.0f} MB each, {versions * size:.0f} MB in "
+            "all, will be in the folder; policies=False (--no-policies) keeps none"
+        )
+
+    def _count(self, trajectory: Trajectory) -> None:
+        """Take an episode into the returns and the range of rewards."""
+        self._versions.append(trajectory.version or 1)
+        self._totals.append(sum(trajectory.rewards.tolist()))
+        for reward in (float(trajectory.rewards.min()), float(trajectory.rewards.max())):
+            before, self._scale = self._scale, widened_range(self._scale, reward)
+            if self._scale != before:
+                number = len(self._totals)
+                note = widening_note(before, self._scale, reward, number)
+                self._widened.append((number, note))
+
+    def _keep_best(self, version: int, policy: Policy) -> None:
+        """Keep the policy of a version that has ended, if no version before it was better."""
+        if self.folder is not None:
+            return  # which has all policies
+        cohort = cohort_of(version, self.totals, self.versions)
+        candidates = [cohort] if self._best is None else [self._best[0], cohort]
+        if best_cohort(candidates) is cohort:
+            self._best = cohort, policy
+
+    def _widen(self, error: RangeError, episodes: int, progress: Progress) -> None:
+        """Go on with a range that holds a reward outside of it."""
+        before = self.setting.rewards
+        rewards = widened_range(before, error.reward)
+        note = widening_note(before, rewards, error.reward, error.episode)
+        progress(Step("note", error.episode, episodes, note))
+        self.rescale(rewards)
+
+    def rescale(self, rewards: Rewards) -> None:
+        """Continue with another range of rewards: learn the log again, keep the deployments."""
+        setting = replace(self.setting, rewards=rewards)
+        old = self.learner
+        new = setting.learner(
+            old.schedule,
+            old.recipe,
+            episodes=old.task.episodes,
+            warm_start=(self._episode(one, setting) for one in self._warm_start),
+        )
+        some: list[Any] = []
+        for one in self.log:
+            some.append(self._episode(one, setting))
+            if len(some) == TOGETHER:
+                new.absorb(*some)
+                some = []
+        new.absorb(*some)
+        new.succeed(old)
+        self.setting, self.learner = setting, new
+
+    @staticmethod
+    def _episode(one: Trajectory, setting: Setting) -> Any:
+        return episode_of(one, setting.features, setting.rewards, setting.horizon)
+
+    def resume(self) -> None:
+        """Take in the log of the folder, and the ranges of rewards that were given since."""
+        if self.folder is None:
+            raise ValueError("folder must be given to resume from")
+        given = self.folder.widened
+        for one in self.folder.episodes(self.learner.episodes):
+            self._widen_by(given)
+            self._count(one)
+        self.setting = replace(self.setting, rewards=self._scale)
+        self._widen_by(given)
+        if any(entry[0] == self.learner.episodes for entry in given):
+            self.rescale(self._scale)  # the state may be from before the range was given
+
+    def _widen_by(self, given: list[list[Any]]) -> None:
+        """Widen the range by those that were given after so many episodes."""
+        for episodes, low, high in given:
+            if episodes == len(self._totals):
+                scale = self._scale
+                self._scale = Rewards(min(low, scale.low), max(high, scale.high))
+
+    def finish(
+        self,
+        *,
+        fresh: int = 500,
+        check_stages: bool | None = None,
+        progress: Progress = lambda step: None,
+    ) -> bool:
+        """Judge the training: fresh episodes first, then the check of stages; write each at once.
+
+        The recommended policy and the best version play the same fresh episodes. The check of
+        stages is made if it takes seconds, or if `check_stages` asks for it. A folder gets agent,
+        summary and picture before any of this. Return whether all was done: `progress` stops it by
+        returning True.
+        """
+        judged = self._judgement()
+        self._write(finished=False)
+        if fresh and self.world is not None:
+            rival = self.best
+            agents = [judged.agent, *([] if rival is None else [rival[1]])]
+            found = [
+                self._play_fresh(agent, fresh, n, len(agents), progress)
+                for n, agent in enumerate(agents)
+            ]
+            if None in found:
+                return False
+            self._judged = replace(judged, fresh=found[0])
+            if rival is not None:
+                known = self._known(rival[1].policy)
+                self._rival = Judged(agent=rival[1], version=rival[0], known=known, fresh=found[1])
+            self._write(finished=False)
+        if check_stages or (check_stages is None and stage_check_cost(self.setting) <= CHEAP_CHECK):
+            progress(Step("check of stages", 0, 1))
+            self._sharing = sharing_found(self.setting, self.log, len(self._totals))
+        self._write(finished=True)
+        return True
+
+    def _play_fresh(
+        self, agent: Agent, episodes: int, before: int, agents: int, progress: Progress
+    ) -> Returns | None:
+        """Return the returns of an agent; None if it was stopped."""
+        done, total = before * episodes, agents * episodes
+        found = evaluate(
+            agent,
+            self.world,
+            episodes=episodes,
+            seed=self.seed,
+            progress=lambda n: progress(Step("fresh episodes", done + n, total)),
+        )
+        return found if len(found.totals) == episodes else None
+
+    def _write(self, *, finished: bool) -> None:
+        """Write agent, picture and summary into the folder, if there is one."""
+        if self.folder is None:
+            return
+        self.folder.write_agent(self._judgement().agent)
+        summary = self.summary
+        self.folder.write_summary(summary | {"finished": False})
+        from rareswitch.gym.picture import save_picture
+
+        save_picture(self.picture(), self.folder.path / "picture.png")
+        if finished:
+            self.folder.write_summary(summary | {"finished": True})
 
     def __repr__(self) -> str:
         mean = f", return {self.totals.mean():.4g} per episode" if self._totals else ""
         switches = len(self.learner.ledger) - 1
-        return f"Training({len(self._totals)} episodes{mean}, {switches} switches)"
+        kept = f", in {self.folder.path}" if self.folder is not None else ""
+        return f"Training({len(self._totals)} episodes{mean}, {switches} switches{kept})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{one.version}</td><td>{one.first}</td><td>{one.episodes}</td>"
+            f"<td>{one.mean:.4g}</td></tr>"
+            for one in self.cohorts()
+        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return (
+            f"<p>{html.escape(repr(self))}</p><table><tr><th>version</th><th>from episode</th>"
+            f"<th>episodes</th><th>mean return</th></tr>{rows}</table>{notes}"
+        )
+
+
+def widening_note(before: Rewards, after: Rewards, reward: float, episode: int) -> str:
+    """Return the words for a range that was widened."""
+    return (
+        f"reward {reward:g} in episode {episode} is outside {before.low:g} to {before.high:g}: the "
+        f"range is {after.low:g} to {after.high:g} from there on"
+    )
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let linear algebra use one thread: sums have the same bytes, and neighbours do not matter.
+
+    It needs threadpoolctl, which the extra `gym` installs; without it nothing changes.
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def default_switches(episodes: int) -> int:
-    """Return the budget of switches where none is asked for: 59, or a twentieth of the episodes."""
+    """Return the budget of switches by default: 59, or a twentieth of the episodes."""
     return min(MOST_SWITCHES, whole("episodes", episodes, least=1) // EPISODES_A_SWITCH)
 
 
@@ -119,75 +561,161 @@ def schedule_for(*, episodes: int, switches: int | None = None) -> Schedule:
 def train(
     world: Any,
     *,
-    episodes: int,
+    episodes: int | None = None,
     switches: int | None = None,
-    schedule: Schedule | None = None,
+    schedule: Schedule | str | None = None,
     recipe: Recipe | None = None,
     features: Any = None,
     horizon: int | None = None,
     rewards: Rewards | tuple[float, float] | None = None,
     actions: Sequence[Any] | None = None,
     stages: str = "shared",
-    warm_start: Iterable[Trajectory] = (),
+    warm_start: Iterable[Trajectory] | str | Path = (),
     seed: Seed = 0,
-    progress: Callable[[Played], None] = lambda game: None,
+    folder: str | Path | None = None,
+    fresh: int = 500,
+    policies: bool = True,
+    check_stages: bool | None = None,
+    name: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = lambda step: None,
+    callback: Callback = lambda game: None,
     allow: Collection[str] = (),
 ) -> Training:
-    """Learn a world of Gymnasium with defaults, or with whatever is given.
+    """Learn an environment of Gymnasium, or a log, with defaults for everything not given.
 
-    `world` is an environment or the name of one; a name module:Name, of an environment or of
-    features, needs its module in `allow`. At most `switches` new policies are deployed after
-    the first, unless a `schedule` is given. `seed` takes the place of the recipe's. The reasons for
-    all other settings are in `setting.reasons`; `warm_start` are episodes that another policy
-    played. `progress` is called after every episode.
+    `world` is the name of an environment, made with `arguments`; a function that makes one; an
+    environment or a vector environment; or a log: trajectories, or the path of a file. A name
+    module:Name, of an environment, of features or of a rule, needs its module in `allow`. At most
+    `switches` new policies are deployed after the first, unless a `schedule` is given, as a rule or
+    in words. `seed` takes the place of the recipe's. `setting.reasons` has the reasons for all
+    other settings. `warm_start` are episodes of another policy, or the path of their log.
+
+    With a `folder`, the training writes its log, policies, state, agent, picture and summary there
+    and plays `fresh` episodes at the end; the same call goes on after a break and ends with the
+    same bytes. `name` is the name of the environment in the folder.
+
+    `callback` is called with each episode played, and `progress` with each `Step` of any phase;
+    each stops the run by returning True, and the training is returned as it is then. An error or
+    Ctrl-C is raised; the same call with the same folder goes on.
 
     >>> training = train("FrozenLake-v1", episodes=60, horizon=20)
     >>> training.setting.features.name, len(training.switch_episodes)
     ('one-hot of 16 states × 4 actions', 3)
     """
+    given = {"features": features, "horizon": horizon, "rewards": rewards, "actions": actions}
+    if (log := _log_of(world)) is not None:
+        if folder is not None or episodes is not None:
+            raise TypeError("episodes and folder are for an environment; this is a log")
+        with one_blas_thread():
+            return _train_on_log(log, recipe, seed, **given, stages=stages, allow=allow)
+    if episodes is None:
+        raise TypeError("episodes must be given for an environment")
     episodes = whole("episodes", episodes, least=1)
     if switches is not None and schedule is not None:
         raise TypeError("switches and schedule exclude each other")
-    if isinstance(world, str):
-        world = made(world, allow=allow)
-    setting = setting_of(
-        world,
-        features=features,
-        horizon=horizon,
-        rewards=rewards,
-        actions=actions,
-        stages=stages,
-        seed=seed,
-        allow=allow,
-    )
-    if schedule is None:
-        schedule = schedule_for(episodes=episodes, switches=switches)
-    learner = setting.learner(
-        schedule,
-        replace(checked_recipe(recipe), seed=seed),
-        episodes=episodes,
-        warm_start=(
-            episode_of(one, setting.features, setting.rewards, setting.horizon)
-            for one in warm_start
-        ),
-    )
-    training = Training(setting, learner)
-    for game in playing(training, world, episodes=episodes, seed=seed):
-        progress(game)
+    if not isinstance(warm_start, str | Path):
+        warm_start = list(warm_start)
+    kept, settings = None, dict[str, Any]()
+    if folder is not None:
+        settings = plain_settings(
+            name or world, arguments=arguments, schedule=schedule, recipe=recipe,
+            episodes=episodes, switches=switches, **given, stages=stages,
+            warm_start=warm_start, seed=seed, fresh=fresh, policies=policies,
+        )  # fmt: skip
+        kept = RunFolder(folder)
+        kept.check(settings)
+        if (stored := kept.settings) is not None:
+            given["rewards"] = stored["rewards"]
+    world = _environment(world, arguments, allow)
+    with one_blas_thread():
+        setting = setting_of(
+            world,
+            **given,
+            stages=stages,
+            seed=seed,
+            progress=lambda done, total: progress(Step("random play", done, total)),
+            allow=allow,
+        )
+        if schedule is None:
+            rule = schedule_for(episodes=episodes, switches=switches)
+        elif isinstance(schedule, str):
+            rule = _rule_in_words(schedule, setting, episodes, allow)
+        else:
+            rule = schedule
+        recipe = replace(checked_recipe(recipe), seed=seed)
+        warm = list(read_log(log_path(warm_start))) if isinstance(warm_start, str | Path) \
+            else warm_start  # fmt: skip
+        learner = None
+        if kept is not None:
+            learner = kept.learner(schedule=rule, exploration=recipe.exploration)
+        if learner is None:
+            learner = setting.learner(
+                rule,
+                recipe,
+                episodes=episodes,
+                warm_start=(Training._episode(one, setting) for one in warm),
+            )
+        training = Training(
+            setting, learner, world,
+            seed=seed, warm_start=warm, folder=kept, policies=policies,
+            name=name or (settings or {"env_id": ""})["env_id"],
+        )  # fmt: skip
+        if kept is not None:
+            kept.begin(settings, setting, learner.episodes)
+            training.resume()
+        if training.run(episodes, progress=progress, callback=callback) and kept is not None:
+            training.finish(fresh=fresh, check_stages=check_stages, progress=progress)
     return training
 
 
-def playing(training: Training, world: Any, *, episodes: int, seed: Seed) -> Iterable[Played]:
-    """Go on with a training until so many episodes, and give each as it is written down."""
-    setting = training.setting
-    for game in play(
-        training.learner,
-        world,
-        setting.features,
-        episodes=episodes,
-        rewards=setting.rewards,
-        actions=setting.actions,
-        seed=seed,
-    ):
-        training.played(game.version, game.total)
-        yield game
+def _log_of(world: Any) -> list[Trajectory] | None:
+    """Return the trajectories of a log, or of its file; None if this is no log."""
+    if isinstance(world, Path) or (isinstance(world, str) and world.endswith(LOGS)):
+        return list(read_log(world))
+    if isinstance(world, str) or not isinstance(world, Iterable) or hasattr(world, "step"):
+        return None
+    log = list(world)
+    if not log or not all(isinstance(one, Trajectory) for one in log):
+        raise TypeError(f"world must be an environment or a log of trajectories; got {world!r}")
+    return log
+
+
+def _train_on_log(
+    log: list[Trajectory],
+    recipe: Recipe | None,
+    seed: Seed,
+    **given: Any,
+) -> Training:
+    """Return the training of a log alone."""
+    setting = setting_of_log(log, **given)
+    learner = setting.learner(
+        EveryEpisode(),
+        replace(checked_recipe(recipe), seed=seed),
+        warm_start=(Training._episode(one, setting) for one in log),
+    )
+    training = Training(setting, learner, seed=seed, warm_start=log)
+    for one in log:
+        training._log.append(one)
+        training._count(one)
+    return training
+
+
+def _environment(world: Any, arguments: Mapping[str, Any] | None, allow: Collection[str]) -> Any:
+    """Return an environment, made from its name or by its maker."""
+    if isinstance(world, str):
+        return made(world, arguments, allow=allow)
+    if arguments and not hasattr(world, "step"):
+        return world(**arguments)
+    if callable(world) and (isinstance(world, type) or not hasattr(world, "reset")):
+        world = world()
+    check_world(world)
+    return world
+
+
+def _rule_in_words(text: str, setting: Setting, episodes: int, allow: Collection[str]) -> Schedule:
+    try:
+        rule: Schedule = make_schedule(*parse(text), setting.task(episodes), allow=allow)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"schedule {text}: {error}") from None
+    return rule
