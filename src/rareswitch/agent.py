@@ -33,8 +33,8 @@ class Agent:
 
     `begin(key)` starts an episode and `act(observation)` returns the action of each step.
     `predict(observation)` is one action without an episode. A mixture plays a whole episode with
-    the member that the key draws. Step t is played at stage t of the policy. After the last stage,
-    the agent goes on at stage 0, which looks furthest ahead.
+    the member that the key draws. Step t is played at stage t of the policy. Beyond the horizon the
+    agent goes on at stage 0, which looks furthest ahead; see `rolling_stage`.
 
     >>> from rareswitch.features import OneHot
     >>> policy = Policy(weights=np.array([[0.2, 0.5, 0.9, 0.1]]), one_hot=True)
@@ -60,9 +60,13 @@ class Agent:
                 f"got {theirs[0]} and {theirs[1]}"
             )
 
-    def begin(self, key: str | int = 0) -> "Acting":
-        """Start an episode; the key draws the member of a mixture."""
-        return Acting(self, self.policy.draw(key))
+    def begin(self, key: str | int = 0, *, steps: int | None = None) -> "Acting":
+        """Start an episode; the key draws the member of a mixture.
+
+        Give the number of `steps` of the episode if it is known to exceed the horizon.
+        """
+        most = None if steps is None else whole("steps", steps, least=1)
+        return Acting(self, self.policy.draw(key), most)
 
     def predict(self, observation: Any, h: int = 0, key: str | int = 0) -> Any:
         """Return the action at stage h for one observation, or an array of actions for many.
@@ -167,14 +171,14 @@ class Agent:
 class Acting:
     """One episode of an agent: `act` is called once for every step."""
 
-    def __init__(self, agent: Agent, member: Policy) -> None:
-        self._agent, self._member = agent, member
+    def __init__(self, agent: Agent, member: Policy, steps: int | None) -> None:
+        self._agent, self._member, self._steps = agent, member, steps
         self.step = 0
 
     @property
     def stage(self) -> int:
         """The stage of the policy that the next step is played at."""
-        return rolling_stage(self.step, self._member.horizon)
+        return rolling_stage(self.step, self._member.horizon, self._steps)
 
     def act(self, observation: Any, mask: Bools | None = None) -> Any:
         """Return the action for the environment; `mask` (A,) is true for feasible actions."""
@@ -183,12 +187,19 @@ class Acting:
         return chosen
 
 
-def rolling_stage(step: int, horizon: int) -> int:
+def rolling_stage(step: int, horizon: int, steps: int | None = None) -> int:
     """Return the stage at which a step is played: its own, or stage 0 after the last stage.
+
+    Of an episode of more `steps` than the horizon, all but the last H steps are played at stage 0:
+    the last stages act as if nothing came after them.
 
     >>> [rolling_stage(step, 3) for step in range(5)]
     [0, 1, 2, 0, 0]
+    >>> [rolling_stage(step, 3, steps=5) for step in range(5)]
+    [0, 0, 0, 1, 2]
     """
+    if steps is not None and steps > horizon:
+        step = max(0, step - (steps - horizon))
     return step if step < horizon else 0
 
 

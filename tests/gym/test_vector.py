@@ -293,6 +293,17 @@ def test_an_evaluation_in_copies_is_one_in_a_single_environment():
         np.testing.assert_array_equal(together.totals, alone.totals)
 
 
+def test_last_observations_without_their_mask_are_refused():
+    class Unmasked(SyncVectorEnv):
+        def step(self, actions):
+            *answer, infos = super().step(actions)
+            return *answer, {name: part for name, part in infos.items() if name != "_final_obs"}
+
+    world = Unmasked([Walk] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    with pytest.raises(WorldError, match=r"must come with the mask infos\['_final_obs'\]"):
+        list(play(learner_for(table()), world, table(), episodes=8))
+
+
 # The parts.
 
 

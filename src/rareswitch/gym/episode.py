@@ -264,10 +264,10 @@ class Playing:
         horizon, last, member = self._horizon, self._steps, self.member
         after, choices_of = self._source.after, self.actor.choices
         observe, offered, earn = self.observations.append, self._offers.append, self.rewards.append
-        step = stage = 0
+        step, stage = 0, rolling_stage(0, horizon, last)
         # Features see an observation as a log keeps it, so a log gives the same rows.
         observation = settled("observation", observation)
-        offer = after(observation, 0, info)
+        offer = after(observation, stage, info)
         offered(offer)
         observe(observation)
         while True:
@@ -284,7 +284,9 @@ class Playing:
                 observation = settled("observation", observation)
             step += 1
             if not terminated:  # after the last step a map is told the last stage
-                stage = rolling_stage(step, horizon) if step < last else min(step, horizon) - 1
+                stage = (
+                    rolling_stage(step, horizon, last) if step < last else min(step, horizon) - 1
+                )
                 offer = after(observation, stage, info)
                 offered(offer)
             observe(observation)

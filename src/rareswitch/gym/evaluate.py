@@ -66,7 +66,8 @@ def evaluate(
     """Play an agent on episodes that no learner has seen, and return their returns.
 
     `world` is an environment or a vector environment. An episode has at most `steps` steps, by
-    default the horizon that the agent was trained for. Episodes are seeded apart from those of
+    default the horizon that the agent was trained for; of more, all but the last are played at
+    stage 0. Episodes are seeded apart from those of
     learning, also with the same seed: two agents with the same seed play the same episodes.
     `progress` is called with the number of episodes played; if it returns True, no more are played.
 

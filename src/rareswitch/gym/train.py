@@ -627,6 +627,7 @@ def train(
         kept.check(settings)
         if (stored := kept.settings) is not None:
             given["rewards"] = stored["rewards"]
+    title = name or (world if isinstance(world, str) else "")
     world = _environment(world, arguments, allow)
     with one_blas_thread():
         setting = setting_of(
@@ -659,7 +660,7 @@ def train(
         training = Training(
             setting, learner, world,
             seed=seed, warm_start=warm, folder=kept, policies=policies,
-            name=name or (settings or {"env_id": ""})["env_id"],
+            name=title,
         )  # fmt: skip
         if kept is not None:
             kept.begin(settings, setting, learner.episodes)
