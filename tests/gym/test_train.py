@@ -9,7 +9,8 @@ from gymnasium.vector import SyncVectorEnv
 import rareswitch as rs
 from rareswitch.features import OneHot
 from rareswitch.gym import FiniteModel, Rewards, evaluate, play, setting_of, train
-from rareswitch.gym.train import Training, default_switches, schedule_for
+from rareswitch.gym.train import default_switches, schedule_for
+from rareswitch.gym.training import Training
 from rareswitch.trajectories import Trajectory, episode_of
 
 SMALL = rs.Recipe(exploration=rs.Ensemble(8))

@@ -215,9 +215,10 @@ def test_an_error_of_the_world_reaches_the_caller_from_a_process_of_its_own():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_reward_outside_the_range_widens_it(workers):
-    outcomes = rounds(doors(rewards=(0.0, 1.0), workers=workers), GRID, PAPER, SEEDS)
-    assert all(outcome.returns.max() > 1.0 for outcome in outcomes)
+def test_a_reward_out_of_range_names_the_step(workers):
+    play_rounds = doors(rewards=(0.0, 1.0), workers=workers)
+    with pytest.raises(ValueError, match=r"reward must be from 0 to 1; got 2.0.*episode \d+"):
+        rounds(play_rounds, GRID, PAPER, SEEDS)
 
 
 def test_a_setting_is_taken_as_it_is():

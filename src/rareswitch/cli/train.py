@@ -19,7 +19,7 @@ from rareswitch.cli.worlds import FINITE
 
 if TYPE_CHECKING:
     from rareswitch.gym.run import RunFolder
-    from rareswitch.gym.train import Step
+    from rareswitch.gym.training import Step
 
 
 @click.command()

@@ -7,7 +7,8 @@ from rareswitch.gym.exact import FiniteModel
 from rareswitch.gym.rollout import Played, play
 from rareswitch.gym.setting import Setting, setting_of
 from rareswitch.gym.simulator import world_simulator
-from rareswitch.gym.train import Step, Training, train
+from rareswitch.gym.train import train
+from rareswitch.gym.training import Step, Training
 from rareswitch.trajectories import Rewards
 
 __all__ = [

@@ -14,7 +14,7 @@ from rareswitch.support.arguments import Floats
 from rareswitch.support.drawing import style
 
 if TYPE_CHECKING:
-    from rareswitch.gym.train import Training
+    from rareswitch.gym.training import Training
 
 RETURN, SWITCH, BEST, RANDOM, AFTER = "#0072b2", "#d55e00", "#009e73", "0.45", "#cc79a7"
 # The running mean is over so many episodes, or a twenty-fifth of all if that is more.

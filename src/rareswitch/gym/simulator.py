@@ -24,7 +24,7 @@ from rareswitch.features import FeatureMap
 from rareswitch.gym.exact import FiniteModel, Known, known_returns
 from rareswitch.gym.rollout import Played
 from rareswitch.gym.setting import Setting, made, setting_of
-from rareswitch.gym.train import Training
+from rareswitch.gym.training import Training
 from rareswitch.learning.learner import Learner
 from rareswitch.sim.outcome import Outcome
 from rareswitch.support.arguments import Ints, flag, short_repr, whole
@@ -203,7 +203,7 @@ class Round:
             if game.switched:
                 witness.see(training.learner.policy)
 
-        training.run(self.episodes, callback=see)
+        training.run(self.episodes, callback=see, widen=False)  # a plan is for one range
         learner, returns = training.learner, training.totals
         dates = [deployment.episode for deployment in learner.ledger]
         measure, regret = witness.regret(dates, returns.tolist())
