@@ -143,7 +143,7 @@ def test_pendulum():
     setting = setting_of(gymnasium.make("Pendulum-v1"))
     assert (setting.features.actions, setting.horizon) == (5, 200)
     assert setting.reasons["horizon"] == "the environment's own limit of steps"
-    assert setting.rewards == Rewards(-100.0, 1.0)
+    assert setting.rewards == Rewards(-20.0, 1.0)
     assert setting.reasons["rewards"].startswith("2000 steps of random play met -16")
     assert "5 of Box(" in setting.reasons["actions"]
 
@@ -207,10 +207,10 @@ def test_a_horizon_below_the_limit_is_told():
     [
         (0.0, 1.0, (0.0, 1.0)),
         (0.2, 0.7, (0.0, 1.0)),
-        (-3.0, -1.0, (-10.0, 1.0)),
+        (-3.0, -1.0, (-5.0, 1.0)),
         (2.0, 9.0, (0.0, 10.0)),
         (-0.0009, 0.0, (-0.001, 1.0)),
-        (-0.5, 30.0, (-1.0, 100.0)),
+        (-0.5, 30.0, (-0.5, 50.0)),
     ],
 )
 def test_the_range_of_rewards_is_that_of_random_play_rounded_outwards(low, high, wanted):

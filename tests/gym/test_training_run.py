@@ -192,7 +192,7 @@ def test_a_warm_start_is_scaled_anew_too():
             return observation, 50.0 * reward, *rest
 
     training = train(Rich(), **GIVEN, rewards=(0.0, 1.0), warm_start=log)
-    assert training.setting.rewards == Rewards(0.0, 100.0)
+    assert training.setting.rewards == Rewards(0.0, 50.0)
     setting, scale = training.setting, training.setting.rewards
     by_hand = setting.learner(
         rs.EveryEpisode(), SMALL,

@@ -342,36 +342,37 @@ def _rewards(
 def rounded_range(low: float, high: float) -> Rewards:
     """Return the range of rewards from low to high, rounded outwards.
 
-    Random play may never meet the largest reward, so the range always reaches 1. Each end is
-    rounded outwards to the next power of ten, so that rewards a little larger stay inside.
+    Random play may never meet the largest reward, so the range always reaches to 1. Each end is
+    rounded outwards to 1, 2 or 5 times a power of ten, so that rewards a little larger fit in.
 
-    >>> rounded_range(-0.001, 0.0), rounded_range(-16.02, 0.0), rounded_range(0.0, 1.0)
-    (Rewards(low=-0.001, high=1.0), Rewards(low=-100.0, high=1.0), Rewards(low=0.0, high=1.0))
+    >>> rounded_range(-0.001, 0.0), rounded_range(-16.02, 0.0), rounded_range(0.0, 3.0)
+    (Rewards(low=-0.001, high=1.0), Rewards(low=-20.0, high=1.0), Rewards(low=0.0, high=5.0))
     """
-    return Rewards(0.0 - _next_power(-low), max(1.0, _next_power(high)))
+    return Rewards(0.0 - _round_up(-low), max(1.0, _round_up(high)))
 
 
 def widened_range(rewards: Rewards, reward: float) -> Rewards:
-    """Return the range, widened outwards to the next power of ten, so that it holds a reward.
+    """Return the range, widened outwards to a round number if it does not hold a reward.
 
-    >>> widened_range(Rewards(0.0, 1.0), 3.0), widened_range(Rewards(0.0, 1.0), -3.0)
-    (Rewards(low=0.0, high=10.0), Rewards(low=-10.0, high=1.0))
+    >>> widened_range(Rewards(0.0, 1.0), 7.0), widened_range(Rewards(0.0, 1.0), -3.0)
+    (Rewards(low=0.0, high=10.0), Rewards(low=-5.0, high=1.0))
     """
     low, high = rewards.low, rewards.high
     rounding = ROUNDING * (high - low)
     if reward < low - rounding:
-        return Rewards(-_next_power(-reward), high)
+        return Rewards(-_round_up(-reward), high)
     if reward > high + rounding:
-        return Rewards(low, _next_power(reward))
+        return Rewards(low, _round_up(reward))
     return rewards
 
 
-def _next_power(size: float) -> float:
-    """Return the least power of ten that is not below a size; 0 if it is not positive."""
+def _round_up(size: float) -> float:
+    """Return the least of 1, 2 or 5 times a power of ten that is not below a size; 0 below 0."""
     if size <= 0.0:
         return 0.0
-    power = float(f"1e{math.ceil(math.log10(size) - 1e-12)}")
-    return power if power >= size else 10.0 * power
+    power = math.floor(math.log10(size))
+    steps = [float(f"{digit}e{exponent}") for exponent in (power, power + 1) for digit in (1, 2, 5)]
+    return next(step for step in steps if step >= size)
 
 
 def made(
