@@ -23,7 +23,7 @@ from scipy.stats import t
 
 import rareswitch as rs
 from rareswitch.compute.local import local_pool
-from rareswitch.gym import Training, evaluate, train
+from rareswitch.gym import Training, train
 from rareswitch.support.arguments import Floats
 
 GOAL = 0.95
@@ -61,16 +61,14 @@ def played(name: str, way: str, seed: int, episodes: int) -> Found:
     given = place.options | options(way, place)
     if place.exact is None:
         training = train(place.env, episodes=episodes, seed=seed, **given)
-        setting, policy = training.setting, training.agent.policy
-        told = {"episodes": FRESH, "rewards": setting.rewards, "seed": seed}
-        final = evaluate(policy, place.env, setting.features, **told).mean
+        final = training.evaluate(FRESH).mean
         optimum, random = np.nan, random_return(place, training, seed)
         learning = float(training.totals.mean())
     else:
         features = rs.gym.setting_of(place.env, seed=seed, **place.options).features
         earned = Earned(place.exact, Acting(features, place.states, place.exact.feasible))
         given |= {"features": features}
-        training = train(place.env, episodes=episodes, seed=seed, progress=earned, **given)
+        training = train(place.env, episodes=episodes, seed=seed, callback=earned, **given)
         final, learning = earned.of(training.agent.policy), float(np.mean(earned.totals))
         optimum, random = place.exact.optimum(), place.exact.random()
     return {

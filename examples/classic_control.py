@@ -11,7 +11,7 @@ from pathlib import Path
 
 import gymnasium
 
-from rareswitch.gym import evaluate, train
+from rareswitch.gym import train
 
 WORLDS = ("CartPole-v1", "MountainCar-v0", "Acrobot-v1")
 
@@ -37,14 +37,7 @@ def main() -> None:
     setting, totals = training.setting, training.totals
     for part, reason in setting.reasons.items():
         print(f"{part:10}{reason}")
-    fresh = evaluate(
-        training.agent.policy,
-        world,
-        setting.features,
-        episodes=20 if arguments.quick else 100,
-        rewards=setting.rewards,
-        seed=arguments.seed,
-    )
+    fresh = training.evaluate(20 if arguments.quick else 100)
     first = training.cohorts()[0]
     half = len(totals) // 2
     print(f"\n{f'return over {setting.horizon} steps':36}switches")

@@ -13,7 +13,7 @@ import gymnasium
 
 import rareswitch as rs
 from rareswitch.gym import train
-from rareswitch.gym.known import known_returns
+from rareswitch.gym.exact import known_returns
 
 HORIZON = 12
 

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from recommender_world import ITEMS, TOPICS, VISIT, Recommender, directions
 
-from rareswitch.gym import evaluate, train
+from rareswitch.gym import train
 
 KEPT = 200  # courses of a visit that the search ahead follows
 
@@ -40,9 +40,7 @@ def main() -> None:
         seed=arguments.seed,
     )
     setting, totals = training.setting, training.totals
-    fresh = evaluate(
-        training.agent.policy, world, setting.features, episodes=people, seed=arguments.seed
-    )
+    fresh = training.evaluate(people)
     half = len(totals) // 2
     print(f"features: {setting.features.name}, d = {setting.features.dim}\n")
     print(f"{'clicks of a visit':38}switches")

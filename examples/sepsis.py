@@ -20,7 +20,7 @@ import numpy as np
 
 from rareswitch.features import Custom, FeatureMap, Masked, OneHot
 from rareswitch.gym import FiniteModel, train
-from rareswitch.gym.known import Known
+from rareswitch.gym.exact import Known
 
 STATES, TREATMENTS = 716, 25
 DIED, SURVIVED = 713, 714  # these and 715 end a stay

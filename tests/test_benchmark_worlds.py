@@ -32,7 +32,7 @@ def test_exact_returns_are_those_of_the_model():
     assert exact.optimum() == pytest.approx(model.optimal_return(8))
     assert exact.random() == pytest.approx(model.random_return(8))
     earned = Earned(exact, Acting(features, range(16), exact.feasible))
-    training = train(lake, episodes=40, switches=1, horizon=8, progress=earned)
+    training = train(lake, episodes=40, switches=1, horizon=8, callback=earned)
     final = training.agent.policy
     assert earned.of(final) == pytest.approx(model.policy_return(final, features))
     last = training.learner.policy

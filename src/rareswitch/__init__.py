@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rareswitch import gym as gym
     from rareswitch import rules as rules
     from rareswitch import testing as testing
+    from rareswitch.agent import Agent as Agent
     from rareswitch.core.episode import Episode as Episode
     from rareswitch.core.exploration import Bonus as Bonus
     from rareswitch.core.exploration import Ensemble as Ensemble
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 # The home of each public name; it is imported when it is first used.
 _HOMES = {
+    "Agent": "agent",
     "Bonus": "core.exploration",
     "DeterminantGrowth": "rules.paper",
     "Ensemble": "core.exploration",

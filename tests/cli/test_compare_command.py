@@ -10,7 +10,7 @@ from cli.terminal import call, refused
 from rareswitch.cli.compare import ESTIMATORS
 from rareswitch.evaluation import Method, compare, estimators
 from rareswitch.features import OneHot
-from rareswitch.gym.run_folder import RunFolder
+from rareswitch.gym.run import RunFolder
 from rareswitch.trajectories import read_log, write_log
 
 TABLE = OneHot(states=5, actions=2)

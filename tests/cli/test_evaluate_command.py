@@ -11,7 +11,7 @@ import rareswitch as rs
 from cli.terminal import call, output_of_all, refused, started
 from cli.test_train_command import LAKE, WALK
 from rareswitch.features import OneHot
-from rareswitch.gym import FiniteModel, evaluate
+from rareswitch.gym import Agent, FiniteModel, evaluate
 
 TABLE = OneHot(states=16, actions=4)
 OWN = ("walk", "--allow", "cli.walk")
@@ -77,7 +77,10 @@ def test_a_deployed_version_is_a_mixture_whose_members_are_drawn(here):
     data = evaluated("lake", "--version", 3, "--episodes", 40)
     policy, lake = saved(here, version=3), gymnasium.make("FrozenLake-v1")
     assert (data["version"], data["members"], data["digest"]) == (3, 32, policy.digest)
-    assert data["fresh"]["mean"] == evaluate(policy, lake, TABLE, episodes=40).mean
+    assert (
+        data["fresh"]["mean"]
+        == evaluate(Agent(policy=policy, features=TABLE), lake, episodes=40).mean
+    )
     assert data["exact"] == FiniteModel.of(lake).policy_return(policy, TABLE)
 
 

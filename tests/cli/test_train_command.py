@@ -10,7 +10,7 @@ import pytest
 import rareswitch as rs
 from cli.terminal import call, refused
 from rareswitch.gym import FiniteModel, Rewards, evaluate, train
-from rareswitch.gym.make import made
+from rareswitch.gym.setting import made
 from rareswitch.trajectories import read_log, write_log
 
 LAKE = ("FrozenLake-v1", "--episodes", 60, "--horizon", 8, "--evaluate", 20)
@@ -27,8 +27,11 @@ SUMMARY = {
     "recommended",
     "optimum",
     "random",
-    "regret",
-    "warnings",
+    "best",
+    "finished",
+    "missed",
+    "notes",
+    "rewards",
     "sharing",
 }
 
@@ -66,7 +69,7 @@ def test_train_says_what_was_picked_and_why_and_what_came_of_it(here):
     assert [int(row.split()[0]) for row in versions] == [1, 2, 3, 4]
     assert sum(int(row.split()[2]) for row in versions) == 60
     assert "switches        3 of at most 3, to mixtures of 32 members\n" in end
-    for word in ("while learning", "recommended", "exactly", "regret", "folder"):
+    for word in ("while learning", "recommended", "exactly", "below optimum", "folder"):
         assert re.search(rf"^{word}  +\S", end, re.MULTILINE)
     (folder,) = here.iterdir()
     assert folder.name.startswith("rareswitch-train-FrozenLake-v1-")
@@ -79,7 +82,7 @@ def test_the_numbers_are_those_of_the_library(here):
     world = gymnasium.make("FrozenLake-v1")
     training = train(world, episodes=60, switches=4, horizon=8, seed=3)
     agent = training.agent
-    fresh = evaluate(agent.policy, world, agent.features, episodes=20, seed=3)
+    fresh = evaluate(agent, world, episodes=20, seed=3)
     model = FiniteModel.of(world)
     assert set(data) == SUMMARY | {"settings", "picked", "folder"}
     assert (data["episodes"], data["switches"], data["deployment_limit"]) == (60, 4, 4)
@@ -89,7 +92,7 @@ def test_the_numbers_are_those_of_the_library(here):
     assert data["recommended"]["exact"] == model.policy_return(agent.policy, agent.features)
     assert data["recommended"]["fresh"]["mean"] == fresh.mean
     assert (data["optimum"], data["random"]) == (model.optimal_return(8), model.random_return(8))
-    assert data["regret"] == pytest.approx(60 * data["optimum"] - training.totals.sum())
+    assert data["missed"] == pytest.approx(60 * data["optimum"] - training.totals.sum())
     folder = here / "lake"
     assert json.loads((folder / "summary.json").read_text()) == {k: data[k] for k in SUMMARY}
     assert (folder / "learner.bin").read_bytes() == training.learner.snapshot()
@@ -111,7 +114,7 @@ def test_a_finished_folder_is_shown_and_not_computed_again(here, monkeypatch):
     first = call("train", *LAKE)
     (folder,) = here.iterdir()
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    monkeypatch.setattr("rareswitch.gym.make.made", None)
+    monkeypatch.setattr("rareswitch.gym.setting.made", None)
     again = call("train", *LAKE)
     assert again.exit_code == 0
     assert "is finished" in again.stdout
@@ -196,7 +199,7 @@ def test_what_is_not_a_training_is_never_written_to(here):
         (("--env-arg", "a=1", "--env-arg", "a=2"), "each name once"),
         (("--env-arg", "slip=1"), "ENV_ID FrozenLake-v1: "),
         (("--warm-start", "absent.jsonl"), "--warm-start"),
-        (("--evaluate", 1), "--evaluate must be 0 or at least 2"),
+        (("--evaluate", -1), "--evaluate"),
         (("--seed", -1), "--seed"),
         (("--nonsense", 1), "--nonsense"),
     ],
@@ -231,7 +234,7 @@ def test_an_environment_of_your_own_is_named_by_its_module(name):
     training = train(made(name, allow=["cli.walk"]), episodes=40, horizon=10, rewards=(0.0, 1.0))
     assert data["recommended"]["digest"] == training.agent.policy.digest
     assert data["optimum"] is None
-    assert data["regret"] is None
+    assert data["missed"] is None
 
 
 def test_features_of_your_own_are_code_and_the_policy_is_kept_without_them(here):
@@ -313,16 +316,16 @@ def test_of_very_many_versions_the_first_and_the_last_are_shown():
     assert "…  20 more" in shown
 
 
-def test_rewards_outside_their_range_are_told_with_the_step_and_what_is_kept(here):
+def test_rewards_that_are_not_finite_are_told_with_the_step_and_what_is_kept(here):
     trained(*WALK, "--env-arg", "trouble=late", "--out", "whole")
-    (here / "late").write_text("7.0")
+    (here / "late").write_text("nan")
     command = ("train", *WALK, "--env-arg", "trouble=late", "--out", "walk")
     for _ in range(2):  # it begins with the same episode, and fails again
         result = call(*command)
         assert result.exit_code == 1
         assert "Traceback" not in result.stderr
         (line,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-        assert "reward must be from 0 to 1; got 7.0: give --rewards LOW HIGH" in line
+        assert "reward must be a finite number; got nan" in line
     assert "(episode 39, step 0)" in line
     assert not (here / "walk" / "summary.json").exists()
     assert "38 of 40 episodes are kept in walk" in line
@@ -330,6 +333,29 @@ def test_rewards_outside_their_range_are_told_with_the_step_and_what_is_kept(her
     (here / "late").unlink()
     assert "goes on after episode 38" in call(*command).stdout
     assert contents(here / "walk") == contents(here / "whole")
+
+
+def test_a_reward_outside_the_range_widens_it_and_the_run_goes_on(here):
+    (here / "late").write_text("7.0")
+    command = ("train", *WALK, "--env-arg", "trouble=late")
+    result = call(*command, "--out", "whole")
+    assert result.exit_code == 0
+    words = "reward 7 in episode 20 is outside 0 to 1: the range is 0 to 10 from there on"
+    assert result.stderr.count(words) == 1
+    assert words in " ".join(result.stdout.split())
+
+
+def test_a_wider_range_may_be_given_when_a_training_goes_on(here):
+    (here / "late").write_text("nan")
+    command = ("train", *WALK[:5], "--rewards", 0, 1, *WALK[8:], "--env-arg", "trouble=late")
+    assert call(*command, "--out", "walk").exit_code == 1
+    (here / "late").unlink()
+    assert "same settings" in refused(*command, "--rewards", 0, 0.5, "--out", "walk")
+    result = call(*command, "--rewards", -1, 20, "--out", "walk")
+    assert "goes on after episode 19" in result.stdout
+    summary = json.loads((here / "walk" / "summary.json").read_text())
+    assert (summary["rewards"], summary["finished"]) == ([-1.0, 20.0], True)
+    assert "is finished" in call(*command, "--out", "walk").stdout
 
 
 def test_fresh_episodes_may_pay_more_but_not_what_is_no_number(here):
@@ -360,18 +386,17 @@ def test_a_rule_of_your_own_is_stopped_and_goes_on(here):
     options = (*WALK, "--schedule", "cli.walk:Fifth", "--env-arg", "trouble=late")
     whole = trained(*options, "--out", "whole")
     assert (whole["switches"], whole["deployment_limit"]) == (8, None)
-    (here / "late").write_text("7.0")
+    (here / "late").write_text("nan")
     assert call("train", *options, "--out", "walk").exit_code == 1
     (here / "late").unlink()
     assert trained(*options, "--out", "walk")["recommended"] == whole["recommended"]
 
 
 def test_features_that_do_something_else_by_now_are_refused(here, monkeypatch):
-    options = (*WALK, "--features", "cli.walk:rows", "--env-arg", "trouble=late", "--out", "walk")
-    (here / "late").write_text("7.0")
-    assert call("train", *options).exit_code == 1
+    options = (*WALK, "--features", "cli.walk:rows", "--out", "walk")
+    assert call("train", *options).exit_code == 0
+    (here / "walk" / "summary.json").unlink()
     before = contents(here / "walk")
-    (here / "late").unlink()
     monkeypatch.setattr("cli.walk.rows", lambda place: np.eye(4)[:2] * place)
     message = " ".join(refused("train", *options).split())
     assert (
@@ -381,7 +406,7 @@ def test_features_that_do_something_else_by_now_are_refused(here, monkeypatch):
 
 
 def test_a_damaged_state_is_told_by_its_name(here):
-    (here / "late").write_text("7.0")
+    (here / "late").write_text("nan")
     options = ("train", *WALK, "--env-arg", "trouble=late", "--out", "walk")
     call(*options)
     state = here / "walk" / "learner.bin"

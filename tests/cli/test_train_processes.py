@@ -1,5 +1,6 @@
 """`rareswitch train` as a process of its own that is killed, interrupted and started again."""
 
+import json
 import os
 import pty
 import re
@@ -16,6 +17,7 @@ from cli.terminal import PATIENCE, output_of_all, refused, started, wait_until
 from cli.test_train_command import contents
 
 TESTS = Path(__file__).parent.parent
+PATHS = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
 EPISODES = 500
 OPTIONS = (
     "train", "cli.walk:Walk", "--env-arg", "pause=0.002", "--episodes", EPISODES, "--horizon", 10,
@@ -24,7 +26,7 @@ OPTIONS = (
 
 
 def running(here, out="out", options=OPTIONS):
-    return started(*options, "--out", out, cwd=here, environment={"PYTHONPATH": str(TESTS)})
+    return started(*options, "--out", out, cwd=here, environment={"PYTHONPATH": PATHS})
 
 
 def lines(here):
@@ -91,14 +93,15 @@ def test_ctrl_c_while_fresh_episodes_are_played_keeps_all_that_was_learnt(tmp_pa
     options = (*OPTIONS[:4], "--episodes", 20, *OPTIONS[6:-1], 100_000)
     with running(tmp_path, options=options) as process:
         wait_until(lambda: lines(tmp_path) == 20, process)
-        wait_until((tmp_path / "out" / "learner.bin").exists, process)
+        wait_until((tmp_path / "out" / "picture.png").exists, process)
         time.sleep(0.5)
         os.killpg(process.pid, signal.SIGINT)
         _, err = output_of_all(process)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "interrupted: 20 of 20 episodes are kept in out" in err
-    assert not (tmp_path / "out" / "summary.json").exists()
+    assert (tmp_path / "out" / "agent.bin").exists()
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["finished"] is False
 
 
 def test_two_processes_do_not_write_to_one_folder(tmp_path, monkeypatch):
@@ -115,7 +118,7 @@ def test_two_processes_do_not_write_to_one_folder(tmp_path, monkeypatch):
 def test_a_terminal_shows_a_live_line_that_fits(tmp_path, columns):
     program = Path(sysconfig.get_path("scripts")) / "rareswitch"
     ours, theirs = pty.openpty()
-    environment = {"PYTHONPATH": str(TESTS), "COLUMNS": str(columns), "TERM": "xterm"}
+    environment = {"PYTHONPATH": PATHS, "COLUMNS": str(columns), "TERM": "xterm"}
     process = subprocess.Popen(
         [str(program), *map(str, OPTIONS), "--out", "out"],
         cwd=tmp_path,

@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rareswitch.gym.actions import LEVELS, MOST_ACTIONS, listed_actions
+from rareswitch.gym.setting import LEVELS, MOST_ACTIONS, listed_actions
 
 
 def test_actions_numbered_from_0_need_no_list():

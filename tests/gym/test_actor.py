@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from rareswitch.gym.actor import Actor, Seen
-from rareswitch.gym.offers import Offer, Offers
+from rareswitch.gym.episode import Offer, Offers
+from rareswitch.gym.rollout import PolicyActor as Actor
+from rareswitch.gym.rollout import Seen
 
 
 def offer_of(positions):
@@ -68,7 +69,7 @@ def test_states_seen_before_are_asked_for_together_and_once():
 
 
 def test_of_many_states_each_is_asked_for_by_itself(monkeypatch):
-    monkeypatch.setattr("rareswitch.gym.actor.MOST_ROWS", 6)
+    monkeypatch.setattr("rareswitch.gym.rollout.MOST_ROWS", 6)
     seen, policy = Seen(), Counted(policy_of())
     actor = Actor(policy, 1, seen)
     states = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]

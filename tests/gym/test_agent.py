@@ -49,8 +49,8 @@ def test_it_acts_as_the_member_of_its_policy(features, mixture):
             acting = agent.begin(key)
             for h in range(5):
                 assert acting.act(state) == wanted_action(agent, state, h, key)
-            with pytest.raises(ValueError, match="stage must be from 0 to 4; got 5"):
-                acting.act(state)
+            for _ in range(3):  # after the last stage
+                assert acting.act(state) == wanted_action(agent, state, 0, key)
 
 
 @EVERY_MAP
@@ -61,6 +61,50 @@ def test_predictions_are_actions_of_one_stage(features):
         assert found.dtype == np.int64
         assert found.tolist() == [wanted_action(agent, state, h, key) for state in states]
     assert agent.predict([]).shape == (0,)
+
+
+@EVERY_MAP
+def test_one_observation_gives_one_action_and_many_give_an_array(features):
+    agent = agent_of(features)
+    for state in states_of(features):
+        action = agent.predict(state, 2, "ada")
+        assert type(action) is int
+        assert action == wanted_action(agent, state, 2, "ada")
+    states = np.array(states_of(features))
+    assert agent.predict(states, 1).tolist() == agent.predict(list(states), 1).tolist()
+    assert agent.predict(states.astype(np.float32) if states.ndim > 1 else states).shape == (6,)
+
+
+def test_predictions_are_actions_as_the_environment_takes_them():
+    agent = agent_of(table(), actions=["off", "dim", "on"])
+    assert agent.predict(0) in ("off", "dim", "on")
+    assert agent.predict([0, 1]).tolist() == [agent.predict(0), agent.predict(1)]
+
+
+def test_what_is_neither_one_observation_nor_many_is_refused_with_the_first_error():
+    with pytest.raises(ValueError, match=r"state must have shape \(2,\); got \(4, 3\)"):
+        agent_of(blocks()).predict(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="h must be from 0 to 4; got 5"):
+        agent_of(table()).predict(0, 5)
+
+
+def test_an_episode_longer_than_the_horizon_ends_with_the_last_stages():
+    agent = agent_of(table(), mixture=False)
+    acting = agent.begin(steps=8)
+    stages = []
+    for _ in range(8):
+        stages.append(acting.stage)
+        acting.act(0)
+    assert stages == [0, 0, 0, 0, 1, 2, 3, 4]
+    assert acting.stage == 0
+
+
+def test_a_file_brings_the_same_agent_back(tmp_path):
+    agent = agent_of(table(), rewards=Rewards(-1.0, 2.0))
+    agent.save(tmp_path / "agent.bin")
+    assert rs.Agent.load(str(tmp_path / "agent.bin")).to_bytes() == agent.to_bytes()
+    assert rs.Agent is Agent
+    assert repr(agent) == "Agent(one-hot of 6 states × 3 actions, mixture of 6, horizon 5)"
 
 
 @EVERY_MAP

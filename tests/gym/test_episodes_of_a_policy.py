@@ -8,8 +8,9 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 import rareswitch as rs
 from rareswitch.features import Custom, OneHot
 from rareswitch.gym import Rewards, WorldError, play
-from rareswitch.gym.actor import Actor, Seen
-from rareswitch.gym.rollout import Rollout, action_count, action_space
+from rareswitch.gym.rollout import PolicyActor as Actor
+from rareswitch.gym.rollout import Seen, action_count, action_space
+from rareswitch.gym.rollout import rollout_of as rollout_with
 from rareswitch.support.streams import Stream
 
 BAD_EPISODE, BAD_STEP = 3, 1
@@ -69,11 +70,14 @@ NAN = np.array([0.0, np.nan])
 BROKEN_STEPS = {
     "an observation that is not finite": (
         {"observation": NAN},
-        "state must be finite; got nan at index 1",
+        "observation must be finite; got nan at index",
     ),
-    "an infinite one": ({"observation": [np.inf, 0.0]}, "state must be finite; got inf at index 0"),
+    "an infinite one": (
+        {"observation": [np.inf, 0.0]},
+        "observation must be finite; got inf",
+    ),
     "of another shape": ({"observation": np.zeros(3)}, r"state must have shape \(2,\); got \(3,\)"),
-    "nothing": ({"observation": None}, "state must be an array of real numbers; got None"),
+    "nothing": ({"observation": None}, "observation must be a number, a text, an array of numbers"),
     "text": ({"observation": "left"}, "state must be an array of real numbers; got 'left'"),
     "a last observation that is not finite": (
         {"observation": NAN, "terminated": True},
@@ -129,7 +133,7 @@ def test_a_broken_step_is_told_by_episode_and_step(parts, message):
         (2.0, "state must be a whole number; got 2.0"),
         (np.float64(2.0), "state must be a whole number"),
         ("2", "state must be a whole number; got '2'"),
-        (None, "state must be a whole number; got None"),
+        (None, "observation must be a number, a text, an array of numbers"),
     ],
 )
 def test_a_state_outside_of_the_space_is_told(state, message):
@@ -199,7 +203,30 @@ def test_an_error_of_the_features_passes_through_with_a_note():
     with pytest.raises(KeyError) as caught:
         list(play(learner, world, rows, episodes=50))
     (note,) = caught.value.__notes__
-    assert note.startswith(f"in episode {learner.episodes + 1}, step ")
+    place = f"in episode {learner.episodes + 1}, step "
+    assert note.startswith(f"in the features rows, unverified, {place}")
+
+
+def test_an_error_inside_features_is_not_blamed_on_the_environment():
+    class Own:
+        dim, actions, one_hot, norm, name, digest = 3, ACTIONS, False, 2.0, "own", "0" * 64
+
+        def feasible(self, state, h=0):
+            return None
+
+    class WithoutStage(Own):
+        def __call__(self, state):
+            return np.eye(ACTIONS)
+
+    class Wrong(Own):
+        def __call__(self, state, h=0):
+            return np.eye(ACTIONS).reshape(2, 7)
+
+    for features, message in ((WithoutStage(), "takes 2 positional"), (Wrong(), "reshape")):
+        with pytest.raises((TypeError, ValueError), match=message) as caught:
+            list(play(learner_for(features), Walk(), features, episodes=3))
+        assert not isinstance(caught.value, WorldError)
+        assert caught.value.__notes__ == ["in the features own, in episode 1, step 0"]
 
 
 def test_an_interruption_passes_through_as_it_is_and_leaves_the_learner_whole():
@@ -361,7 +388,8 @@ def test_actions_without_numbers_are_handed_on_as_they_are():
 
 def rollout_of(world, features, horizon=5, **rest):
     arguments = {"rewards": None, "actions": None, "seed": 0, "stream": Stream.ENVIRONMENT} | rest
-    return Rollout(world, features, dim=features.dim, horizon=horizon, **arguments)
+    sizes = {"dim": features.dim, "one_hot": features.one_hot, "horizon": horizon}
+    return rollout_with(world, features, **sizes, **arguments)[0]
 
 
 def test_an_episode_depends_on_its_number_and_on_nothing_before():

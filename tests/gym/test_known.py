@@ -7,7 +7,7 @@ from gymnasium.wrappers import TransformReward
 import rareswitch as rs
 from rareswitch.features import OneHot
 from rareswitch.gym import FiniteModel
-from rareswitch.gym.known import known_returns
+from rareswitch.gym.exact import known_returns
 
 TABLE = OneHot(states=16, actions=4)
 DOWN = rs.Policy(weights=[[0.0, 1.0, 0.0, 0.0] * 16] * 20, one_hot=True)

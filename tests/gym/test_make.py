@@ -5,7 +5,7 @@ import sys
 import gymnasium
 import pytest
 
-from rareswitch.gym.make import made
+from rareswitch.gym.setting import made
 from rareswitch.support.imports import ForbiddenImportError
 
 OURS = ["own_doors"]
@@ -89,7 +89,7 @@ def test_a_module_that_nobody_allowed_is_not_imported(name, arguments):
         ("subprocess:Popen", {"args": ["touch", "ran"]}),
         ("os:system", {"command": "touch ran"}),
         (
-            "rareswitch.gym.make:made",
+            "rareswitch.gym.setting:made",
             {"name": "os:system", "arguments": {"command": "touch ran"}, "allow": ["os"]},
         ),
     ],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from rareswitch.features import Masked, OneHot, WithStage
-from rareswitch.gym import FiniteModel, evaluate, play
+from rareswitch.gym import Agent, FiniteModel, evaluate, play
 
 LAKE = OneHot(states=16, actions=4)
 
@@ -215,7 +215,7 @@ def test_simulation_earns_what_the_model_says():
     model = FiniteModel.of(world)
     for policy in (learner.policy, learner.recommend()):
         exact = model.policy_return(policy, LAKE)
-        fresh = evaluate(policy, world, LAKE, episodes=4000)
+        fresh = evaluate(Agent(policy=policy, features=LAKE), world, episodes=4000)
         error = np.sqrt(exact * (1.0 - exact) / 4000)  # returns are 0 or 1
         assert abs(fresh.mean - exact) < 4.0 * error + 1e-9
     rng, total = np.random.default_rng(0), 0.0

@@ -7,9 +7,9 @@ from gym_worlds import ACTIONS, blocks, learner_for, masked_table, table
 import rareswitch as rs
 from rareswitch.features import Custom
 from rareswitch.gym import Rewards
-from rareswitch.gym.actor import Actor, Seen
-from rareswitch.gym.offers import Offers
-from rareswitch.gym.playing import Playing
+from rareswitch.gym.episode import Offers, Playing
+from rareswitch.gym.rollout import PolicyActor as Actor
+from rareswitch.gym.rollout import Seen
 from rareswitch.trajectories import episode_of
 
 
@@ -187,7 +187,7 @@ def test_offers_of_numbers_are_remembered_and_others_are_not():
 
 
 def test_only_so_many_offers_are_remembered(monkeypatch):
-    monkeypatch.setattr("rareswitch.gym.offers.MOST_REMEMBERED", 2)
+    monkeypatch.setattr("rareswitch.gym.episode.MOST_REMEMBERED", 2)
     offers = Offers(table())
     found = [offers.after(state, 0, {}) for state in range(4)]
     again = [offers.after(state, 0, {}) for state in range(4)]

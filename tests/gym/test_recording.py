@@ -1,4 +1,4 @@
-"""What is written while a learner plays, and what is left of it after a crash."""
+"""The files that a training writes while it plays, and what is left of them after a crash."""
 
 import errno
 
@@ -6,9 +6,8 @@ import pytest
 
 import rareswitch as rs
 from rareswitch.features import OneHot
-from rareswitch.gym import Rewards, Setting, play, recording
-from rareswitch.gym.recording import Recording
-from rareswitch.gym.run_folder import RunFolder
+from rareswitch.gym import Rewards, Setting, Training, run
+from rareswitch.gym.run import Recording, RunFolder
 from rareswitch.trajectories import read_log
 
 TABLE = OneHot(states=1, actions=2)
@@ -33,8 +32,8 @@ def folder(tmp_path):
 @pytest.fixture
 def hurried(monkeypatch):
     """Keep the state after every episode."""
-    monkeypatch.setattr(recording, "SECONDS", -1.0)
-    monkeypatch.setattr(recording, "TIMES", 0.0)
+    monkeypatch.setattr(run, "SECONDS", -1.0)
+    monkeypatch.setattr(run, "TIMES", 0.0)
 
 
 def new_learner():
@@ -42,95 +41,94 @@ def new_learner():
     return SETTING.learner(rs.UniformGrid(batches=6), episodes=30)
 
 
-def record(folder, learner, until, *, after=lambda number: None, **options):
-    """Record episodes up to this one, doing something after each."""
-    with Recording(folder, learner, **options) as kept:
-        for game in play(learner, Door(), TABLE, episodes=until):
-            kept.keep(game)
-            after(game.number)
+def training_in(folder, learner=None, **options):
+    return Training(SETTING, learner or new_learner(), Door(), folder=folder, **options)
 
 
-def test_every_episode_is_in_the_log_as_soon_as_it_is_kept(folder):
-    learner = new_learner()
-    with Recording(folder, learner) as kept:
-        for game in play(learner, Door(), TABLE, episodes=7):
-            kept.keep(game)
-            log = list(read_log(folder.log))
-            assert len(log) == game.number
-            assert log[-1] == game.trajectory
+def test_every_episode_is_in_the_log_as_soon_as_it_is_played(folder):
+    def look(game):
+        log = list(read_log(folder.log))
+        assert len(log) == game.number
+        assert log[-1] == game.trajectory
         assert not folder.state.exists()
-        assert kept.kept == 0
-    assert kept.kept == 7
-    assert folder.state.read_bytes() == learner.snapshot()
+
+    training = training_in(folder)
+    assert not training.run(7, callback=lambda game: look(game) or game.number == 5)
+    assert training.run(7)
+    assert folder.state.read_bytes() == training.learner.snapshot()
 
 
 def test_every_deployed_policy_is_there_before_it_acts(folder):
-    learner = new_learner()
-    with Recording(folder, learner) as kept:
-        assert folder.versions() == [1]
-        for game in play(learner, Door(), TABLE, episodes=12):
-            kept.keep(game)
-            assert folder.versions() == list(range(1, len(learner.ledger) + 1))
+    training = training_in(folder)
+
+    def look(game):
+        assert folder.versions() == list(range(1, len(training.learner.ledger) + 1))
+
+    training.run(12, callback=look)
     digests = [folder.policy(version).digest for version in (1, 2, 3)]
-    assert digests == [deployment.digest for deployment in learner.ledger]
+    assert digests == [deployment.digest for deployment in training.learner.ledger]
 
 
 def test_policies_need_not_be_kept(folder):
-    learner = new_learner()
-    record(folder, learner, 12, policies=False)
+    training = training_in(folder, policies=False)
+    training.run(12)
     assert folder.versions() == []
-    assert folder.learner().policy.digest == learner.policy.digest
+    assert folder.learner().policy.digest == training.learner.policy.digest
+    assert training.best is None
 
 
-def test_the_state_is_kept_from_time_to_time(folder, hurried):
-    learner = new_learner()
-    with Recording(folder, learner) as kept:
-        for game in play(learner, Door(), TABLE, episodes=3):
-            kept.keep(game)
-            assert kept.kept == folder.learner().episodes == game.number
+@pytest.mark.usefixtures("hurried")
+def test_the_state_is_kept_from_time_to_time(folder):
+    kept = []
+    training_in(folder).run(
+        4, callback=lambda game: kept.append(game.number > 1 and folder.learner().episodes)
+    )
+    assert kept == [False, 1, 2, 3]
 
 
 def test_what_comes_after_the_last_state_is_dropped_and_played_again(folder, tmp_path):
     whole = RunFolder(tmp_path / "whole")
     whole.begin({}, SETTING)
-    record(whole, new_learner(), 30)
-    learner = new_learner()
-    record(folder, learner, 8)
+    training_in(whole).run(30)
+    training = training_in(folder)
+    training.run(8)
     state = folder.state.read_bytes()
-    record(folder, learner, 17)
+    training.run(17)
     folder.state.write_bytes(state)  # as if killed now, with two policies and nine lines more
     with open(folder.log, "ab") as log:
         log.write(b'{"observations":[0')
-    again = folder.learner()
-    with Recording(folder, again):
-        assert folder.versions() == [1, 2]
-        assert len(list(read_log(folder.log))) == 8
-    record(folder, again, 30)
+    again = training_in(folder, folder.learner())
+    again.resume()
+    assert len(again.totals) == 8
+    Recording(folder, again.learner).close(again.learner)
+    assert folder.versions() == [1, 2]
+    assert len(list(read_log(folder.log))) == 8
+    again.run(30)
     for name in ("log.jsonl", "learner.bin", *(f"policies/{v:03d}.bin" for v in range(1, 7))):
         assert (folder.path / name).read_bytes() == (whole.path / name).read_bytes(), name
 
 
-def test_an_error_on_the_way_loses_nothing(folder):
-    def stopped(number):
-        if number == 5:
-            raise RuntimeError("the bridge is down")
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["callback", "write", "step"])
+def test_an_error_or_ctrl_c_anywhere_loses_no_whole_episode(folder, monkeypatch, error, where):
+    training, calls = training_in(folder), []
 
-    with pytest.raises(RuntimeError, match="bridge"):
-        record(folder, new_learner(), 9, after=stopped)
-    assert folder.learner().episodes == 5
+    def fail(*arguments):
+        calls.append(arguments)
+        if len(calls) == 5:
+            raise error("the bridge is down")
 
-
-def test_an_episode_that_is_not_in_the_log_is_not_in_the_state(folder):
-    learner = new_learner()
-    with Recording(folder, learner) as kept:
-        for game in play(learner, Door(), TABLE, episodes=3):
-            kept.keep(game)
-        kept.keep_state()
-        for game in play(learner, Door(), TABLE, episodes=6):
-            if game.number < 6:
-                kept.keep(game)
-    assert learner.episodes == 6
-    assert folder.learner().episodes == kept.kept == 3
+    if where == "write":
+        monkeypatch.setattr(Recording, "write", fail)
+    if where == "step":
+        monkeypatch.setattr(training.world, "step", lambda a: fail() or (0, 0.5, True, False, {}))
+    with pytest.raises(error, match="bridge"):
+        training.run(9, callback=fail if where == "callback" else lambda game: None)
+    kept = folder.learner().episodes
+    assert kept == training.learner.episodes == len(training.totals) == 4
+    if where != "write":  # which wrote nothing here
+        assert [one.key for one in folder.episodes(4)] == [1, 2, 3, 4]
+        assert len(list(read_log(folder.log))) == 4
 
 
 class Full:
@@ -147,18 +145,17 @@ class Full:
         return getattr(self.log, name)
 
 
-def test_a_full_disk_is_told_and_the_last_state_stays(folder, hurried):
-    learner = new_learner()
-    kept = Recording(folder, learner)
-    kept._log = Full(kept._log)
+@pytest.mark.usefixtures("hurried")
+def test_a_full_disk_is_told_and_the_last_state_stays(folder, monkeypatch):
+    begin = Recording.__init__
 
-    def play_on():
-        with kept:
-            for game in play(learner, Door(), TABLE, episodes=9):
-                kept.keep(game)
+    def full(self, *arguments, **options):
+        begin(self, *arguments, **options)
+        self._log = Full(self._log)
 
+    monkeypatch.setattr(Recording, "__init__", full)
     with pytest.raises(OSError, match="No space left") as caught:
-        play_on()
+        training_in(folder).run(9)
     assert caught.value.errno == errno.ENOSPC
     assert folder.learner().episodes == 3
     assert [one.key for one in folder.episodes(3)] == [1, 2, 3]
@@ -166,10 +163,8 @@ def test_a_full_disk_is_told_and_the_last_state_stays(folder, hurried):
 
 def test_a_folder_in_use_is_refused_and_free_again_afterwards(folder):
     learner = new_learner()
-    with (
-        Recording(folder, learner),
-        pytest.raises(ValueError, match=r"must not be in use; .*run is, by another process"),
-    ):
+    recording = Recording(folder, learner)
+    with pytest.raises(ValueError, match=r"must not be in use; .*run is, by another process"):
         Recording(folder, new_learner())
-    with Recording(folder, learner):
-        pass
+    recording.close(learner)
+    Recording(folder, learner).close(learner)

@@ -8,7 +8,7 @@ import pytest
 import rareswitch as rs
 from rareswitch.features import Custom, OneHot
 from rareswitch.gym import Agent, Rewards, Setting
-from rareswitch.gym.run_folder import RunFolder, described
+from rareswitch.gym.run import RunFolder, described
 from rareswitch.trajectories import Trajectory, write_log
 
 SETTINGS = {"env_id": "Door", "episodes": 30, "rewards": (0.0, 1.0)}
@@ -49,6 +49,21 @@ def test_other_settings_are_refused_with_those_that_it_has(folder):
         folder.check(SETTINGS | {"seed": 0})
     with pytest.raises(ValueError, match='has env_id = "Door", episodes = 30, rewards'):
         folder.check({})
+
+
+def test_a_wider_range_of_rewards_is_accepted_and_written_down(folder):
+    folder.begin(SETTINGS, SETTING)
+    with pytest.raises(ValueError, match="has rewards"):
+        folder.check(SETTINGS | {"rewards": [0.0, 0.5]})
+    wider = SETTINGS | {"rewards": [-1.0, 5.0]}
+    folder.check(wider)
+    for _ in range(2):  # the same range is written once
+        folder.begin(wider, SETTING, episodes=7)
+    assert folder.widened == [[7, -1.0, 5.0]]
+    folder.check(SETTINGS)
+    folder.begin(SETTINGS, SETTING, episodes=9)
+    assert folder.widened == [[7, -1.0, 5.0]]
+    assert folder.settings["rewards"] == [0.0, 1.0]
 
 
 def test_other_picks_are_refused_and_nothing_is_overwritten(folder):
@@ -141,8 +156,10 @@ def test_an_agent_is_kept_with_its_features_or_as_a_policy_where_they_are_code(t
 def test_the_summary_says_that_a_training_is_finished(folder):
     folder.begin(SETTINGS, SETTING)
     assert folder.summary is None
-    folder.finish({"return": 0.5, "warnings": ["ε"]})
-    assert folder.summary == {"return": 0.5, "warnings": ["ε"]}
+    folder.write_summary({"return": 0.5, "finished": False})
+    assert folder.summary is None
+    folder.write_summary({"return": 0.5, "notes": ["ε"], "finished": True})
+    assert folder.summary == {"return": 0.5, "notes": ["ε"], "finished": True}
     assert json.loads((folder.path / "summary.json").read_text("utf-8")) == folder.summary
     (folder.path / "summary.json").write_text("{")
     with pytest.raises(ValueError, match=r"summary\.json cannot be read"):

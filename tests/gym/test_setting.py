@@ -8,11 +8,14 @@ import pytest
 from gym_worlds import ACTIONS, STATES, Walk, blocks, table
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import TimeLimit, TransformReward
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rareswitch as rs
 from rareswitch.features import Custom, OneHot
 from rareswitch.gym import Rewards, WorldError, play, setting_of
+from rareswitch.gym.setting import rounded_range, widened_range
 
 THREE = rs.Recipe(exploration=rs.Ensemble(3))
 
@@ -140,9 +143,8 @@ def test_pendulum():
     setting = setting_of(gymnasium.make("Pendulum-v1"))
     assert (setting.features.actions, setting.horizon) == (5, 200)
     assert setting.reasons["horizon"] == "the environment's own limit of steps"
-    assert setting.rewards.high == 0.0
-    assert -17.0 < setting.rewards.low < -5.0
-    assert setting.reasons["rewards"].startswith("by 2000 steps of random play")
+    assert setting.rewards == Rewards(-20.0, 1.0)
+    assert setting.reasons["rewards"].startswith("2000 steps of random play met -16")
     assert "5 of Box(" in setting.reasons["actions"]
 
 
@@ -165,16 +167,36 @@ def test_the_horizon_is_the_limit_of_steps_up_to_200():
 
 def test_without_a_limit_random_play_says_how_long_episodes_are():
     setting = setting_of(Shown(Discrete(3), steps=7))
-    assert setting.horizon == 14
-    assert setting.reasons["horizon"] == "twice the longest of 286 random episodes"
+    assert setting.horizon == 7
+    assert setting.reasons["horizon"] == "286 of 286 random episodes had so many steps, none more"
+    walk = setting_of(Walk())
+    assert 10 < walk.horizon < 100
+    assert f"random episodes had {walk.horizon // 2} steps" in walk.reasons["horizon"]
     guessed = setting_of(Walk(ends=False))
     assert (guessed.horizon, guessed.reasons["horizon"]) == (
         100, "the environment has no limit of steps, so this is a guess",
     )  # fmt: skip
 
 
-def test_a_world_cut_off_by_a_wrapper_only_is_measured():
-    assert setting_of(TimeLimit(Walk(ends=False), 9)).horizon in (9, 18)
+def test_long_episodes_that_end_by_themselves_are_covered():
+    class Long(Shown):
+        def reset(self, **rest):
+            answer = super().reset(**rest)
+            self.steps = int(self.np_random.integers(120, 150))
+            return answer
+
+    assert setting_of(Long(Discrete(3))).horizon == 200
+
+
+def test_the_limit_of_a_wrapper_is_found():
+    setting = setting_of(TimeLimit(Walk(ends=False), 9))
+    assert setting.horizon == 9
+    assert setting.reasons["horizon"] == "the environment's own limit of steps"
+
+
+def test_a_horizon_below_the_limit_is_told():
+    setting = setting_of(TimeLimit(Walk(), 9), horizon=5)
+    assert setting.reasons["horizon"] == "as given; the environment goes on to 9"
 
 
 # Rewards.
@@ -182,17 +204,40 @@ def test_a_world_cut_off_by_a_wrapper_only_is_measured():
 
 @pytest.mark.parametrize(
     ("low", "high", "wanted"),
-    [(0.0, 1.0, (0.0, 1.0)), (0.2, 0.7, (0.0, 1.0)), (-3.0, -1.0, None), (2.0, 9.0, None)],
+    [
+        (0.0, 1.0, (0.0, 1.0)),
+        (0.2, 0.7, (0.0, 1.0)),
+        (-3.0, -1.0, (-5.0, 1.0)),
+        (2.0, 9.0, (0.0, 10.0)),
+        (-0.0009, 0.0, (-0.001, 1.0)),
+        (-0.5, 30.0, (-0.5, 50.0)),
+    ],
 )
-def test_the_range_of_rewards_is_what_random_play_met_and_holds_0(low, high, wanted):
+def test_the_range_of_rewards_is_that_of_random_play_rounded_outwards(low, high, wanted):
     setting = setting_of(Shown(Discrete(3), low=low, high=high))
-    found = setting.rewards
-    if wanted is not None:
-        assert (found.low, found.high) == wanted
-    else:
-        assert found.low == pytest.approx(min(low, 0.0), abs=0.1)
-        assert found.high == pytest.approx(max(high, 0.0), abs=0.1)
-    assert setting.reasons["rewards"] == "by 2002 steps of random play"
+    assert (setting.rewards.low, setting.rewards.high) == wanted
+    assert setting.reasons["rewards"].startswith("2002 steps of random play met ")
+
+
+SIZES = st.integers(-(10**9), 10**9).map(lambda number: number / 1e3)
+
+
+@given(SIZES, SIZES)
+def test_a_range_holds_all_that_it_was_made_of(one, other):
+    for found in (
+        rounded_range(min(one, other), max(one, other)),
+        widened_range(widened_range(Rewards(), one), other),
+    ):
+        assert found.low <= min(one, other) <= max(one, other) <= found.high
+        assert widened_range(found, one) is found
+    there = widened_range(widened_range(Rewards(), one), other)
+    assert there == widened_range(widened_range(Rewards(), other), one)
+
+
+def test_a_wrapper_that_changes_rewards_is_not_asked_for_its_model():
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    paid = TransformReward(lake, lambda reward: 10.0 * reward)
+    assert setting_of(paid, horizon=20).reasons["rewards"].startswith("2")
 
 
 def test_a_model_tells_the_range_exactly():
@@ -239,18 +284,30 @@ def test_a_function_may_be_given_for_features():
     assert "unverified" not in found.name
 
 
-def test_a_vector_environment_is_told_what_to_give():
+def test_a_vector_environment_is_asked_through_its_copies():
+    world = SyncVectorEnv([lambda: Walk("array")] * 2)
+    ours, theirs = setting_of(world), setting_of(Walk("array"))
+    assert ours.features.digest == theirs.features.digest
+    assert (ours.horizon, ours.rewards) == (theirs.horizon, theirs.rewards)
+
+    class Closed:
+        """A vector environment that does not show its copies."""
+
+        num_envs, metadata = 2, world.metadata
+        reset, step = world.reset, world.step
+        single_action_space = world.single_action_space
+        single_observation_space = world.single_observation_space
+
+    assert setting_of(Closed()).features.dim == theirs.features.dim
     world = SyncVectorEnv([Walk] * 2)
-    with pytest.raises(ValueError, match="must be given for a vector environment; setting_of"):
-        setting_of(world)
-    setting = setting_of(world, features=table(), horizon=5, rewards=(0, 1))
+    setting = setting_of(world, horizon=5)
     assert setting.features.actions == ACTIONS
     learner = setting.learner(rs.EveryEpisode(), rs.Recipe.paper(beta=1.0))
     assert len(list(play(learner, world, setting.features, episodes=3))) == 3
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("settings", "error", "message"),
     [
         ({"horizon": 0}, ValueError, "horizon must be"),
         ({"horizon": 2.5}, TypeError, "horizon must be a whole number"),
@@ -272,9 +329,9 @@ def test_a_vector_environment_is_told_what_to_give():
         ({"seed": -1}, ValueError, "seed must be"),
     ],
 )
-def test_what_cannot_be_is_refused(given, error, message):
+def test_what_cannot_be_is_refused(settings, error, message):
     with pytest.raises(error, match=message):
-        setting_of(Walk("array"), **given)
+        setting_of(Walk("array"), **settings)
 
 
 @pytest.mark.parametrize("reward", [np.nan, np.inf, None, "1"])

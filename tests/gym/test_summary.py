@@ -6,9 +6,7 @@ import gymnasium
 import pytest
 
 import rareswitch as rs
-from rareswitch.gym import evaluate, train
-from rareswitch.gym.known import known_returns
-from rareswitch.gym.summary import interval_of, summarised
+from rareswitch.gym import FiniteModel, train
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +20,7 @@ def training(lake):
 
 
 def test_a_summary_is_plain_and_says_what_was_met(training):
-    summary = summarised(training, episodes=60)
+    summary = training.summary
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     assert summary["episodes"] == 60
     assert (summary["switches"], summary["deployment_limit"]) == (3, 3)
@@ -30,27 +28,26 @@ def test_a_summary_is_plain_and_says_what_was_met(training):
     assert [v["version"] for v in summary["versions"]] == [1, 2, 3, 4]
     earned = sum(v["mean"] * v["episodes"] for v in summary["versions"])
     assert earned == pytest.approx(training.totals.sum())
-    digest = training.agent.policy.digest
-    assert summary["recommended"] == {"digest": digest, "exact": None, "fresh": None}
-    assert [summary[name] for name in ("optimum", "random", "regret")] == [None] * 3
-    assert summary["warnings"] == list(training.learner.health().warnings)
+    assert summary["recommended"]["digest"] == training.agent.policy.digest
+    assert summary["recommended"]["fresh"] is None
+    assert summary["best"] is None
+    assert summary["notes"] == list(training.learner.health().warnings)
 
 
-def test_what_is_known_and_what_is_fresh_stand_beside_it(training, lake):
-    agent = training.agent
-    known = known_returns(agent.policy, lake, agent.features)
-    fresh = evaluate(agent.policy, lake, agent.features, episodes=30)
-    summary = summarised(training, episodes=60, known=known, fresh=fresh)
-    assert summary["recommended"]["exact"] == known.policy
-    assert summary["recommended"]["fresh"] == interval_of(fresh)
-    assert interval_of(fresh) == {
+def test_the_exact_returns_and_the_fresh_ones_stand_beside_it(lake):
+    training = train(lake, episodes=60, switches=3, horizon=10)
+    fresh, agent = training.evaluate(30), training.agent
+    summary, model = training.summary, FiniteModel.of(lake)
+    assert summary["recommended"]["exact"] == model.policy_return(agent.policy, agent.features)
+    assert summary["recommended"]["fresh"] == {
         "episodes": 30,
         "mean": fresh.mean,
         "low": fresh.low,
         "high": fresh.high,
     }
-    assert (summary["optimum"], summary["random"]) == (known.optimum, known.random)
-    assert summary["regret"] == pytest.approx(60 * known.optimum - training.totals.sum())
+    assert summary["optimum"] == model.optimal_return(10)
+    assert summary["random"] == model.random_return(10)
+    assert summary["missed"] == pytest.approx(60 * summary["optimum"] - training.totals.sum())
 
 
 def test_a_rule_that_promises_nothing_has_no_limit(lake):
@@ -60,7 +57,7 @@ def test_a_rule_that_promises_nothing_has_no_limit(lake):
 
     def summary_with(rule):
         training = train(lake, episodes=30, horizon=5, schedule=rule)
-        return summarised(training, episodes=30)
+        return training.summary
 
     assert summary_with(Tenth())["deployment_limit"] is None
     limited = summary_with(rs.UniformGrid(batches=3))
@@ -72,5 +69,5 @@ def test_the_limit_counts_with_the_ridge_of_the_recipe(lake):
     for ridge in (0.1, 1.0, 10.0):
         recipe = rs.Recipe.paper(beta=1.0, ridge=ridge)
         training = train(lake, episodes=30, horizon=5, schedule=rule, recipe=recipe)
-        limit = summarised(training, episodes=30)["deployment_limit"]
+        limit = training.summary["deployment_limit"]
         assert limit == rule.deployment_limit(training.learner.task, ridge)

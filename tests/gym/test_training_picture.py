@@ -4,8 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rareswitch.gym import Evaluation, Training, evaluate, train
-from rareswitch.gym.known import known_returns
+from rareswitch.gym import Returns, Training, evaluate, train
+from rareswitch.gym.exact import known_returns
 from rareswitch.gym.picture import draw_training, running_mean, save_picture
 
 
@@ -24,7 +24,7 @@ def beside(training, lake):
     agent = training.agent
     return {
         "known": known_returns(agent.policy, lake, agent.features),
-        "fresh": evaluate(agent.policy, lake, agent.features, episodes=30),
+        "fresh": evaluate(agent, lake, episodes=30),
     }
 
 
@@ -39,7 +39,7 @@ def test_the_mean_is_of_each_episode_and_those_before_it():
         np.testing.assert_allclose(running_mean(totals, window), literal, atol=1e-12)
 
 
-def test_returns_switches_and_regret_are_drawn(training, beside):
+def test_returns_switches_and_the_distance_from_the_optimum_are_drawn(training, beside):
     figure = draw_training(training, title="Lake", **beside)
     above, below = figure.axes
     lines = {line.get_label(): line for line in above.get_lines()}
@@ -51,9 +51,10 @@ def test_returns_switches_and_regret_are_drawn(training, beside):
     assert marked[:3] == training.switch_episodes
     assert lines["optimum"].get_ydata()[0] == beside["known"].optimum
     assert lines["random"].get_ydata()[0] == beside["known"].random
-    (regret,) = below.get_lines()
+    (missed,) = below.get_lines()
     expected = np.cumsum(beside["known"].optimum - training.totals)
-    np.testing.assert_array_equal(regret.get_ydata(), expected)
+    np.testing.assert_array_equal(missed.get_ydata(), expected)
+    assert "regret" not in below.get_ylabel()
     assert figure.get_suptitle() == "Lake"
     assert labels(figure) == [
         "return, mean of 20 episodes",
@@ -72,7 +73,7 @@ def test_what_is_not_known_is_not_drawn(training):
 
 def test_an_interval_that_misses_its_mean_by_rounding_is_drawn(training):
     totals, above = np.full(3, 0.1), np.nextafter(0.1, 1.0)
-    fresh = Evaluation(totals=totals, mean=0.1, low=above, high=above)
+    fresh = Returns(totals=totals, mean=0.1, low=above, high=above)
     assert draw_training(training, title="Lake", fresh=fresh).axes
 
 

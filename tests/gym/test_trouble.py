@@ -3,7 +3,7 @@
 import pickle
 
 from rareswitch.gym import WorldError
-from rareswitch.gym.trouble import Place
+from rareswitch.gym.episode import Place, RangeError
 
 
 class Underway:
@@ -25,9 +25,15 @@ def test_it_survives_the_way_from_another_process():
     assert (copy.episode, copy.step) == (3, 12)
 
 
+def test_a_reward_outside_the_range_keeps_its_value():
+    copy = pickle.loads(pickle.dumps(RangeError("reward must be from 0 to 1", 3, 12, 7.0)))
+    assert (type(copy), copy.reward, copy.step) == (RangeError, 7.0, 12)
+    assert str(copy) == "reward must be from 0 to 1 (episode 3, step 12)"
+
+
 def test_a_place_is_in_the_first_step_until_an_episode_is_under_way():
     place = Place(4)
-    assert (place.episode, place.step, place.asking) == (4, 0, False)
+    assert (place.episode, place.step) == (4, 0)
     assert str(place) == "in episode 4, step 0"
     place.playing = Underway()
     assert str(place) == "in episode 4, step 7"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from rareswitch.features import Custom
-from rareswitch.gym import WorldError, evaluate, play
+from rareswitch.gym import Agent, WorldError, evaluate, play
 from rareswitch.gym.vector import answer_of_copy, info_of_copy, of_copy, stacked
 
 MODES = list(AutoresetMode)
@@ -230,7 +230,7 @@ def test_a_bad_first_observation_in_a_copy_is_told_by_its_episode():
             return observation * (np.nan if self.copy == 1 else 1.0), info
 
     world = SyncVectorEnv([lambda i=i: Faulty(i) for i in range(3)])
-    with pytest.raises(WorldError, match=r"state must be finite.*\(episode 2, step 0\)"):
+    with pytest.raises(WorldError, match=r"observation must be finite.*\(episode 2, step 0\)"):
         list(play(learner_for(blocks()), world, blocks(), episodes=3))
 
 
@@ -286,11 +286,22 @@ def test_real_actions_are_stacked():
 def test_an_evaluation_in_copies_is_one_in_a_single_environment():
     learner = learner_for(table())
     list(play(learner, Walk(), table(), episodes=20))
-    policy = learner.policy
-    alone = evaluate(policy, Walk(), table(), episodes=11)
+    agent = Agent(policy=learner.policy, features=table())
+    alone = evaluate(agent, Walk(), episodes=11)
     for mode in MODES:
-        together = evaluate(policy, vector_of(4, mode), table(), episodes=11)
+        together = evaluate(agent, vector_of(4, mode), episodes=11)
         np.testing.assert_array_equal(together.totals, alone.totals)
+
+
+def test_last_observations_without_their_mask_are_refused():
+    class Unmasked(SyncVectorEnv):
+        def step(self, actions):
+            *answer, infos = super().step(actions)
+            return *answer, {name: part for name, part in infos.items() if name != "_final_obs"}
+
+    world = Unmasked([Walk] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    with pytest.raises(WorldError, match=r"must come with the mask infos\['_final_obs'\]"):
+        list(play(learner_for(table()), world, table(), episodes=8))
 
 
 # The parts.

@@ -59,10 +59,10 @@ def test_default_features_need_no_environment(observations, name):
     assert len(features(one[0].observations[0])) == 3
 
 
-def test_texts_and_empty_logs_are_refused():
-    with pytest.raises(
-        TypeError, match="observations must be numbers for a space; got the text 'a'"
-    ):
-        spaces_seen(log(["a", "b", "c"]))
+def test_texts_need_features_and_empty_logs_are_refused():
+    seen = spaces_seen(log(["a", "b", "c"]))
+    assert seen.action_space.n == 3
+    with pytest.raises(TypeError, match=r"got Text\(\): write a function from an observation"):
+        default_features(*seen)
     with pytest.raises(ValueError, match="log must not be empty"):
         spaces_seen([])

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rareswitch.campaigns.rehearsal.world import Step
-from rareswitch.gym.answers import five, number, pair
-from rareswitch.gym.known import known_returns
-from rareswitch.gym.offers import Offer, Offers
+from rareswitch.gym.episode import Offer, Offers, five, number, pair
+from rareswitch.gym.exact import known_returns
 from rareswitch.gym.rollout import LARGEST_ENVIRONMENT_SEED, action_space
 from rareswitch.support.streams import KeyedStream, Seed, Stream
 

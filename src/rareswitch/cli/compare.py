@@ -18,7 +18,7 @@ from rareswitch.cli.training_table import line
 
 if TYPE_CHECKING:
     from rareswitch.evaluation import Comparison
-    from rareswitch.gym.run_folder import RunFolder
+    from rareswitch.gym.run import RunFolder
     from rareswitch.trajectories import Trajectory
 
 # As evaluation.ESTIMATORS, which would cost NumPy to import here.

@@ -24,7 +24,7 @@ env_arg_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.optio
 @contextmanager
 def refusals() -> Iterator[None]:
     """Turn what is wrong with options into a usage error, and with a world into a plain one."""
-    from rareswitch.gym.trouble import WorldError
+    from rareswitch.gym.episode import WorldError
 
     try:
         yield
@@ -33,7 +33,8 @@ def refusals() -> Iterator[None]:
     except (TypeError, ValueError, FileNotFoundError) as error:
         if getattr(error, "__notes__", None):  # of the environment's own code, not of the options
             raise
-        raise click.UsageError(str(error)) from None
+        option = "--" if str(error).startswith("schedule ") else ""
+        raise click.UsageError(f"{option}{error}") from None
 
 
 def told(error: Exception) -> str:
@@ -61,7 +62,7 @@ def parsed(arguments: Sequence[str]) -> dict[str, Any]:
 
 def made_world(env_id: str, arguments: dict[str, Any], allow: Collection[str]) -> Any:
     """Return the environment of that name; modules are also looked for in the current folder."""
-    from rareswitch.gym.make import made
+    from rareswitch.gym.setting import made
 
     try:
         world = made(env_id, arguments, allow=allow)

@@ -11,13 +11,12 @@ import click
 from rareswitch.cli.allow import allow_option, typed_modules
 from rareswitch.cli.environments import env_arg_option, made_world, parsed, refusals
 from rareswitch.cli.experiments import need
-from rareswitch.cli.fresh import played_fresh
-from rareswitch.cli.interrupt import interruptible
+from rareswitch.cli.progress import progress
 from rareswitch.cli.saved import opened
 from rareswitch.cli.training_table import line, show_returns
 
 if TYPE_CHECKING:
-    from rareswitch.gym.agent import Agent
+    from rareswitch.agent import Agent
 
 
 @click.command()
@@ -55,16 +54,17 @@ def evaluate(
       rareswitch evaluate clinic --allow my_module
     """
     need("gym")
-    from rareswitch.gym.known import known_returns
-    from rareswitch.gym.summary import interval_of
+    from rareswitch.gym.evaluate import evaluate as play_fresh
+    from rareswitch.gym.exact import known_returns
+    from rareswitch.gym.judge import plain_returns
 
     allow += typed_modules(env_id)
     with refusals():
         agent, name, arguments = found(saved, env_id, version, parsed(env_args), allow)
         world = made_world(name, arguments, allow)
         try:
-            with interruptible() as pressed:
-                fresh = played_fresh(agent, world, episodes, seed, pressed, quiet=as_json)
+            with progress("fresh episodes", episodes, quiet=as_json) as report:
+                fresh = play_fresh(agent, world, episodes=episodes, seed=seed, progress=report)
         except KeyboardInterrupt:
             click.echo("interrupted: nothing is kept of an evaluation", err=True)
             raise SystemExit(130) from None
@@ -76,7 +76,7 @@ def evaluate(
         "members": agent.policy.members,
         "digest": agent.policy.digest,
         "seed": seed,
-        "fresh": interval_of(fresh),
+        "fresh": plain_returns(fresh),
         "exact": known and known.policy,
         "optimum": known and known.optimum,
         "random": known and known.random,
@@ -99,7 +99,7 @@ def found(
     allow: tuple[str, ...],
 ) -> tuple[Agent, str, dict[str, Any]]:
     """Return the agent that was saved, and the name and arguments of its environment."""
-    from rareswitch.gym.agent import Agent
+    from rareswitch.agent import Agent
 
     if not saved.exists():
         raise ValueError(f"SAVED must be a folder or a file; there is no {saved}")
@@ -112,5 +112,7 @@ def found(
     training = opened(saved)
     agent, settings = training.agent(version, allow), training.settings
     if env_id is None:
+        if not isinstance(settings["env_id"], str):
+            raise ValueError(f"ENV_ID must be given: {saved} was trained in an object of Python")
         return agent, settings["env_id"], settings["env_args"] | arguments
     return agent, env_id, arguments

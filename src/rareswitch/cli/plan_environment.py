@@ -122,7 +122,7 @@ def train_code(made: Plan, settings: dict[str, Any]) -> str:
     lines = [
         *made.paste.imports,
         "from rareswitch.gym import play, setting_of",
-        "from rareswitch.gym.make import made",
+        "from rareswitch.gym.setting import made",
         "",
         f"world = made({world}{allow})",
         f"setting = setting_of(world{asked}{allow})",

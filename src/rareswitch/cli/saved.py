@@ -1,4 +1,4 @@
-"""What a training has left in its folder, for the commands that come after it."""
+"""The folder of a training, for the commands that come after it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rareswitch.cli.environments import made_world, setting_asked
 
 if TYPE_CHECKING:
-    from rareswitch.gym.agent import Agent
-    from rareswitch.gym.run_folder import RunFolder
+    from rareswitch.agent import Agent
+    from rareswitch.gym.run import RunFolder
 
 
 class Saved(NamedTuple):
@@ -26,12 +26,16 @@ class Saved(NamedTuple):
         Features that are code are made again, in the environment that the settings name; `allow`
         must have the modules of both.
         """
-        from rareswitch.gym.agent import Agent
+        from rareswitch.agent import Agent
 
         folder, settings = self
         policy, agent = folder.policy(version), folder.agent()
         if agent is not None:
             return replace(agent, policy=policy)
+        if not isinstance(settings["features"], str) or not isinstance(settings["env_id"], str):
+            raise ValueError(
+                f"{folder.path} was trained in Python with features that are code: use them there"
+            )
         world = made_world(settings["env_id"], settings["env_args"], allow)
         setting = setting_asked(world, settings, allow)
         if setting.features.digest != folder.picked["features_digest"]:
@@ -49,13 +53,13 @@ class Saved(NamedTuple):
 
 def opened(path: Path) -> Saved:
     """Return the training of a folder, if it is one."""
-    from rareswitch.gym.run_folder import RunFolder
+    from rareswitch.gym.run import RunFolder
 
     folder = RunFolder(path)
     if (settings := folder.settings) is None:
         raise ValueError(f"{path} must be the folder of a training; it has no settings.json")
-    for name, cls in (("env_id", str), ("env_args", dict), ("features", str)):
-        if not isinstance(settings.get(name), cls):
+    for name, kinds in (("env_id", str | dict), ("env_args", dict), ("features", str | dict)):
+        if not isinstance(settings.get(name), kinds):
             raise ValueError(
                 f"{path} must be the folder of a training; its settings.json has no {name}"
             )

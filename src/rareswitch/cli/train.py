@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rareswitch.cli.allow import typed_modules
-from rareswitch.cli.environments import (
-    env_arg_option,
-    made_world,
-    parsed,
-    refusals,
-    setting_asked,
-    told,
-)
+from rareswitch.cli.environments import env_arg_option, made_world, parsed, refusals, told
 from rareswitch.cli.experiments import need
-from rareswitch.cli.fresh import played_fresh
-from rareswitch.cli.training_table import show_picked, show_summary
+from rareswitch.cli.learn import build_recipe
+from rareswitch.cli.progress import Report, progress
+from rareswitch.cli.training_table import line, show_picked, show_summary
 from rareswitch.cli.worlds import FINITE
 
 if TYPE_CHECKING:
-    from rareswitch.core.clock import Schedule
-    from rareswitch.core.recipe import Recipe
-    from rareswitch.gym.recording import Recording
-    from rareswitch.gym.run_folder import RunFolder
-    from rareswitch.gym.setting import Setting
-    from rareswitch.gym.train import Training
-    from rareswitch.learning.learner import Learner
-
-# Episodes that the return shown while learning is the mean of.
-RECENT = 100
+    from rareswitch.gym.run import RunFolder
+    from rareswitch.gym.training import Step
 
 
 @click.command()
@@ -62,16 +47,16 @@ RECENT = 100
 @click.option("--horizon", type=click.IntRange(1), help="Steps in an episode at the most.")
 @click.option(
     "--stages",
-    type=click.Choice(["shared", "own"]),
-    default="shared",
-    help="Whether all steps of an episode are learnt from together, or each by itself.",
+    type=click.Choice(["auto", "shared", "own"]),
+    default="auto",
+    help="Whether all stages learn from all steps (shared), each from its own, or the data choose.",
 )
 @click.option(
     "--rewards",
     type=FINITE,
     nargs=2,
     metavar="LOW HIGH",
-    help="Least and largest reward of a step.",
+    help="Least and largest reward of a step; a reward outside widens the range.",
 )
 @env_arg_option
 @click.option(
@@ -84,10 +69,10 @@ RECENT = 100
     "fresh",
     type=click.IntRange(0),
     default=500,
-    help="Fresh episodes for the recommended policy; 0 for none.",
+    help="Fresh episodes for the recommended policy and the best version; 0 for none.",
 )
 @click.option("--policies/--no-policies", default=True, help="Keep every policy that was deployed.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all that is drawn.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all randomness.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -100,16 +85,16 @@ def train(out: Path | None, as_json: bool, **options: Any) -> None:
     ENV_ID is the name of a registered environment, or module:Name for one that a module of yours
     registers, or for a class in it; modules are also looked for in the current folder.
 
-    Features, horizon and the range of rewards are picked by what the environment tells of itself
-    and by a little random play, and are said with the reason; each can be given. Prints the return
-    of every version that was deployed, and of the policy recommended at the end, on fresh episodes
-    and, where the environment tells its model, exactly.
+    Features, horizon and the range of rewards are chosen from the spaces of the environment and
+    from a little random play, and are printed with the reason; each can be given. The output has
+    the return of every version that was deployed, and of the policy recommended at the end and the
+    best version, on the same fresh episodes and, if the environment has a model, exactly.
 
     The folder holds settings.json, the log of every episode with the probabilities of its actions
     (log.jsonl), the learner (learner.bin), every policy deployed (policies/), the recommended one
-    with its features (agent.bin; policy.bin where features are code), picture.png and summary.json.
-    Ctrl-C finishes the episode and keeps everything: the same command goes on from there, also
-    after a crash, and ends with the same files. Once finished, it shows them.
+    with its features (agent.bin; policy.bin if features are code), picture.png and summary.json.
+    Ctrl-C stops at once and keeps everything: the same command goes on from there, also after a
+    crash, and ends with the same files. Once finished, it shows them.
 
     \b
     Examples:
@@ -121,20 +106,19 @@ def train(out: Path | None, as_json: bool, **options: Any) -> None:
       rareswitch train CliffWalking-v1 --episodes 500 --warm-start played.jsonl
     """
     need("gym")
-    from rareswitch.gym.run_folder import RunFolder
+    from rareswitch.gym.run import RunFolder
 
+    arguments = {"progress": None, **checked_arguments(options)}
     with refusals():
-        settings = checked_settings(options)
+        settings = settings_of(arguments)
         folder = RunFolder(out or default_path(settings))
         folder.check(settings)
         summary = folder.summary
     if summary is None:
-        with refusals():
-            world = made_world(settings["env_id"], settings["env_args"], typed(settings))
-        summary = Run(folder, settings, world, quiet=as_json).finished()
+        summary = finish(folder, arguments, options["env_id"], quiet=as_json)
     elif not as_json:
         show_picked(folder.picked, settings)
-        click.echo(f"{folder.path} is finished; this is what it holds\n")
+        click.echo(f"{folder.path} is finished; these are its results\n")
     if as_json:
         beside = {"settings": settings, "picked": folder.picked, "folder": str(folder.path)}
         click.echo(json.dumps(summary | beside, indent=2))
@@ -143,181 +127,116 @@ def train(out: Path | None, as_json: bool, **options: Any) -> None:
         click.echo(f"folder          {folder.path}")
 
 
-class Run:
-    """One training on its way, from its settings to the files in its folder."""
+def checked_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options as the arguments of `rareswitch.gym.train`."""
+    from rareswitch.gym.run import log_path
 
-    def __init__(
-        self, folder: RunFolder, settings: dict[str, Any], world: Any, *, quiet: bool
-    ) -> None:
-        self.folder, self.settings, self.world, self.quiet = folder, settings, world, quiet
-
-    def finished(self) -> dict[str, Any]:
-        """Learn, or go on learning, until all episodes are played; return the summary."""
-        from rareswitch.cli.interrupt import interruptible
-        from rareswitch.gym.recording import Recording
-
-        with refusals():
-            training, begun = self._begun()
-            learner = training.learner
-            recording = Recording(self.folder, learner, policies=self.settings["policies"])
-        if not self.quiet:
-            show_picked(self.folder.picked, self.settings)
-            if begun:
-                click.echo(f"goes on after episode {learner.episodes}, from {self.folder.path}\n")
-        with interruptible() as pressed:
-            with recording:
-                self._learn(training, recording, pressed)
-            return self._judge(training, pressed)
-
-    def _begun(self) -> tuple[Training, bool]:
-        """Return the training as it was kept last, or anew, and which of the two."""
-        from rareswitch.gym.train import Training
-
-        setting = setting_asked(self.world, self.settings, typed(self.settings))
-        schedule, recipe = build_rules(setting, self.settings)
-        learner = self.folder.learner(schedule=schedule, exploration=recipe.exploration)
-        begun = learner is not None
-        if learner is None:
-            learner = new_learner(setting, schedule, recipe, self.settings)
-        training = Training(setting, learner)
-        for episode in self.folder.episodes(learner.episodes):
-            training.played(episode.version or 1, sum(episode.rewards.tolist()))
-        self.folder.begin(self.settings, setting)
-        return training, begun
-
-    def _learn(self, training: Training, recording: Recording, pressed: Callable[[], bool]) -> None:
-        """Play the episodes that are left, or those until Ctrl-C."""
-        from rareswitch.cli.progress import progress
-        from rareswitch.gym.train import playing
-        from rareswitch.gym.trouble import WorldError
-
-        episodes, seed = self.settings["episodes"], self.settings["seed"]
-        recent = deque(training.totals[-RECENT:].tolist(), RECENT)
-        try:
-            with progress("episodes", episodes, quiet=self.quiet) as report:
-                for game in playing(training, self.world, episodes=episodes, seed=seed):
-                    recording.keep(game)
-                    recent.append(game.total)
-                    mean = sum(recent) / len(recent)
-                    report(game.number, f"version {game.version}, return {mean:.4g}")
-                    if pressed():
-                        break
-        except WorldError as error:
-            recording.keep_state()
-            raise click.ClickException(f"{told(error)}; {self._kept(recording.kept)}") from None
-        except Exception:  # of the environment's own code, told with its traceback
-            recording.keep_state()
-            click.echo(self._kept(recording.kept), err=True)
-            raise
-        recording.keep_state()
-        if recording.kept < episodes:
-            self._interrupt(recording.kept)
-
-    def _judge(self, training: Training, pressed: Callable[[], bool]) -> dict[str, Any]:
-        """Recommend a policy, play it on fresh episodes, and write what came of it."""
-        from rareswitch.gym.known import known_returns
-        from rareswitch.gym.picture import draw_training, save_picture
-        from rareswitch.gym.summary import summarised
-        from rareswitch.gym.trouble import WorldError
-
-        agent, setting, asked = training.agent, training.setting, self.settings
-        known = known_returns(agent.policy, self.world, setting.features, setting.actions)
-        fresh = None
-        if asked["fresh"]:
+    with refusals():
+        if options["switches"] is not None and options["schedule"] is not None:
+            raise ValueError("--switches and --schedule exclude each other")
+        recipe = build_recipe(options)
+        env_args = parsed(options["env_args"])
+        log = options["warm_start"]
+        if log is not None:
             try:
-                fresh = played_fresh(
-                    agent, self.world, asked["fresh"], asked["seed"], pressed, quiet=self.quiet
-                )
-            except KeyboardInterrupt:
-                self._interrupt(training.learner.episodes)
-            except WorldError as error:
-                kept = self._kept(training.learner.episodes)
-                raise click.ClickException(f"{error} of the fresh episodes; {kept}") from None
-        episodes = asked["episodes"]
-        summary = summarised(training, episodes=episodes, known=known, fresh=fresh)
-        title = f"{asked['env_id']}, {summary['switches']} switches"
-        picture = draw_training(training, title=title, known=known, fresh=fresh)
-        self.folder.write_agent(agent)
-        save_picture(picture, self.folder.path / "picture.png")
-        self.folder.finish(summary)
-        return summary
-
-    def _kept(self, count: int) -> str:
-        return (
-            f"{count} of {self.settings['episodes']} episodes are kept in {self.folder.path}; the "
-            "same command goes on from there"
-        )
-
-    def _interrupt(self, count: int) -> NoReturn:
-        click.echo(f"interrupted: {self._kept(count)}", err=True)
-        raise SystemExit(130)
-
-
-def checked_settings(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as plain values, which are what a folder is known by."""
-    if options["switches"] is not None and options["schedule"] is not None:
-        raise ValueError("--switches and --schedule exclude each other")
-    if options["fresh"] == 1:
-        raise ValueError("--evaluate must be 0 or at least 2; got 1")
-    rewards, log = options["rewards"], options["warm_start"]
-    return options | {
-        "env_args": parsed(options["env_args"]),
-        "rewards": None if rewards is None else list(rewards),
-        "warm_start": None if log is None else described_log(log),
+                log_path(log)
+            except ValueError as error:
+                raise ValueError(f"--warm-start: {error}") from None
+    names = ("episodes", "switches", "schedule", "features", "horizon", "rewards", "stages")
+    return {name: options[name] for name in (*names, "fresh", "policies", "seed")} | {
+        "name": options["env_id"],
+        "arguments": env_args,
+        "recipe": recipe,
+        "warm_start": () if log is None else log,
+        "allow": typed_modules(options["env_id"], options["features"], options["schedule"]),
     }
 
 
-def typed(settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the modules that a person typed, and so allowed."""
-    return typed_modules(settings["env_id"], settings["features"])
+def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the plain values by which the folder of a training is known."""
+    from rareswitch.gym.run import plain_settings
+
+    aside = ("name", "allow", "progress")
+    given = {name: value for name, value in arguments.items() if name not in aside}
+    return plain_settings(arguments["name"], **given, actions=None)
 
 
-def described_log(path: Path) -> dict[str, str]:
-    """Return where a log is and the digest of what it holds, which may change."""
-    import hashlib
+def finish(
+    folder: RunFolder, arguments: dict[str, Any], env_id: str, *, quiet: bool
+) -> dict[str, Any]:
+    """Train, or go on training, until all is done; return the summary."""
+    from rareswitch.gym.episode import WorldError
+    from rareswitch.gym.train import train
 
-    path = path / "log.jsonl" if path.is_dir() else path
-    if not path.is_file():
-        raise ValueError(f"--warm-start must be a log of episodes; there is no file {path}")
-    with open(path, "rb") as file:
-        return {"log": str(path), "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    with refusals():
+        world = made_world(env_id, arguments["arguments"], arguments["allow"])
+    with Display(folder, quiet=quiet) as display:
+        arguments = arguments | {"progress": display.show}
+        try:
+            training = train(world, folder=folder.path, **arguments)
+        except KeyboardInterrupt:
+            if display.begun:
+                display.close()
+                click.echo(f"interrupted: {kept(folder, arguments)}", err=True)
+            raise SystemExit(130) from None
+        except WorldError as error:
+            if not display.begun:
+                raise click.ClickException(told(error)) from None
+            fresh = " of the fresh episodes" if display.phase == "fresh episodes" else ""
+            told_all = f"{told(error)}{fresh}; {kept(folder, arguments)}"
+            raise click.ClickException(told_all) from None
+        except Exception:
+            if display.begun:
+                click.echo(kept(folder, arguments), err=True)
+            else:
+                with refusals():
+                    raise
+            raise
+    return training.summary | {"finished": True}
 
 
-def build_rules(setting: Setting, settings: dict[str, Any]) -> tuple[Schedule, Recipe]:
-    """Return the schedule and the recipe that the options name."""
-    from dataclasses import replace
-
-    from rareswitch.cli.learn import build_recipe
-    from rareswitch.gym.train import schedule_for
-    from rareswitch.rules.words import make_schedule, parse
-
-    recipe = replace(build_recipe(settings), seed=settings["seed"])
-    episodes, text = settings["episodes"], settings["schedule"]
-    if text is None:
-        return schedule_for(episodes=episodes, switches=settings["switches"]), recipe
-    try:
-        task = setting.task(episodes)
-        return make_schedule(*parse(text), task, allow=typed_modules(text)), recipe
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"--schedule {text}: {error}") from None
-
-
-def new_learner(
-    setting: Setting, schedule: Schedule, recipe: Recipe, settings: dict[str, Any]
-) -> Learner:
-    """Return a learner that has seen nothing, or the episodes of --warm-start."""
-    from rareswitch.trajectories import episode_of, read_log
-
-    log = settings["warm_start"]
-    return setting.learner(
-        schedule,
-        recipe,
-        episodes=settings["episodes"],
-        warm_start=(
-            episode_of(one, setting.features, setting.rewards, setting.horizon)
-            for one in (() if log is None else read_log(log["log"]))
-        ),
+def kept(folder: RunFolder, arguments: dict[str, Any]) -> str:
+    """Return words for the episodes that a folder keeps."""
+    with open(folder.log, "rb") as log:
+        count = sum(1 for _ in log)
+    return (
+        f"{count} of {arguments['episodes']} episodes are kept in {folder.path}; the same command "
+        "goes on from there"
     )
+
+
+class Display(ExitStack):
+    """Shows the progress of a training, one phase after the other."""
+
+    def __init__(self, folder: RunFolder, *, quiet: bool) -> None:
+        super().__init__()
+        self._folder, self._quiet, self.phase = folder, quiet, ""
+        self._report: Report
+        self.begun = False
+
+    def show(self, step: Step) -> None:
+        """Show one step."""
+        if step.phase == "begun":
+            self.close()
+            self.begun, self.phase = True, ""
+            if not self._quiet:
+                settings = self._folder.settings or {}
+                show_picked(self._folder.picked, settings)
+                if step.text:
+                    line("note", step.text)
+                if step.done:
+                    click.echo(f"goes on after episode {step.done}, from {self._folder.path}\n")
+        elif step.phase == "note":
+            if not self._quiet:
+                click.echo(f"note: {step.text}", err=True)
+        else:
+            if step.phase != self.phase:
+                self.close()
+                self.phase = step.phase
+                self._report = self.enter_context(
+                    progress(step.phase, step.total, quiet=self._quiet)
+                )
+            self._report(step.done, step.text)
 
 
 def default_path(settings: dict[str, Any]) -> Path:

@@ -1,4 +1,4 @@
-"""What is printed of a training: what was picked and why, and what came of it."""
+"""The output of a training: its setting with the reasons, and its results."""
 
 import shutil
 from typing import Any
@@ -11,13 +11,13 @@ INDENT = " " * 16
 
 
 def line(name: str, text: str) -> None:
-    """Print a name and what is said of it, wrapped to the width of the terminal."""
+    """Print a name and its text, wrapped to the width of the terminal."""
     width = max(60, min(120, shutil.get_terminal_size((100, 24)).columns))
     click.echo(click.wrap_text(text, width, f"{name:<16}", INDENT))
 
 
 def show_picked(picked: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Print how a world is learnt, with the reason for each pick."""
+    """Print the setting of an environment, with the reason for each part."""
     reasons = picked["reasons"]
     low, high = picked["rewards"]
     line("environment", settings["env_id"])
@@ -30,7 +30,7 @@ def show_picked(picked: dict[str, Any], settings: dict[str, Any]) -> None:
 
 
 def show_summary(summary: dict[str, Any]) -> None:
-    """Print what came of a training."""
+    """Print the results of a training."""
     show_versions(summary["versions"])
     limit, switches = summary["deployment_limit"], summary["switches"]
     budget = "" if limit is None else f" of at most {limit}"
@@ -40,21 +40,40 @@ def show_summary(summary: dict[str, Any]) -> None:
     show_returns(
         "recommended", summary["recommended"]["fresh"], summary["recommended"]["exact"], summary
     )
-    if summary["regret"] is not None:
-        line("regret", f"{summary['regret']:.4g} in {summary['episodes']} episodes")
+    if (best := summary["best"]) is not None:
+        show_best(best)
+    if summary["missed"] is not None:
+        line(
+            "below optimum",
+            f"{summary['missed']:.4g} in {summary['episodes']} episodes, luck included",
+        )
     if summary["sharing"] is not None:
         line("stages", summary["sharing"]["says"])
-    for warning in summary["warnings"]:
-        line("note", warning)
+    for note in summary["notes"]:
+        line("note", note)
+
+
+def show_best(best: dict[str, Any]) -> None:
+    """Print the best version beside the recommended policy."""
+    shown = f"version {best['version']}"
+    if best["fresh"] is not None:
+        shown += f", return {_interval(best['fresh'])} on the same fresh episodes"
+    line("best version", shown)
+
+
+def _interval(mean: dict[str, Any]) -> str:
+    """Return a mean with its 95% interval, or a dash if there is none."""
+    if mean["low"] is None:
+        return f"{mean['mean']:.4g} [–]"
+    return f"{mean['mean']:.4g} [{mean['low']:.4g}, {mean['high']:.4g}]"
 
 
 def show_returns(
     name: str, fresh: dict[str, Any] | None, exact: float | None, known: dict[str, Any]
 ) -> None:
-    """Print what a policy earns: on fresh episodes, and beside what is known exactly."""
+    """Print the return of a policy: on fresh episodes, and exactly if it is known."""
     if fresh is not None:
-        interval = f"{fresh['mean']:.4g} [{fresh['low']:.4g}, {fresh['high']:.4g}]"
-        line(name, f"return {interval} on {fresh['episodes']} fresh episodes")
+        line(name, f"return {_interval(fresh)} on {fresh['episodes']} fresh episodes")
     if exact is not None:
         beside = f"the optimum is {known['optimum']:.4g}, random play {known['random']:.4g}"
         line("exactly", f"{exact:.4g}; {beside}")
@@ -68,11 +87,8 @@ def show_versions(versions: list[dict[str, Any]]) -> None:
     for place, version in enumerate(shown):
         if len(shown) < len(versions) and place == half:
             click.echo(f"      …  {len(versions) - len(shown)} more")
-        interval = ""
-        if version["low"] is not None:
-            interval = f" [{version['low']:.4g}, {version['high']:.4g}]"
         click.echo(
             f"{version['version']:7}  {version['first']:12}  {version['episodes']:8}  "
-            f"{version['mean']:.4g}{interval}"
+            f"{_interval(version)}"
         )
     click.echo()

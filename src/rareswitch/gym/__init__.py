@@ -1,22 +1,24 @@
-"""Worlds people have: environments with Gymnasium's `reset` and `step`."""
+"""Environments with Gymnasium's `reset` and `step`: training, playing, evaluation."""
 
-from rareswitch.gym.agent import Agent
-from rareswitch.gym.evaluate import Evaluation, evaluate
-from rareswitch.gym.model import FiniteModel
-from rareswitch.gym.play import Played, play
+from rareswitch.agent import Agent
+from rareswitch.gym.episode import WorldError
+from rareswitch.gym.evaluate import Returns, evaluate
+from rareswitch.gym.exact import FiniteModel
+from rareswitch.gym.rollout import Played, play
 from rareswitch.gym.setting import Setting, setting_of
 from rareswitch.gym.simulator import world_simulator
-from rareswitch.gym.train import Training, train
-from rareswitch.gym.trouble import WorldError
+from rareswitch.gym.train import train
+from rareswitch.gym.training import Step, Training
 from rareswitch.trajectories import Rewards
 
 __all__ = [
     "Agent",
-    "Evaluation",
     "FiniteModel",
     "Played",
+    "Returns",
     "Rewards",
     "Setting",
+    "Step",
     "Training",
     "WorldError",
     "evaluate",

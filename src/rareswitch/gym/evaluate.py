@@ -1,77 +1,109 @@
-"""What a policy earns on fresh episodes."""
+"""The returns of an agent on fresh episodes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rareswitch.core.policy import Policy
-from rareswitch.evaluation.interval import Resampling, interval_of
-from rareswitch.gym.actor import Actor, Seen
-from rareswitch.gym.rollout import Rollout
+from rareswitch.agent import Agent
+from rareswitch.evaluation.interval import Interval, Resampling, interval_of
+from rareswitch.gym.rollout import PolicyActor, Seen, rollout_of
 from rareswitch.support.arguments import Floats, short_repr, whole
 from rareswitch.support.streams import Seed, Stream, generator
-from rareswitch.trajectories import Rewards
+
+# The bootstrap interval of fewer episodes is far too narrow.
+LEAST_FOR_INTERVAL = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluation:
-    """The returns of fresh episodes (n,), their mean and its 95% bootstrap interval."""
+class Returns:
+    """The returns of fresh episodes (n,), their mean and its 95% bootstrap interval.
+
+    Fewer than 20 episodes have no interval: `low` and `high` are None.
+    """
 
     totals: Floats
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
     def __repr__(self) -> str:
-        return f"Evaluation({self}, {len(self.totals)} episodes)"
+        return f"Returns({self}, {len(self.totals)} episodes)"
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return show_interval(self.mean, self.low, self.high)
+
+
+def show_interval(mean: float, low: float | None, high: float | None) -> str:
+    """Return a mean with its interval, or with a dash where there is none.
+
+    >>> show_interval(0.25, 0.1, 0.4), show_interval(0.25, None, None)
+    ('0.25 [0.1, 0.4]', '0.25 [–]')
+    """
+    return f"{mean:.4g} [–]" if low is None else f"{mean:.4g} [{low:.4g}, {high:.4g}]"
+
+
+def mean_interval(totals: Floats, seed: Seed) -> tuple[float, float | None, float | None]:
+    """Return the mean and its 95% bootstrap interval, which fewer than 20 numbers do not have."""
+    mean = float(totals.mean())
+    if len(totals) < LEAST_FOR_INTERVAL:
+        return mean, None, None
+    resampling = Resampling(len(totals), generator(seed, Stream.BOOTSTRAP))
+    found: Interval = interval_of(mean, resampling.means(totals[:, None])[:, 0])
+    return found
 
 
 def evaluate(
-    policy: Policy,
+    agent: Agent,
     world: Any,
-    features: Any,
     *,
     episodes: int = 500,
-    rewards: Rewards | None = None,
-    actions: Sequence[Any] | None = None,
+    steps: int | None = None,
     seed: Seed = 0,
-    progress: Callable[[int], None] = lambda done: None,
-) -> Evaluation:
-    """Play a frozen policy on episodes that no learner has seen, and return what it earned.
+    progress: Callable[[int], bool | None] = lambda done: None,
+) -> Returns:
+    """Play an agent on episodes that no learner has seen, and return their returns.
 
-    `world`, `features`, `rewards` and `actions` are those of `play`. Episodes are seeded apart from
-    those of learning, also with the same seed. `progress` is told the number of episodes played.
+    `world` is an environment or a vector environment. An episode has at most `steps` steps, by
+    default the horizon that the agent was trained for; of more, all but the last are played at
+    stage 0. Episodes are seeded apart from those of
+    learning, also with the same seed: two agents with the same seed play the same episodes.
+    `progress` is called with the number of episodes played; if it returns True, no more are played.
+
+    >>> from rareswitch.core.policy import Policy
+    >>> from rareswitch.features import OneHot
+    >>> class Door:
+    ...     def reset(self, *, seed=None, options=None):
+    ...         return 0, {}
+    ...     def step(self, action):
+    ...         return 0, 10.0 * action, True, False, {}
+    >>> policy = Policy(weights=[[0.0, 1.0]], one_hot=True)
+    >>> evaluate(Agent(policy=policy, features=OneHot(states=1, actions=2)), Door(), episodes=30)
+    Returns(10 [10, 10], 30 episodes)
     """
-    if not isinstance(policy, Policy):
-        raise TypeError(f"policy must be a Policy; got {short_repr(policy)}")
-    episodes = whole("episodes", episodes, least=2)
-    rollout = Rollout(
+    if not isinstance(agent, Agent):
+        raise TypeError(f"agent must be an Agent; got {short_repr(agent)}")
+    episodes, policy = whole("episodes", episodes, least=1), agent.policy
+    rollout, _ = rollout_of(
         world,
-        features,
+        agent.features,
         dim=policy.dim,
+        one_hot=policy.one_hot,
         horizon=policy.horizon,
-        rewards=rewards,
-        actions=actions,
+        rewards=None,
+        actions=agent.actions,
         seed=seed,
         stream=Stream.EVALUATION,
+        steps=None if steps is None else whole("steps", steps, least=1),
+        owner="policy",
     )
-    table = rollout.features
-    if (table.dim, table.one_hot) != (policy.dim, policy.one_hot):
-        raise ValueError(
-            f"features must have dim = {policy.dim} and one_hot = {policy.one_hot}, as the policy "
-            f"has; got {table.dim} and {table.one_hot}"
-        )
-    actor, totals = Actor(policy, 1, Seen()), list[float]()
+    actor, totals = PolicyActor(policy, 1, Seen()), list[float]()
     while len(totals) < episodes:
         count = min(rollout.copies, episodes - len(totals))
         totals += [sum(one.rewards) for one in rollout.play(len(totals) + 1, count, actor)]
-        progress(len(totals))
+        if progress(len(totals)):
+            break
     returns = np.array(totals)
-    resampling = Resampling(episodes, generator(seed, Stream.BOOTSTRAP))
-    found = interval_of(float(returns.mean()), resampling.means(returns[:, None])[:, 0])
-    return Evaluation(totals=returns, mean=found.value, low=found.low, high=found.high)
+    mean, low, high = mean_interval(returns, seed)
+    return Returns(totals=returns, mean=mean, low=low, high=high)

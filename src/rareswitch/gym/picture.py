@@ -1,18 +1,20 @@
-"""The picture of a training: return over episodes with its switches, and regret where known."""
+"""The picture of a training: return over episodes, its switches, and the optimum if known."""
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from rareswitch.gym.evaluate import Evaluation
-from rareswitch.gym.known import Known
-from rareswitch.gym.train import Training
+from rareswitch.gym.evaluate import Returns
+from rareswitch.gym.exact import Known
 from rareswitch.support.archive import write_bytes
 from rareswitch.support.arguments import Floats
 from rareswitch.support.drawing import style
+
+if TYPE_CHECKING:
+    from rareswitch.gym.training import Training
 
 RETURN, SWITCH, BEST, RANDOM, AFTER = "#0072b2", "#d55e00", "#009e73", "0.45", "#cc79a7"
 # The running mean is over so many episodes, or a twenty-fifth of all if that is more.
@@ -20,13 +22,13 @@ LEAST_WINDOW = 20
 
 
 def draw_training(
-    training: Training,
+    training: "Training",
     *,
     title: str,
     known: Known | None = None,
-    fresh: Evaluation | None = None,
+    fresh: Returns | None = None,
 ) -> Figure:
-    """Return the picture; `known` and `fresh` are of the recommended policy, as in a summary."""
+    """Return the picture; `known` and `fresh` are returns of the recommended policy."""
     totals = training.totals
     if not len(totals):
         raise ValueError("training must have played an episode: there is nothing to draw")
@@ -38,7 +40,7 @@ def draw_training(
         _draw_returns(axes[0], training, known, fresh)
         if known is not None:
             axes[1].plot(_numbers(totals), np.cumsum(known.optimum - totals), color=RETURN)
-            axes[1].set_ylabel("regret so far")
+            axes[1].set_ylabel("below optimum, summed")
         axes[-1].set_xlabel("episode")
         axes[-1].set_xlim(0, len(totals) + 1)
         figure.legend(loc="outside lower center", ncols=3, fontsize=8)
@@ -67,7 +69,7 @@ def running_mean(totals: Floats, window: int) -> Floats:
 
 
 def _draw_returns(
-    axis: Any, training: Training, known: Known | None, fresh: Evaluation | None
+    axis: Any, training: "Training", known: Known | None, fresh: Returns | None
 ) -> None:
     totals, switches = training.totals, training.switch_episodes
     window = max(LEAST_WINDOW, len(totals) // 25)
@@ -81,8 +83,10 @@ def _draw_returns(
         axis.axhline(known.optimum, color=BEST, linestyle="--", label="optimum")
         axis.axhline(known.random, color=RANDOM, linestyle=":", label="random")
     if fresh is not None:
-        # Where all returns are equal, the interval may miss their mean by rounding.
-        bars = np.maximum([[fresh.mean - fresh.low], [fresh.high - fresh.mean]], 0.0)
+        bars = None
+        if fresh.low is not None and fresh.high is not None:
+            # Where all returns are equal, the interval may miss their mean by rounding.
+            bars = np.maximum([[fresh.mean - fresh.low], [fresh.high - fresh.mean]], 0.0)
         axis.errorbar(
             [len(totals)],
             [fresh.mean],

@@ -1,153 +1,207 @@
-"""Episodes of a frozen policy: in one environment, or in all copies of a vector environment.
+"""Episodes of a frozen policy in an environment, and the loop of a learner.
 
-Whatever an environment draws in episode k is seeded by (seed, k), so that a run that goes on after
-a break plays the same episodes as one that never stopped.
+All randomness of an environment in episode k is seeded by (seed, k), so a run that goes on after a
+break plays the same episodes as one that never stopped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rareswitch.agent import MASK, feasible_actions
+from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap, as_features
+from rareswitch.features.feature_map import truths
 from rareswitch.features.spaces import kind_of
-from rareswitch.gym.actor import Actor
-from rareswitch.gym.answers import pair
-from rareswitch.gym.feasible import feasible_actions
-from rareswitch.gym.offers import Offers
-from rareswitch.gym.playing import Playing
-from rareswitch.gym.trouble import Place, WorldError
+from rareswitch.gym.episode import Actor, Offer, Offers, Place, Playing, Source, ask, pair
 from rareswitch.gym.vector import VectorWorld, answer_of_copy
-from rareswitch.support.arguments import short_repr
-from rareswitch.support.streams import KeyedStream, Seed, Stream
-from rareswitch.trajectories import Rewards
+from rareswitch.learning.learner import Learner
+from rareswitch.support.arguments import Ints, short_repr, whole
+from rareswitch.support.streams import KeyedStream, Seed, Stream, generator
+from rareswitch.trajectories import Rewards, Trajectory
 
-LARGEST_ENVIRONMENT_SEED = 2**31  # what every environment takes
+LARGEST_ENVIRONMENT_SEED = 2**31  # the largest that every environment takes
 PARTS = ("reset", "step")
+# Rows of states that are asked for together; of more, each state is asked for when it comes up.
+MOST_ROWS = 4096
+
+
+class Seen:
+    """The states seen so far, by the positions of their one-hot rows."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, dict[bytes, Ints]] = {}  # by their number of actions
+        self._stacked: dict[int, Ints] = {}
+
+    def like(self, key: bytes, rows: Ints) -> tuple[Iterable[bytes], Ints]:
+        """Return states with as many actions, and their rows (n, A).
+
+        These are all states seen, with this one, unless they are many.
+        """
+        count = len(rows)
+        states = self._states.setdefault(count, {})
+        if key not in states:
+            if (len(states) + 1) * count > MOST_ROWS:
+                return [key], rows[None]
+            states[key] = rows
+            self._stacked[count] = np.array(list(states.values()))
+        return states, self._stacked[count]
+
+
+class PolicyActor:
+    """A version of a policy, and a cache of its members' choices in states that repeat.
+
+    One-hot features are given by a few positions: all states seen so far are asked for at once, the
+    first time that one of them comes up at a stage.
+    """
+
+    def __init__(self, policy: Policy, version: int, seen: Seen) -> None:
+        self.policy, self.version, self._seen = policy, version, seen
+        self._known: list[dict[bytes, Ints]] = [{} for _ in range(policy.horizon)]
+
+    def allocate(self, number: int) -> int:
+        return self.policy.allocate(number)
+
+    def choices(self, h: int, offer: Offer) -> Ints:
+        """Return every member's choice among the rows offered (M,)."""
+        key = offer.key
+        if key is None:
+            return self.policy.choices(h, offer.rows)
+        known = self._known[h]
+        if key not in known:
+            states, rows = self._seen.like(key, offer.rows)
+            known.update(zip(states, self.policy.choices(h, rows).T, strict=True))
+        return known[key]
+
+
+class RandomActor:
+    """Uniformly random play: an actor and its offers, before there are features."""
+
+    version = 1
+
+    def __init__(self, actions: int, seed: Seed) -> None:
+        self.actions, self._rng = actions, generator(seed, Stream.FEATURES)
+        self._every = np.arange(actions)
+
+    def seed(self, number: int) -> int:
+        """Return the seed of the next episode."""
+        return int(self._rng.integers(LARGEST_ENVIRONMENT_SEED))
+
+    def after(self, observation: Any, stage: int, info: Mapping[str, Any]) -> Offer:
+        if MASK not in info:
+            return Offer(self._every, None, None)
+        mask = truths(f"info[{MASK!r}]", info[MASK], (self.actions,))
+        return Offer(self._every[mask], mask, None)
+
+    def allocate(self, number: int) -> int:
+        return 0
+
+    def choices(self, h: int, offer: Offer) -> Ints:
+        return np.array([self._rng.integers(len(offer.rows))])
 
 
 class Rollout:
-    """A world with a feature map and a range of rewards, ready to be played.
+    """An environment, or a vector environment, ready to be played.
 
-    `actions` are what the environment is handed for action 0, 1, …; None stands for the whole
-    numbers of its action space. `dim` is that of the features, where these are a function only.
+    `actions` are the environment's actions 0, 1, …; None means the whole numbers of its action
+    space. `seed_of` returns the seed of an episode.
     """
 
     def __init__(
         self,
         world: Any,
-        features: Any,
+        offers: Source,
         *,
-        dim: int,
         horizon: int,
         rewards: Rewards | None,
         actions: Sequence[Any] | None,
-        seed: Seed,
-        stream: Stream,
+        seed_of: Callable[[int], int],
+        steps: int | None = None,
+        during: str = "",
     ) -> None:
-        if isinstance(world, type) or not all(callable(getattr(world, n, None)) for n in PARTS):
-            raise TypeError(f"world must have Gymnasium's reset and step; got {short_repr(world)}")
-        self.rewards = Rewards() if rewards is None else rewards
-        if not isinstance(self.rewards, Rewards):
-            raise TypeError(f"rewards must be Rewards(low, high); got {short_repr(rewards)}")
+        self.rewards = rewards
         self._numbered = None if actions is not None else action_count(world)
-        count = self._numbered if actions is None else len(actions)
-        sizes = {} if hasattr(features, "dim") else {"dim": dim, "actions": count or 0}
-        self.features: FeatureMap = as_features(features, **sizes)
-        if count is not None and self.features.actions != count:
-            raise ValueError(
-                f"features must have a row for each of {count} actions; got {self.features.name}"
-            )
         start = int(getattr(action_space(world), "start", 0)) if actions is None else 0
-        ours = range(start, start + self.features.actions)
+        ours = range(start, start + offers.actions)
         self._handed: Sequence[Any] = ours if actions is None else list(actions)
-        self._world, self._horizon = world, horizon
+        self._world, self._horizon, self._steps = world, horizon, steps
         self._vector = VectorWorld(world) if hasattr(world, "num_envs") else None
-        self._offers, self._seeds = Offers(self.features), KeyedStream(seed, stream)
+        self._offers, self._seed_of, self._during = offers, seed_of, during
 
     @property
     def copies(self) -> int:
-        """How many episodes are played at once."""
+        """The number of episodes that are played at once."""
         return 1 if self._vector is None else self._vector.copies
 
     def play(self, first: int, count: int, actor: Actor) -> list[Playing]:
         """Play so many episodes to their end, numbered from the first on.
 
-        Of a vector environment with n copies, episode k is played in copy (k−1) mod n, and all of
-        the episodes must be in different ones, the first of them first.
+        In a vector environment with n copies, episode k is played in copy (k−1) mod n, and all
+        episodes must be in different copies, the first of them first.
         """
-        at = Place(first)
-        try:
+        with Place(first, self._during) as at:
             if self._numbered is not None:
                 self._check_actions()
             if self._vector is None:
-                return [self._one(first, actor, at)]
-            return self._several(self._vector, range(first, first + count), actor, at)
-        except Exception as error:
-            if at.asking or not isinstance(error, TypeError | ValueError):
-                error.add_note(f"{at}")
-                raise
-            raise WorldError(error, episode=at.episode, step=at.step) from error
+                return [self._play_one(first, actor, at)]
+            return self._play_several(self._vector, range(first, first + count), actor, at)
 
-    def _one(self, number: int, actor: Actor, at: Place) -> Playing:
-        handed, step, seed = self._handed, self._world.step, self._seed(number)
-        at.playing = playing = self._playing(number, actor)
-        at.asking = True
-        begun = self._world.reset(seed=seed)
-        at.asking = False
-        course = playing.course(*pair(begun))
-        action, answered = next(course), course.send
+    def _play_one(self, number: int, actor: Actor, at: Place) -> Playing:
+        handed, step = self._handed, self._world.step
+        at.playing = playing = self._begin(number, actor)
+        course = playing.course(*pair(ask(self._world.reset, seed=self._seed_of(number))))
+        action = next(course)
         while action is not None:
-            at.asking = True
-            told = step(handed[action])
-            at.asking = False
-            action = answered(told)
+            action = course.send(ask(step, handed[action]))
         return playing
 
-    def _several(
+    def _play_several(
         self, vector: VectorWorld, numbers: range, actor: Actor, at: Place
     ) -> list[Playing]:
         before = (numbers[0] - 1) % vector.copies  # copies whose episodes were played already
-        seeds = [self._seed(numbers[0] - before + i) for i in range(vector.copies)]
-        at.asking = True
-        begun = vector.reset(seeds)
-        at.asking = False
-        vector.began(begun)
-        playing = {before + k: self._playing(n, actor) for k, n in enumerate(numbers)}
+        seeds = [self._seed_of(numbers[0] - before + i) for i in range(vector.copies)]
+        vector.began(ask(vector.reset, seeds))
+        playing = {before + k: self._begin(n, actor) for k, n in enumerate(numbers)}
         courses, actions = {}, {}
         for i, one in playing.items():
             at.episode, at.playing = one.number, one
             courses[i] = one.course(*vector.now(i))
             actions[i] = next(courses[i])
         while any(action is not None for action in actions.values()):
-            at.asking = True
-            vector.begin_anew()
-            at.asking = False
+            ask(vector.begin_anew)
             chosen = [
-                self._anything(*vector.now(i))
+                self._any_action(*vector.now(i))
                 if (action := actions.get(i)) is None
                 else self._handed[action]
                 for i in range(vector.copies)
             ]
-            at.asking = True
-            answer = vector.step(chosen)
-            at.asking = False
-            told = vector.stepped(answer)
+            told = vector.stepped(ask(vector.step, chosen))
             for i, one in playing.items():
                 if actions[i] is not None:
                     at.episode, at.playing = one.number, one
                     actions[i] = courses[i].send(answer_of_copy(told, i))
         return list(playing.values())
 
-    def _playing(self, number: int, actor: Actor) -> Playing:
-        return Playing(number, actor, self._offers, horizon=self._horizon, rewards=self.rewards)
+    def _begin(self, number: int, actor: Actor) -> Playing:
+        return Playing(
+            number,
+            actor,
+            self._offers,
+            horizon=self._horizon,
+            rewards=self.rewards,
+            steps=self._steps,
+        )
 
-    def _anything(self, observation: Any, info: Mapping[str, Any]) -> Any:
+    def _any_action(self, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return an action for a copy that plays no episode: a feasible one, if one is known."""
-        try:
-            mask = feasible_actions(self.features, observation, 0, info)
-        except (TypeError, ValueError):  # of a state that nobody will learn from
-            mask = None
+        features, mask = getattr(self._offers, "features", None), info.get(MASK)
+        if features is not None:
+            try:
+                mask = feasible_actions(features, observation, 0, info)
+            except (TypeError, ValueError):  # of a state that nobody learns from
+                mask = None
         return self._handed[0 if mask is None else int(np.argmax(mask))]
 
     def _check_actions(self) -> None:
@@ -157,18 +211,188 @@ class Rollout:
                 f"action_space must stay as it was, of {self._numbered} actions; it has {now} now"
             )
 
-    def _seed(self, number: int) -> int:
-        return int(self._seeds.at(number).integers(LARGEST_ENVIRONMENT_SEED))
+
+def rollout_of(
+    world: Any,
+    features: Any,
+    *,
+    dim: int,
+    one_hot: bool,
+    horizon: int,
+    rewards: Rewards | None,
+    actions: Sequence[Any] | None,
+    seed: Seed,
+    stream: Stream,
+    steps: int | None = None,
+    owner: str = "learner's task",
+) -> tuple[Rollout, FeatureMap]:
+    """Return the rollout of an environment seen through features, and these as a map.
+
+    Features must have `dim` and `one_hot`, which are those of the owner.
+    """
+    check_world(world)
+    count = action_count(world) if actions is None else len(actions)
+    sizes = {} if hasattr(features, "dim") else {"dim": dim, "actions": count or 0}
+    table = as_features(features, **sizes)
+    if count is not None and table.actions != count:
+        raise ValueError(f"features must have a row for each of {count} actions; got {table.name}")
+    if (table.dim, table.one_hot) != (dim, one_hot):
+        raise ValueError(
+            f"features must have dim = {dim} and one_hot = {one_hot}, as the {owner} has; got "
+            f"{table.dim} and {table.one_hot}"
+        )
+    seeds = KeyedStream(seed, stream)
+    rollout = Rollout(
+        world,
+        Offers(table),
+        horizon=horizon,
+        rewards=rewards,
+        actions=actions,
+        seed_of=lambda number: int(seeds.at(number).integers(LARGEST_ENVIRONMENT_SEED)),
+        steps=steps,
+    )
+    return rollout, table
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Played:
+    """A finished episode: its number, its version and member, and its end.
+
+    `total` is the return in the environment's own rewards. `terminated`: the episode ended by
+    itself; `truncated`: the environment cut it off; neither: the horizon was reached. `switched`: a
+    new policy was deployed after it.
+    """
+
+    number: int
+    version: int
+    member: int
+    total: float
+    steps: int
+    terminated: bool
+    truncated: bool
+    switched: bool
+    playing: Playing
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The episode for a log."""
+        return self.playing.trajectory()
+
+    def __repr__(self) -> str:
+        end = ", switched" if self.switched else ""
+        return (
+            f"Played(episode {self.number}, version {self.version}, return {self.total:g} in "
+            f"{self.steps} steps{end})"
+        )
+
+
+def play(
+    learner: Learner,
+    world: Any,
+    features: Any,
+    *,
+    episodes: int,
+    rewards: Rewards | None = None,
+    seed: Seed = 0,
+    actions: Sequence[Any] | None = None,
+) -> Iterator[Played]:
+    """Play until the learner has seen so many episodes; yield each episode when it is over.
+
+    `world` is anything with Gymnasium's `reset` and `step`. A vector environment with n copies
+    plays n episodes under one frozen policy, and a switch may follow every n-th. A loop that stops
+    and goes on later plays the same episodes as one that does not stop. `features` is a feature map
+    or a function from an observation to the rows of all actions. `rewards` is the range of the
+    environment's rewards, by default [0, 1]. `actions` are the environment's actions 0, 1, …; by
+    default the whole numbers of its action space. Actions that `info["action_mask"]` forbids are
+    never chosen.
+
+    >>> import rareswitch as rs
+    >>> from rareswitch.features import OneHot
+    >>> class Door:                                     # 0 and 1: which of two doors to open
+    ...     def reset(self, *, seed=None, options=None):
+    ...         return 0, {}
+    ...     def step(self, action):
+    ...         return 0, float(action), True, False, {}
+    >>> task = rs.Task(dim=2, horizon=1, episodes=30, one_hot=True)
+    >>> learner = rs.Learner(task, rs.UniformGrid(batches=3))
+    >>> games = list(play(learner, Door(), OneHot(states=1, actions=2), episodes=30))
+    >>> games[-1]
+    Played(episode 30, version 3, return 1 in 1 steps)
+    """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner; got {short_repr(learner)}")
+    episodes = whole("episodes", episodes, least=0)
+    task, scale = learner.task, Rewards() if rewards is None else rewards
+    if not isinstance(scale, Rewards):
+        raise TypeError(f"rewards must be Rewards(low, high); got {short_repr(rewards)}")
+    rollout, _ = rollout_of(
+        world,
+        features,
+        dim=task.dim,
+        one_hot=task.one_hot,
+        horizon=task.horizon,
+        rewards=scale,
+        actions=actions,
+        seed=seed,
+        stream=Stream.ENVIRONMENT,
+    )
+    if abs(scale.end - task.end_reward) > 1e-12:
+        raise ValueError(
+            f"learner must be made with end_reward={scale.end!r}, what these rewards make of a "
+            f"stage that is not played; got {task.end_reward!r}"
+        )
+    return _played(learner, rollout, episodes)
+
+
+def _played(learner: Learner, rollout: Rollout, episodes: int) -> Iterator[Played]:
+    seen = Seen()
+    actor = PolicyActor(learner.policy, len(learner.ledger), seen)
+    while learner.episodes < episodes:
+        if actor.policy is not learner.policy:
+            actor = PolicyActor(learner.policy, len(learner.ledger), seen)
+        copies, done = rollout.copies, learner.episodes
+        # After a break within a round of all copies, the rest of the round comes first.
+        count = min(copies - done % copies, episodes - done)
+        for one in rollout.play(done + 1, count, actor):
+            yield Played(
+                number=one.number,
+                version=actor.version,
+                member=one.member,
+                total=sum(one.rewards),
+                steps=one.step,
+                terminated=one.terminated,
+                truncated=one.truncated,
+                switched=_learn(learner, one, ends_round=one.number % copies == 0),
+                playing=one,
+            )
+
+
+def _learn(learner: Learner, playing: Playing, *, ends_round: bool) -> bool:
+    """Give the learner an episode; return whether a new policy is in force."""
+    try:
+        if ends_round:
+            return learner.observe(playing.episode())
+        learner.absorb(playing.episode())
+    except Exception as error:
+        error.add_note(f"in episode {playing.number}, of {playing.step} steps")
+        raise
+    return False
+
+
+def check_world(world: Any) -> None:
+    """Refuse anything without Gymnasium's `reset` and `step`."""
+    if isinstance(world, type) or not all(callable(getattr(world, n, None)) for n in PARTS):
+        raise TypeError(f"world must have Gymnasium's reset and step; got {short_repr(world)}")
 
 
 def action_space(world: Any) -> Any:
-    """Return the action space of a world, or of one copy of it; None where it tells none."""
+    """Return the action space of a world, or of one copy of it; None if it has none."""
     single = getattr(world, "single_action_space", None)
     return getattr(world, "action_space", None) if single is None else single
 
 
 def action_count(world: Any) -> int | None:
-    """Return the number of actions, if the world tells one."""
+    """Return the number of actions, if the world has a numbered action space."""
     space = action_space(world)
     count = getattr(space, "n", None) if kind_of(space) in ("Discrete", None) else None
     return None if count is None else int(count)

@@ -1,61 +1,70 @@
-"""What must be settled before a world can be learnt: features, horizon, rewards and actions.
+"""How an environment is learnt: its features, horizon, range of rewards and actions.
 
-Each is picked by what the world tells of itself, or by a little random play, and each pick is said
-in words. What a user gives is taken as it is.
+Each is chosen from the spaces, the model, or a little random play, with a reason in words. Values
+that the user gives are taken as they are.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rareswitch.core.clock import Schedule
 from rareswitch.core.episode import Episode
 from rareswitch.core.recipe import Recipe
-from rareswitch.core.task import STAGES, Task
+from rareswitch.core.task import STAGES, Task, affordable_stages
 from rareswitch.features import FeatureMap, UnitRows, as_features, default_features
 from rareswitch.features.default import DEFAULT, features_named
 from rareswitch.features.spaces import kind_of
-from rareswitch.gym.actions import listed_actions
-from rareswitch.gym.answers import Answer, five, number, pair
-from rareswitch.gym.model import FiniteModel
-from rareswitch.gym.rollout import LARGEST_ENVIRONMENT_SEED, action_space
-from rareswitch.gym.trouble import WorldError
+from rareswitch.gym.exact import step_limit, valid_model
+from rareswitch.gym.rollout import RandomActor, Rollout, action_space, check_world
 from rareswitch.learning.learner import Learner
 from rareswitch.support.arguments import one_of, real, short_repr, whole
-from rareswitch.support.streams import Seed, Stream, generator
-from rareswitch.trajectories import Rewards
+from rareswitch.support.extras import require
+from rareswitch.support.imports import checked_maker, load_module
+from rareswitch.support.streams import Seed
+from rareswitch.trajectories import Rewards, Trajectory, spaces_seen
+from rareswitch.trajectories.rewards import ROUNDING
 
-# The longest horizon that is picked: a fit's time grows with it.
+# The longest horizon that is chosen: the time of a fit grows with it.
 LONGEST_HORIZON = 200
-# That of a world without a limit of steps whose random episodes do not end.
+# The horizon of an environment without a limit of steps whose random episodes do not end.
 HORIZON_WITHOUT_LIMIT = 100
+# The share of random episodes of the same, longest length that shows a limit of steps.
+LIMIT_SHARE = 0.2
 # The feature norm of a map whose rows have no bound.
 UNBOUNDED_NORM = 1e6
-# Steps of random play that say how large observations and rewards are.
+# Steps of random play that show how large observations and rewards are.
 SAMPLE_STEPS = 2000
+MOST_ACTIONS = 1000
+LEVELS = 5
+STAGE_REASONS = {
+    "auto": "own or shared, whichever predicts unseen steps better at a fit",
+    "shared": "one regression for all, as if the stage did not matter",
+    "own": "each learns from its own steps alone",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """How a world is learnt. `reasons` say, by name, why each part is what it is.
+    """How an environment is learnt; `reasons` say, by name, why each part is as it is.
 
-    `actions` are what the environment is handed for action 0, 1, …; None stands for the numbers of
-    its action space.
+    `actions` are the environment's actions 0, 1, …; None means the numbers of its action space.
     """
 
     features: FeatureMap
     horizon: int
     rewards: Rewards
     actions: Sequence[Any] | None = None
-    stages: str = "shared"
+    stages: str = "auto"
     reasons: dict[str, str] = field(default_factory=dict)
 
     def task(self, episodes: int | None = None) -> Task:
-        """Return the task of learning the world in so many episodes."""
+        """Return the task of learning the environment in so many episodes."""
         norm = self.features.norm
         return Task(
             dim=self.features.dim,
@@ -75,7 +84,7 @@ class Setting:
         episodes: int | None = None,
         warm_start: Iterable[Episode] = (),
     ) -> Learner:
-        """Return a learner for this world."""
+        """Return a learner for this environment."""
         return Learner(self.task(episodes), schedule, recipe, warm_start=warm_start)
 
 
@@ -86,33 +95,41 @@ def setting_of(
     horizon: int | None = None,
     rewards: Rewards | tuple[float, float] | None = None,
     actions: Sequence[Any] | None = None,
-    stages: str = "shared",
+    stages: str = "auto",
     seed: Seed = 0,
+    progress: Callable[[int, int], object] = lambda done, total: None,
     allow: Collection[str] = (),
 ) -> Setting:
-    """Return a setting for an environment of Gymnasium, picking whatever is not given.
+    """Return a setting for an environment of Gymnasium; values that are not given are chosen.
 
-    Features are picked by the observation space (`features.default_features`), or named by a text
+    Features are chosen from the observation space (`features.default_features`), or named by a text
     such as "fourier,order=3" (`features_named`), or "module:name" if `allow` has the module; rows
-    without a bound are divided by the longest that random play met. The horizon is the
-    environment's own limit of steps, up to 200, or by random play. The range of rewards is that of
-    its model, where it tells one, or else what random play met.
+    without a bound are divided by the longest row of random play. The horizon is the environment's
+    own limit of steps, up to 200, or follows from random play. The range of rewards is that of the
+    model, if there is one, or else that of random play, rounded outwards. A vector environment is
+    asked through one of its copies. `progress` is called with the steps of random play.
     """
-    reasons: dict[str, str] = {}
-    stages = one_of("stages", stages, STAGES)
-    reasons["stages"] = (
-        "one regression for all, as if the stage did not matter"
-        if stages == "shared"
-        else "each learns from its own steps alone"
-    )
+    check_world(world)
+    one_of("stages", stages, STAGES)
+    reasons = {}
     if actions is None:
         actions = listed_actions(action_space(world))
     count = len(actions) if actions is not None else int(action_space(world).n)
-    reasons["actions"] = _said(world, actions, count)
-    sample = _Sample(world, actions, horizon or LONGEST_HORIZON, seed)
-    horizon, reasons["horizon"] = _horizon(world, horizon, sample)
-    rewards, reasons["rewards"] = _rewards(world, rewards, sample)
-    features, reasons["features"] = _features(world, features, count, sample, allow)
+    reasons["actions"] = (
+        f"the {count} of the action space"
+        if actions is None
+        else f"{count} of {action_space(world)}"
+    )
+    copies = getattr(world, "envs", None) if hasattr(world, "num_envs") else None
+    one = copies[0] if isinstance(copies, list | tuple) and copies else world
+    sample = _Sample(one, actions, count, horizon or LONGEST_HORIZON, seed, progress)
+    horizon, reasons["horizon"] = _horizon(one, horizon, sample)
+    rewards, reasons["rewards"] = _rewards(one, rewards, sample)
+    space = getattr(world, "single_observation_space", getattr(world, "observation_space", None))
+    features, reasons["features"] = _features(
+        space, features, count, lambda: sample.played.observations, allow
+    )
+    stages, reasons["stages"] = _stages(stages, features, horizon)
     return Setting(
         features=features,
         horizon=horizon,
@@ -123,124 +140,278 @@ def setting_of(
     )
 
 
+class _Play(NamedTuple):
+    """Random play: all observations and rewards, the length of each episode, and its end."""
+
+    observations: list[Any]
+    rewards: list[float]
+    lengths: list[int]
+    ended: list[bool]  # by the environment, not by the cap on steps
+
+
 class _Sample:
     """Random play, played when it is first asked for."""
 
-    def __init__(self, world: Any, actions: Sequence[Any] | None, longest: int, seed: Seed) -> None:
-        self._world, self._actions, self._longest, self._seed = world, actions, longest, seed
+    def __init__(
+        self,
+        world: Any,
+        actions: Sequence[Any] | None,
+        count: int,
+        longest: int,
+        seed: Seed,
+        progress: Callable[[int, int], object],
+    ) -> None:
+        self._world, self._actions, self._count = world, actions, count
+        self._longest, self._seed, self._progress = longest, seed, progress
 
     @cached_property
-    def played(self) -> tuple[list[Any], list[float], list[int]]:
-        """Observations, rewards, and the lengths of episodes."""
-        world, rng = self._world, generator(self._seed, Stream.FEATURES)
-        if hasattr(world, "num_envs"):
-            raise ValueError(
-                "features, horizon and rewards must be given for a vector environment; "
-                "setting_of(one copy) tells them"
-            )
-        handed = self._actions if self._actions is not None else range(action_space(world).n)
-        observations: list[Any] = []
-        rewards: list[float] = []
-        lengths: list[int] = []
-        while len(rewards) < SAMPLE_STEPS:
-            at: dict[str, int] = {"episode": len(lengths) + 1, "step": 0}
-            seed = int(rng.integers(LARGEST_ENVIRONMENT_SEED))
-            observation, info = _answered(at, pair, partial(world.reset, seed=seed))
-            observations.append(observation)
-            for step in range(self._longest):
-                mask = info.get("action_mask")
-                allowed = range(len(handed)) if mask is None else np.flatnonzero(mask)
-                choice = handed[int(allowed[int(rng.integers(len(allowed)))])]
-                at["step"] = step
-                observation, reward, terminated, truncated, info = _answered(
-                    at, _finite, partial(world.step, choice)
-                )
-                observations.append(observation)
-                rewards.append(reward)
-                if terminated or truncated:
-                    break
-            lengths.append(step + 1)
-        return observations, rewards, lengths
+    def played(self) -> _Play:
+        actor = RandomActor(self._count, self._seed)
+        rollout = Rollout(
+            self._world,
+            actor,
+            horizon=self._longest,
+            rewards=None,
+            actions=self._actions,
+            seed_of=actor.seed,
+            during="in random play",
+        )
+        found = _Play([], [], [], [])
+        while len(found.rewards) < SAMPLE_STEPS:
+            self._progress(len(found.rewards), SAMPLE_STEPS)
+            for one in rollout.play(len(found.lengths) + 1, rollout.copies, actor):
+                found.observations.extend(one.observations)
+                found.rewards.extend(one.rewards)
+                found.lengths.append(one.step)
+                found.ended.append(one.terminated or one.truncated)
+        return found
 
 
-def _answered(at: dict[str, int], checked: Callable[[Any], Any], ask: Callable[[], Any]) -> Any:
-    """Return what an environment answers in random play, with the place told if it is wrong."""
-    try:
-        answer = ask()
-    except Exception as error:
-        error.add_note(f"in episode {at['episode']}, step {at['step']} of random play")
-        raise
-    try:
-        return checked(answer)
-    except (TypeError, ValueError) as error:
-        raise WorldError(ValueError(f"{error}, in random play"), **at) from error
+def setting_of_log(
+    log: Sequence[Trajectory],
+    *,
+    features: Any = None,
+    horizon: int | None = None,
+    rewards: Rewards | tuple[float, float] | None = None,
+    actions: Sequence[Any] | None = None,
+    stages: str = "auto",
+    allow: Collection[str] = (),
+) -> Setting:
+    """Return a setting for a log without an environment; values that are not given are chosen.
 
-
-def _finite(answer: Any) -> Answer:
-    """Return what `step` returned, if its reward is a finite number."""
-    observation, reward, *rest = five(answer)
-    return observation, real("reward", number(reward)), *rest
+    Observations that are whole numbers get a table by default, and arrays get cosines between the
+    ends that the log shows.
+    """
+    if not log:
+        raise ValueError("log must have an episode")
+    one_of("stages", stages, STAGES)
+    seen = spaces_seen(log)
+    if actions is None:
+        count, said = seen.action_space.n, f"the {seen.action_space.n} that the log shows"
+    else:
+        count, said = len(actions), f"{len(actions)}, as given"
+    found, why = _features(seen.observation_space, features, count, lambda: seen.sample, allow)
+    longest = max(map(len, log))
+    met = np.concatenate([one.rewards for one in log])
+    scale, reason = _given_rewards(rewards) or (
+        rounded_range(float(met.min()), float(met.max())),
+        f"the log has {met.min():g} to {met.max():g}, rounded outwards",
+    )
+    steps = longest if horizon is None else whole("horizon", horizon, least=1)
+    stages, why_stages = _stages(stages, found, steps)
+    return Setting(
+        features=found,
+        horizon=steps,
+        rewards=scale,
+        actions=actions,
+        stages=stages,
+        reasons={
+            "stages": why_stages,
+            "actions": said,
+            "horizon": "the longest episode of the log" if horizon is None else "as given",
+            "rewards": reason,
+            "features": why,
+        },
+    )
 
 
 def _features(
-    world: Any, given: Any, count: int, sample: _Sample, allow: Collection[str]
+    space: Any,
+    given: Any,
+    count: int,
+    sample: Callable[[], Sequence[Any]],
+    allow: Collection[str],
 ) -> tuple[FeatureMap, str]:
-    space = getattr(world, "single_observation_space", getattr(world, "observation_space", None))
     if given is None or (isinstance(given, str) and given == DEFAULT):
-        countable = kind_of(space) in ("Discrete", "MultiDiscrete", "MultiBinary")
-        observed = None if countable else sample.played[0]
-        picked = default_features(space, count, observed)
-        return picked, f"{picked.name}, by the observation space"
+        picked = default_features(space, count, sample)
+        return picked, f"{picked.name}, by the observations"
     if isinstance(given, str):
-        given = features_named(given, space, count, lambda: sample.played[0], allow=allow)
-    probe = () if hasattr(world, "num_envs") else lambda: sample.played[0][:50]
-    found = as_features(given, actions=count, probe=probe)
-    if found.actions != count:
-        raise ValueError(f"features must have a row for each of {count} actions; got {found.name}")
-    if math.isfinite(found.norm) or hasattr(world, "num_envs"):
+        given = features_named(given, space, count, sample, allow=allow)
+    found = as_features(given, actions=count, probe=lambda: sample()[:50])
+    if math.isfinite(found.norm):
         return found, f"{found.name}, as given"
     # Schedules count with a bound on the length of rows.
-    bounded = UnitRows.measured(found, sample.played[0])
+    bounded = UnitRows.measured(found, sample())
     return bounded, f"{bounded.name}, as given, L being the longest row in random play"
 
 
+def _stages(given: str, features: FeatureMap, horizon: int) -> tuple[str, str]:
+    if given == "auto":
+        given = affordable_stages(features.dim, horizon, one_hot=features.one_hot)
+        if given == "shared":
+            return given, f"a choice would need a regression for each of {horizon} stages"
+    return given, STAGE_REASONS[given]
+
+
 def _horizon(world: Any, given: int | None, sample: _Sample) -> tuple[int, str]:
+    limit = step_limit(world)
     if given is not None:
-        return whole("horizon", given, least=1, most=10**6), "as given"
-    spec = getattr(world, "spec", None)
-    limit = getattr(spec, "max_episode_steps", None)
+        longer = limit is not None and limit > given
+        beyond = f"; the environment goes on to {limit}" if longer else ""
+        return whole("horizon", given, least=1, most=10**6), f"as given{beyond}"
     if limit is not None and limit <= LONGEST_HORIZON:
-        return int(limit), "the environment's own limit of steps"
+        return limit, "the environment's own limit of steps"
     if limit is not None:
         return LONGEST_HORIZON, f"of the environment's {limit} steps: longer ones take long to fit"
-    longest = max(sample.played[2])
-    if 2 * longest <= LONGEST_HORIZON:
-        return 2 * longest, f"twice the longest of {len(sample.played[2])} random episodes"
-    return HORIZON_WITHOUT_LIMIT, "the environment has no limit of steps, so this is a guess"
+    lengths, longest = sample.played.lengths, max(sample.played.lengths)
+    if not all(sample.played.ended):
+        return HORIZON_WITHOUT_LIMIT, "the environment has no limit of steps, so this is a guess"
+    as_long = lengths.count(longest)
+    if as_long >= max(3, LIMIT_SHARE * len(lengths)):
+        return longest, f"{as_long} of {len(lengths)} random episodes had so many steps, none more"
+    horizon = min(2 * longest, LONGEST_HORIZON)
+    return horizon, f"the longest of {len(lengths)} random episodes had {longest} steps"
 
 
-def _said(world: Any, actions: Sequence[Any] | None, count: int) -> str:
-    if actions is None:
-        return f"the {count} of the action space"
-    return f"{count} of {action_space(world)}"
+def _given_rewards(
+    given: Rewards | tuple[float, float] | None,
+) -> tuple[Rewards, str] | None:
+    if given is None:
+        return None
+    if isinstance(given, Rewards):
+        return given, "as given"
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise TypeError(f"rewards must be Rewards(low, high) or a pair; got {short_repr(given)}")
+    return Rewards(real("low", given[0]), real("high", given[1])), "as given"
 
 
 def _rewards(
     world: Any, given: Rewards | tuple[float, float] | None, sample: _Sample
 ) -> tuple[Rewards, str]:
-    if given is not None:
-        if isinstance(given, Rewards):
-            return given, "as given"
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise TypeError(
-                f"rewards must be Rewards(low, high) or a pair; got {short_repr(given)}"
-            )
-        return Rewards(real("low", given[0]), real("high", given[1])), "as given"
-    model = FiniteModel.of(world)
+    if (found := _given_rewards(given)) is not None:
+        return found
+    model = valid_model(world)
     if model is not None:
         return Rewards(*model.reward_range), "by the environment's model"
-    met = sample.played[1]
+    met = sample.played.rewards
     low, high = min(met), max(met)
-    if low >= 0.0 and high <= 1.0:
-        low, high = 0.0, 1.0
-    return Rewards(low, high), f"by {len(met)} steps of random play"
+    return rounded_range(low, high), (
+        f"{len(met)} steps of random play met {low:g} to {high:g}; a reward outside widens the "
+        "range"
+    )
+
+
+def rounded_range(low: float, high: float) -> Rewards:
+    """Return the range of rewards from low to high, rounded outwards.
+
+    Random play may never meet the largest reward, so the range always reaches to 1. Each end is
+    rounded outwards to 1, 2 or 5 times a power of ten, so that rewards a little larger fit in.
+
+    >>> rounded_range(-0.001, 0.0), rounded_range(-16.02, 0.0), rounded_range(0.0, 3.0)
+    (Rewards(low=-0.001, high=1.0), Rewards(low=-20.0, high=1.0), Rewards(low=0.0, high=5.0))
+    """
+    return Rewards(0.0 - _round_up(-low), max(1.0, _round_up(high)))
+
+
+def widened_range(rewards: Rewards, reward: float) -> Rewards:
+    """Return the range, widened outwards to a round number if it does not hold a reward.
+
+    >>> widened_range(Rewards(0.0, 1.0), 7.0), widened_range(Rewards(0.0, 1.0), -3.0)
+    (Rewards(low=0.0, high=10.0), Rewards(low=-5.0, high=1.0))
+    """
+    low, high = rewards.low, rewards.high
+    rounding = ROUNDING * (high - low)
+    if reward < low - rounding:
+        return Rewards(-_round_up(-reward), high)
+    if reward > high + rounding:
+        return Rewards(low, _round_up(reward))
+    return rewards
+
+
+def _round_up(size: float) -> float:
+    """Return the least of 1, 2 or 5 times a power of ten that is not below a size; 0 below 0."""
+    if size <= 0.0:
+        return 0.0
+    power = math.floor(math.log10(size))
+    steps = [float(f"{digit}e{exponent}") for exponent in (power, power + 1) for digit in (1, 2, 5)]
+    return next(step for step in steps if step >= size)
+
+
+def made(
+    name: str, arguments: Mapping[str, Any] | None = None, *, allow: Collection[str] = ()
+) -> Any:
+    """Return the environment of that name, made with these arguments.
+
+    `module:Name` imports the module first, from the installed packages or the current folder, if
+    `allow` has it. Name is an environment that the module registers, or a class or function that
+    makes one.
+    """
+    require("gym")
+    import gymnasium
+
+    if not isinstance(name, str):
+        raise TypeError(f"world must be the name of an environment; got {short_repr(name)}")
+    given = dict(arguments or {})
+    if ":" in name:  # Gymnasium would import the module, whoever wrote the name
+        own = getattr(load_module(name, allow=allow), name.partition(":")[2], None)
+        if callable(own):
+            return checked_maker(name, own, ("reset", "step"))(**given)
+    try:
+        return gymnasium.make(name, **given)
+    except gymnasium.error.Error as error:
+        raise ValueError(
+            f"world must be an environment registered with Gymnasium, or module:Class; {error}"
+        ) from None
+
+
+def listed_actions(action_space: Any, levels: int = LEVELS) -> Sequence[Any] | None:
+    """Return the actions of a space one by one; None where they are numbered from 0 anyway.
+
+    Several choices at once (MultiDiscrete, MultiBinary) become every combination, and bounded real
+    numbers (Box) so many `levels` of each, from the lowest to the highest.
+    """
+    levels = whole("levels", levels, least=2)
+    kind = kind_of(action_space)
+    if kind == "Discrete":
+        start = int(getattr(action_space, "start", 0))
+        return list(range(start, start + int(action_space.n))) if start else None
+    if kind == "MultiBinary":
+        return _combined(action_space, [range(2)] * int(np.prod(action_space.n)), np.int8)
+    if kind == "MultiDiscrete":
+        starts = np.ravel(getattr(action_space, "start", np.zeros_like(action_space.nvec)))
+        counts = zip(starts.tolist(), np.ravel(action_space.nvec).tolist(), strict=True)
+        every = [range(start, start + count) for start, count in counts]
+        return _combined(action_space, every, action_space.dtype)
+    if kind == "Box":
+        low, high = np.ravel(action_space.low), np.ravel(action_space.high)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError(
+                f"actions must be given for an action space without bounds; got {action_space}"
+            )
+        spread = [np.linspace(a, b, levels).tolist() for a, b in zip(low, high, strict=True)]
+        return _combined(action_space, spread, action_space.dtype)
+    raise TypeError(
+        f"action_space must be Discrete, MultiDiscrete, MultiBinary or a bounded Box, or actions "
+        f"must be given as a list; got {short_repr(action_space)}"
+    )
+
+
+def _combined(action_space: Any, every: Sequence[Sequence[Any]], dtype: Any) -> list[Any]:
+    count = math.prod(len(one) for one in every)
+    if count > MOST_ACTIONS:
+        raise ValueError(
+            f"actions must be given for {action_space}: all combinations are {count}, more than "
+            f"{MOST_ACTIONS}"
+        )
+    shape = action_space.shape
+    return [np.array(combination, dtype).reshape(shape) for combination in product(*every)]

@@ -1,7 +1,7 @@
-"""An environment as a simulator: what a rule comes to in it, round by round.
+"""An environment as a simulator: the outcome of a rule in it, round by round.
 
-A round is a learner that plays the environment from its first episode to its last. Whatever the
-environment draws in episode k of a round is seeded by the round's seed and k, whichever rule plays.
+A round is a training from its first episode to its last. All randomness of the environment in
+episode k of a round is seeded by the round's seed and k, for every rule alike.
 """
 
 import pickle
@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,15 +17,17 @@ import numpy as np
 
 from rareswitch.compute.local import local_pool, portable
 from rareswitch.core.clock import Schedule
+from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
-from rareswitch.gym.make import made
-from rareswitch.gym.play import play
-from rareswitch.gym.setting import Setting, setting_of
-from rareswitch.gym.witness import Witness
+from rareswitch.features import FeatureMap
+from rareswitch.gym.exact import FiniteModel, Known, known_returns
+from rareswitch.gym.rollout import Played
+from rareswitch.gym.setting import Setting, made, setting_of
+from rareswitch.gym.training import Training
 from rareswitch.learning.learner import Learner
 from rareswitch.sim.outcome import Outcome
-from rareswitch.support.arguments import flag, short_repr, whole
+from rareswitch.support.arguments import Ints, flag, short_repr, whole
 from rareswitch.support.imports import allowed_modules
 from rareswitch.support.streams import Seed
 from rareswitch.trajectories import Rewards
@@ -61,7 +64,7 @@ def world_simulator(
     >>> from rareswitch import Recipe, UniformGrid
     >>> simulator = world_simulator("FrozenLake-v1", episodes=40, horizon=8)
     >>> simulator.task
-    Task(dim=64, horizon=8, episodes=40, stages='shared', one_hot=True)
+    Task(dim=64, horizon=8, episodes=40, stages='auto', one_hot=True)
     >>> (outcome,) = simulator(simulator.task, UniformGrid(batches=4), Recipe.paper(1.0), [0])
     >>> outcome.deployments, outcome.measure
     (4, 'regret')
@@ -86,7 +89,7 @@ def world_simulator(
         else world
     )
     if setting is None:
-        chosen = given | {"stages": "shared" if stages is None else stages}
+        chosen = given | {"stages": "auto" if stages is None else stages}
         with _closing(make((0, 0))) as one:
             setting = setting_of(one, **chosen, allow=allow)
     elif more := [name for name, part in given.items() if part is not None]:
@@ -189,33 +192,28 @@ class Round:
     def play(self, task: Task, schedule: Schedule, recipe: Recipe, seed: Seed) -> Outcome:
         """Play one round; the environment is made for it, and closed."""
         with _closing(self.make(seed)) as world:
-            return self._play_in(world, Learner(task, schedule, replace(recipe, seed=seed)), seed)
+            learner = Learner(task, schedule, replace(recipe, seed=seed))
+            return self._play_in(Training(self.setting, learner, world, seed=seed))
 
-    def _play_in(self, world: Any, learner: Learner, seed: Seed) -> Outcome:
-        setting = self.setting
-        witness, returns = Witness(world, setting, exact=self.exact), list[float]()
-        witness.see(learner.policy)
-        for game in play(
-            learner,
-            world,
-            setting.features,
-            episodes=self.episodes,
-            rewards=setting.rewards,
-            actions=setting.actions,
-            seed=seed,
-        ):
-            returns.append(game.total)
+    def _play_in(self, training: Training) -> Outcome:
+        witness = Witness(training.world, self.setting, exact=self.exact)
+        witness.see(training.learner.policy)
+
+        def see(game: Played) -> None:
             if game.switched:
-                witness.see(learner.policy)
+                witness.see(training.learner.policy)
+
+        training.run(self.episodes, callback=see, widen=False)  # a plan is for one range
+        learner, returns = training.learner, training.totals
         dates = [deployment.episode for deployment in learner.ledger]
-        measure, regret = witness.regret(dates, returns)
+        measure, regret = witness.regret(dates, returns.tolist())
         switches = [date for date, changed in zip(dates, witness.changed, strict=True) if changed]
         return Outcome(
             regret=regret,
             measure=measure,
             deployments=len(dates),
             switches=len(switches),
-            returns=np.array(returns),
+            returns=returns,
             deployment_episodes=dates,
             switch_episodes=switches,
         )
@@ -260,3 +258,62 @@ def _check_portable(thing: Any, name: str) -> None:
             f"{name} must be such that other processes can import them, functions of a module for "
             f"instance, where workers are more than 1; {error}"
         ) from None
+
+
+class Witness:
+    """Sees every policy that is deployed in an environment, in order.
+
+    With a model, regret is exact: the regret of an episode is the expected return of the best
+    policy minus that of the policy in force. Without one, `regret` returns the shortfall from the
+    largest return possible, and every deployment after the first counts as a change. `changed`
+    tells for each policy whether it acts otherwise than the one before; the first does not. With
+    `exact=False` regret is not computed, even where it could be.
+    """
+
+    def __init__(self, world: Any, setting: Setting, *, exact: bool = True) -> None:
+        self._world, self._setting, self._exact = world, setting, exact
+        self._model = FiniteModel.of(world)
+        self._known: list[Known | None] = []
+        self._does: Ints | None = None
+        self.changed: list[bool] = []
+
+    def see(self, policy: Policy) -> None:
+        """Take in the next policy that is deployed."""
+        setting, first = self._setting, not self.changed
+        if first or (self._exact and self._known[0] is not None):
+            self._known.append(
+                known_returns(policy, self._world, setting.features, setting.actions)
+            )
+        does = self._choices(policy) if self._known[0] is not None else None
+        same = does is not None and self._does is not None and np.array_equal(does, self._does)
+        self.changed.append(not first and not same)
+        self._does = does
+
+    def regret(self, dates: Sequence[int], returns: Sequence[float]) -> tuple[str, float]:
+        """Return the measure and the total, given the first episode of each policy."""
+        if self._exact and None not in self._known:
+            lost = [max(one.optimum - one.policy, 0.0) for one in self._known if one]
+            episodes = [end - start for start, end in pairwise([*dates, len(returns) + 1])]
+            return "regret", float(np.dot(episodes, lost))
+        most = self._setting.horizon * self._setting.rewards.high
+        return "shortfall", float(np.maximum(most - np.array(returns), 0.0).sum())
+
+    def _choices(self, policy: Policy) -> Ints | None:
+        """Return every member's action at every stage and state (H, M, S), if all are feasible."""
+        model, features = self._model, self._setting.features
+        if model is None or model.feasible is not None:
+            return None
+        states = range(len(model.rewards))
+        if not _offers_all(features, len(states), policy.horizon):
+            return None
+        by_stage = (np.stack([features(s, h) for s in states]) for h in range(policy.horizon))
+        return np.stack([policy.choices(h, rows) for h, rows in enumerate(by_stage)])
+
+
+def _offers_all(features: FeatureMap, states: int, horizon: int) -> bool:
+    """Return whether features leave all actions feasible in every state and at every stage."""
+    try:
+        offers = (features.feasible(s, h) for s in range(states) for h in range(horizon))
+        return all(offer is None for offer in offers)
+    except ValueError:  # a state without any
+        return False

@@ -1,112 +1,32 @@
-"""From a world to a policy: settle what is needed, play, and keep what happened."""
+"""From an environment or a log to a policy, with defaults for everything."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from rareswitch.core.clock import Schedule
 from rareswitch.core.recipe import Recipe
-from rareswitch.evaluation.interval import Resampling, interval_of
-from rareswitch.gym.agent import Agent
-from rareswitch.gym.make import made
-from rareswitch.gym.play import Played, play
-from rareswitch.gym.setting import Setting, setting_of
-from rareswitch.learning.learner import Learner, checked_recipe
+from rareswitch.gym.rollout import check_world
+from rareswitch.gym.run import RunFolder, log_path, plain_settings
+from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log
+from rareswitch.gym.training import Callback, Progress, Step, Training, one_blas_thread
+from rareswitch.learning.learner import checked_recipe
 from rareswitch.rules.budget import SpreadBudget
-from rareswitch.support.arguments import Floats, Ints, whole
-from rareswitch.support.streams import Seed, Stream, generator
-from rareswitch.trajectories import Rewards, Trajectory, episode_of
+from rareswitch.rules.paper import EveryEpisode
+from rareswitch.rules.words import make_schedule, parse
+from rareswitch.support.arguments import whole
+from rareswitch.support.streams import Seed
+from rareswitch.trajectories import Rewards, Trajectory, read_log
 
-# Switches where none are asked for: at most so many, and at most one in twenty episodes.
+# Switches by default: at most so many, and at most one in twenty episodes.
 MOST_SWITCHES = 59
 EPISODES_A_SWITCH = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cohort:
-    """The episodes that one version played, with the mean return and its 95% interval.
-
-    Of a single episode the interval is not known.
-    """
-
-    version: int
-    first: int
-    episodes: int
-    mean: float
-    low: float | None
-    high: float | None
-
-
-class Training:
-    """A learner in a world, and what every episode came to; `played` writes one down."""
-
-    def __init__(self, setting: Setting, learner: Learner) -> None:
-        self.setting, self.learner = setting, learner
-        self._totals: list[float] = []
-        self._versions: list[int] = []
-
-    def played(self, version: int, total: float) -> None:
-        """Write down the next episode: the version that acted, and its return."""
-        self._versions.append(version)
-        self._totals.append(total)
-
-    @property
-    def totals(self) -> Floats:
-        """The return of every episode (K,), as the environment counts it."""
-        return np.array(self._totals)
-
-    @property
-    def versions(self) -> Ints:
-        """The version that acted in every episode (K,)."""
-        return np.array(self._versions, np.int64)
-
-    @property
-    def switch_episodes(self) -> list[int]:
-        """The episodes before which a new policy was deployed, the first on no data left out."""
-        return [deployment.episode for deployment in self.learner.ledger[1:]]
-
-    @property
-    def agent(self) -> Agent:
-        """The policy recommended after all episodes, ready to act."""
-        return Agent(
-            policy=self.learner.recommend(),
-            features=self.setting.features,
-            rewards=self.setting.rewards,
-            actions=self.setting.actions,
-        )
-
-    def cohorts(self) -> list[Cohort]:
-        """Return what each version that acted came to, in order."""
-        totals, versions, found = self.totals, self.versions, []
-        for version in np.unique(versions).tolist():
-            own = totals[versions == version]
-            low = high = None
-            if len(own) > 1:
-                resampling = Resampling(len(own), generator(version, Stream.BOOTSTRAP))
-                means = resampling.means(own[:, None])[:, 0]
-                _, low, high = interval_of(float(own.mean()), means)
-            found.append(
-                Cohort(
-                    version=version,
-                    first=int(np.argmax(versions == version)) + 1,
-                    episodes=len(own),
-                    mean=float(own.mean()),
-                    low=low,
-                    high=high,
-                )
-            )
-        return found
-
-    def __repr__(self) -> str:
-        mean = f", return {self.totals.mean():.4g} per episode" if self._totals else ""
-        switches = len(self.learner.ledger) - 1
-        return f"Training({len(self._totals)} episodes{mean}, {switches} switches)"
+LOGS = (".jsonl", ".parquet")
 
 
 def default_switches(episodes: int) -> int:
-    """Return the budget of switches where none is asked for: 59, or a twentieth of the episodes."""
+    """Return the budget of switches by default: 59, or a twentieth of the episodes."""
     return min(MOST_SWITCHES, whole("episodes", episodes, least=1) // EPISODES_A_SWITCH)
 
 
@@ -119,75 +39,161 @@ def schedule_for(*, episodes: int, switches: int | None = None) -> Schedule:
 def train(
     world: Any,
     *,
-    episodes: int,
+    episodes: int | None = None,
     switches: int | None = None,
-    schedule: Schedule | None = None,
+    schedule: Schedule | str | None = None,
     recipe: Recipe | None = None,
     features: Any = None,
     horizon: int | None = None,
     rewards: Rewards | tuple[float, float] | None = None,
     actions: Sequence[Any] | None = None,
-    stages: str = "shared",
-    warm_start: Iterable[Trajectory] = (),
+    stages: str = "auto",
+    warm_start: Iterable[Trajectory] | str | Path = (),
     seed: Seed = 0,
-    progress: Callable[[Played], None] = lambda game: None,
+    folder: str | Path | None = None,
+    fresh: int = 500,
+    policies: bool = True,
+    name: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = lambda step: None,
+    callback: Callback = lambda game: None,
     allow: Collection[str] = (),
 ) -> Training:
-    """Learn a world of Gymnasium with defaults, or with whatever is given.
+    """Learn an environment of Gymnasium, or a log, with defaults for everything not given.
 
-    `world` is an environment or the name of one; a name module:Name, of an environment or of
-    features, needs its module in `allow`. At most `switches` new policies are deployed after
-    the first, unless a `schedule` is given. `seed` takes the place of the recipe's. The reasons for
-    all other settings are in `setting.reasons`; `warm_start` are episodes that another policy
-    played. `progress` is called after every episode.
+    `world` is the name of an environment, made with `arguments`; a function that makes one; an
+    environment or a vector environment; or a log: trajectories, or the path of a file. A name
+    module:Name, of an environment, of features or of a rule, needs its module in `allow`. At most
+    `switches` new policies are deployed after the first, unless a `schedule` is given, as a rule or
+    in words. `seed` takes the place of the recipe's. `setting.reasons` has the reasons for all
+    other settings. `warm_start` are episodes of another policy, or the path of their log.
+
+    With a `folder`, the training writes its log, policies, state, agent, picture and summary there
+    and plays `fresh` episodes at the end; the same call goes on after a break and ends with the
+    same bytes. `name` is the name of the environment in the folder.
+
+    `callback` is called with each episode played, and `progress` with each `Step` of any phase;
+    each stops the run by returning True, and the training is returned as it is then. An error or
+    Ctrl-C is raised; the same call with the same folder goes on.
 
     >>> training = train("FrozenLake-v1", episodes=60, horizon=20)
     >>> training.setting.features.name, len(training.switch_episodes)
     ('one-hot of 16 states × 4 actions', 3)
     """
+    given = {"features": features, "horizon": horizon, "rewards": rewards, "actions": actions}
+    if (log := _log_of(world)) is not None:
+        if folder is not None or episodes is not None:
+            raise TypeError("episodes and folder are for an environment; this is a log")
+        with one_blas_thread():
+            return _train_on_log(log, recipe, seed, **given, stages=stages, allow=allow)
+    if episodes is None:
+        raise TypeError("episodes must be given for an environment")
     episodes = whole("episodes", episodes, least=1)
     if switches is not None and schedule is not None:
         raise TypeError("switches and schedule exclude each other")
-    if isinstance(world, str):
-        world = made(world, allow=allow)
-    setting = setting_of(
-        world,
-        features=features,
-        horizon=horizon,
-        rewards=rewards,
-        actions=actions,
-        stages=stages,
-        seed=seed,
-        allow=allow,
-    )
-    if schedule is None:
-        schedule = schedule_for(episodes=episodes, switches=switches)
-    learner = setting.learner(
-        schedule,
-        replace(checked_recipe(recipe), seed=seed),
-        episodes=episodes,
-        warm_start=(
-            episode_of(one, setting.features, setting.rewards, setting.horizon)
-            for one in warm_start
-        ),
-    )
-    training = Training(setting, learner)
-    for game in playing(training, world, episodes=episodes, seed=seed):
-        progress(game)
+    if not isinstance(warm_start, str | Path):
+        warm_start = list(warm_start)
+    kept, settings = None, dict[str, Any]()
+    if folder is not None:
+        settings = plain_settings(
+            name or world, arguments=arguments, schedule=schedule, recipe=recipe,
+            episodes=episodes, switches=switches, **given, stages=stages,
+            warm_start=warm_start, seed=seed, fresh=fresh, policies=policies,
+        )  # fmt: skip
+        kept = RunFolder(folder)
+        kept.check(settings)
+        if (stored := kept.settings) is not None:
+            given["rewards"] = stored["rewards"]
+    title = name or (world if isinstance(world, str) else "")
+    world = _environment(world, arguments, allow)
+    with one_blas_thread():
+        setting = setting_of(
+            world,
+            **given,
+            stages=stages,
+            seed=seed,
+            progress=lambda done, total: progress(Step("random play", done, total)),
+            allow=allow,
+        )
+        if schedule is None:
+            rule = schedule_for(episodes=episodes, switches=switches)
+        elif isinstance(schedule, str):
+            rule = _rule_in_words(schedule, setting, episodes, allow)
+        else:
+            rule = schedule
+        recipe = replace(checked_recipe(recipe), seed=seed)
+        warm = list(read_log(log_path(warm_start))) if isinstance(warm_start, str | Path) \
+            else warm_start  # fmt: skip
+        learner = None
+        if kept is not None:
+            learner = kept.learner(schedule=rule, exploration=recipe.exploration)
+        if learner is None:
+            learner = setting.learner(
+                rule,
+                recipe,
+                episodes=episodes,
+                warm_start=(Training._episode(one, setting) for one in warm),
+            )
+        training = Training(
+            setting, learner, world,
+            seed=seed, warm_start=warm, folder=kept, policies=policies,
+            name=title,
+        )  # fmt: skip
+        if kept is not None:
+            kept.begin(settings, setting, learner.episodes)
+            training.resume()
+        if training.run(episodes, progress=progress, callback=callback) and kept is not None:
+            training.finish(fresh=fresh, progress=progress)
     return training
 
 
-def playing(training: Training, world: Any, *, episodes: int, seed: Seed) -> Iterable[Played]:
-    """Go on with a training until so many episodes, and give each as it is written down."""
-    setting = training.setting
-    for game in play(
-        training.learner,
-        world,
-        setting.features,
-        episodes=episodes,
-        rewards=setting.rewards,
-        actions=setting.actions,
-        seed=seed,
-    ):
-        training.played(game.version, game.total)
-        yield game
+def _log_of(world: Any) -> list[Trajectory] | None:
+    """Return the trajectories of a log, or of its file; None if this is no log."""
+    if isinstance(world, Path) or (isinstance(world, str) and world.endswith(LOGS)):
+        return list(read_log(world))
+    if isinstance(world, str) or not isinstance(world, Iterable) or hasattr(world, "step"):
+        return None
+    log = list(world)
+    if not log or not all(isinstance(one, Trajectory) for one in log):
+        raise TypeError(f"world must be an environment or a log of trajectories; got {world!r}")
+    return log
+
+
+def _train_on_log(
+    log: list[Trajectory],
+    recipe: Recipe | None,
+    seed: Seed,
+    **given: Any,
+) -> Training:
+    """Return the training of a log alone."""
+    setting = setting_of_log(log, **given)
+    learner = setting.learner(
+        EveryEpisode(),
+        replace(checked_recipe(recipe), seed=seed),
+        warm_start=(Training._episode(one, setting) for one in log),
+    )
+    training = Training(setting, learner, seed=seed, warm_start=log)
+    for one in log:
+        training._log.append(one)
+        training._count(one)
+    return training
+
+
+def _environment(world: Any, arguments: Mapping[str, Any] | None, allow: Collection[str]) -> Any:
+    """Return an environment, made from its name or by its maker."""
+    if isinstance(world, str):
+        return made(world, arguments, allow=allow)
+    if arguments and not hasattr(world, "step"):
+        return world(**arguments)
+    if callable(world) and (isinstance(world, type) or not hasattr(world, "reset")):
+        world = world()
+    check_world(world)
+    return world
+
+
+def _rule_in_words(text: str, setting: Setting, episodes: int, allow: Collection[str]) -> Schedule:
+    try:
+        rule: Schedule = make_schedule(*parse(text), setting.task(episodes), allow=allow)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"schedule {text}: {error}") from None
+    return rule

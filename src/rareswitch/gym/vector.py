@@ -1,8 +1,8 @@
-"""A vector environment of Gymnasium, copy by copy: observations, infos, and how copies begin anew.
+"""A vector environment of Gymnasium, copy by copy: observations, infos and resets.
 
-A copy whose episode is over begins anew by itself, at the next step (NEXT_STEP) or at once
-(SAME_STEP), or when it is told to (DISABLED). Either way the copies are stepped all together, so
-those that have nothing to play are handed some action.
+After its episode a copy is reset by itself, at the next step (NEXT_STEP) or at once (SAME_STEP), or
+on request (DISABLED). All copies are stepped together, so copies without an episode to play get
+some action.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.gym.answers import Answer, five, pair
+from rareswitch.gym.episode import Answer, five, pair
 from rareswitch.support.arguments import Bools
 
 
@@ -89,8 +89,13 @@ def info_of_copy(infos: Mapping[str, Any], i: int) -> dict[str, Any]:
 
 
 def answer_of_copy(answer: Answer, i: int) -> Answer:
-    """Return what copy i answered; where it has begun anew at once, what it showed last."""
+    """Return the answer of copy i, with its last observation if it was reset at once."""
     observations, rewards, terminated, truncated, infos = answer
+    if "final_obs" in infos and "_final_obs" not in infos:
+        raise ValueError(
+            "infos['final_obs'] must come with the mask infos['_final_obs'], as in Gymnasium: "
+            "without it the last observation of an episode is not known"
+        )
     info = info_of_copy(infos, i)
     if "final_obs" in info:
         last = info["final_obs"], info.get("final_info", {})

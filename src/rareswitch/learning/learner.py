@@ -166,6 +166,20 @@ class Learner:
         deployment: Deployment = self._state.ledger[-1]
         return deployment
 
+    def succeed(self, other: "Learner") -> None:
+        """Take the place of a learner of the same episodes: its deployments, its policy in force.
+
+        Rewards may be scaled otherwise. Λ does not depend on rewards, so growth since the last
+        deployment counts as before.
+        """
+        ours, theirs = (self.episodes, self.task.dim), (other.episodes, other.task.dim)
+        if ours != theirs:
+            raise ValueError(
+                f"other must have {ours[0]} episodes of dim {ours[1]}; got {theirs[0]} of "
+                f"{theirs[1]}"
+            )
+        self._state = self._state._replace(ledger=other.ledger, policy=other.policy)
+
     def observe(self, episode: Episode) -> bool:
         """Absorb one episode and, if a switch is due, deploy; return whether a new policy acts now.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rareswitch.support.arguments import Floats, short_repr
+from rareswitch.support.arguments import Floats
 from rareswitch.trajectories.trajectory import Trajectory
 
 # Observations that are enough to tell how large numbers are.
@@ -40,6 +40,11 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Text:
+    """Texts, for which there are no features by default."""
+
+
+@dataclass(frozen=True)
 class Tuple:
     """A tuple of spaces."""
 
@@ -64,8 +69,7 @@ class SeenSpaces(NamedTuple):
 def spaces_seen(log: Iterable[Trajectory]) -> SeenSpaces:
     """Return the spaces that the trajectories of a log show, and a sample of their observations.
 
-    Whole numbers from 0 count states; other numbers have no bounds but those of the sample. Texts
-    have no space: turn them into numbers first.
+    Whole numbers from 0 count states; other numbers have no bounds but those of the sample.
 
     >>> once = Trajectory(observations=[0, 4], actions=[2], rewards=[0.5], terminated=True)
     >>> spaces_seen([once])
@@ -80,19 +84,19 @@ def spaces_seen(log: Iterable[Trajectory]) -> SeenSpaces:
     if not every:
         raise ValueError("log must not be empty")
     sample = every[:: -(-len(every) // SAMPLE)]
-    return SeenSpaces(_space("observations", every), Discrete(actions), sample)
+    return SeenSpaces(_space(every), Discrete(actions), sample)
 
 
-def _space(name: str, values: list[Any]) -> Any:
+def _space(values: list[Any]) -> Any:
     first = values[0]
     if isinstance(first, tuple):
         parts = zip(*values, strict=True)
-        return Tuple(tuple(_space(f"{name}[{i}]", list(part)) for i, part in enumerate(parts)))
+        return Tuple(tuple(_space(list(part)) for part in parts))
     if isinstance(first, dict):
         named = {key: [value[key] for value in values] for key in first}
-        return Dict({key: _space(f"{name}[{key!r}]", part) for key, part in named.items()})
+        return Dict({key: _space(part) for key, part in named.items()})
     if isinstance(first, str):
-        raise TypeError(f"{name} must be numbers for a space; got the text {short_repr(first)}")
+        return Text()
     array = np.asarray(values)
     whole = array.ndim == 1 and array.dtype.kind in "ib"
     return Discrete(1 + int(array.max())) if whole and array.min() >= 0 else Box(array.shape[1:])

@@ -1,10 +1,10 @@
-"""What is known exactly of a world with finitely many states: its optimum, and any policy's value.
+"""Exact returns in an environment with finitely many states: the optimum, and any policy's value.
 
-Gymnasium's toy worlds tell their model as `P[state][action]`, a list of (probability, next state,
-reward, terminated). Values here are returns in the environment's own rewards, over a horizon.
+Gymnasium's toy environments have their model as `P[state][action]`, a list of (probability, next
+state, reward, terminated). Values are returns in the environment's own rewards, over a horizon.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 from rareswitch.support.arguments import Bools, Floats, Ints, whole
 
+# Wrappers that change neither observations nor rewards. TimeLimit is asked for its limit.
+NEUTRAL = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics")
 # States that a policy is asked for together: more need more memory, and no less time.
 STATES_AT_ONCE = 256
 
@@ -44,7 +46,7 @@ class FiniteModel:
 
     @classmethod
     def of(cls, world: Any) -> "FiniteModel | None":
-        """Return the model that a world tells of itself, or None."""
+        """Return the model of the environment inside all wrappers; None if it has none."""
         inner = getattr(world, "unwrapped", world)
         told, initial = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
         if not isinstance(told, Mapping) or initial is None:
@@ -75,17 +77,17 @@ class FiniteModel:
         return float(possible.min()), float(possible.max())
 
     def optimal_return(self, horizon: int) -> float:
-        """Return what the best policy earns on average."""
+        """Return the expected return of the best policy."""
         return self._backward(horizon, lambda h, q: q.max(axis=1))
 
     def random_return(self, horizon: int) -> float:
-        """Return what the uniformly random policy earns on average."""
+        """Return the expected return of the uniformly random policy."""
         feasible = np.ones(self.rewards.shape[:2]) if self.feasible is None else self.feasible
         share = feasible / feasible.sum(axis=1, keepdims=True)
         return self._backward(horizon, lambda h, q: np.vecdot(share, np.where(share > 0.0, q, 0.0)))
 
     def policy_return(self, policy: Policy, features: FeatureMap) -> float:
-        """Return what a policy earns on average: of a mixture, the mean of its members.
+        """Return the expected return of a policy: of a mixture, the mean of its members.
 
         It chooses among the actions that are feasible here and by the features.
         """
@@ -99,7 +101,7 @@ class FiniteModel:
         return float(np.mean(value @ self.initial))
 
     def _choices(self, policy: Policy, features: FeatureMap, h: int) -> Ints:
-        """Return what every member does in every state at stage h (M, S).
+        """Return every member's action in every state at stage h (M, S).
 
         States with as many feasible actions are asked for together, in turns of some.
         """
@@ -140,3 +142,61 @@ def _feasible(inner: Any, states: int, actions: int) -> Bools | None:
         return None
     allowed = np.array([mask(state) for state in range(states)]).astype(bool)
     return allowed if allowed.shape == (states, actions) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """Expected returns over the horizon: of a policy, of the best one and of a random one."""
+
+    policy: float
+    optimum: float
+    random: float
+
+
+def known_returns(
+    policy: Policy, world: Any, features: FeatureMap, actions: Sequence[Any] | None = None
+) -> Known | None:
+    """Return the exact returns in an environment with a model; None where they are not known.
+
+    They are not known without a model, under wrappers that may change it, with actions other than
+    the numbers of the action space, or if the environment cuts episodes off before the horizon.
+
+    >>> import gymnasium
+    >>> from rareswitch.features import OneHot
+    >>> lake, table = gymnasium.make("FrozenLake-v1"), OneHot(states=16, actions=4)
+    >>> left = Policy(weights=[[0.0] * 64] * 10, one_hot=True)
+    >>> round(known_returns(left, lake, table).optimum, 4)
+    0.0414
+    """
+    limit = step_limit(world)
+    if actions is not None or (limit is not None and limit < policy.horizon):
+        return None
+    model = valid_model(world)
+    if model is None:
+        return None
+    return Known(
+        policy=model.policy_return(policy, features),
+        optimum=model.optimal_return(policy.horizon),
+        random=model.random_return(policy.horizon),
+    )
+
+
+def step_limit(world: Any) -> int | None:
+    """Return the least limit of steps that the environment or one of its wrappers declares."""
+    limits, inner = [], world
+    while inner is not None:
+        limits.append(getattr(getattr(inner, "spec", None), "max_episode_steps", None))
+        limits.append(getattr(inner, "_max_episode_steps", None))  # of TimeLimit
+        inner = vars(inner).get("env") if hasattr(inner, "__dict__") else None
+    found = [int(limit) for limit in limits if isinstance(limit, int | np.integer)]
+    return min(found, default=None)
+
+
+def valid_model(world: Any) -> FiniteModel | None:
+    """Return the model of an environment; None if a wrapper may change rewards or observations."""
+    inner = world
+    while hasattr(inner, "env"):
+        if type(inner).__name__ not in NEUTRAL:
+            return None
+        inner = inner.env
+    return FiniteModel.of(inner)

@@ -1,0 +1,349 @@
+"""One episode under way: the answers of an environment, checked, and the actions of a policy.
+
+An error about an answer is a `WorldError`, which names the episode and the step. An error inside
+the environment's own code or inside a feature map of the user's own is raised as it is, with a note
+that names the place.
+"""
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rareswitch.agent import MASK, feasible_actions, rolling_stage
+from rareswitch.core.episode import Episode
+from rareswitch.features import FeatureMap
+from rareswitch.support.arguments import Bools, Floats, Ints, Rows, short_repr
+from rareswitch.trajectories import Rewards, Trajectory
+from rareswitch.trajectories.observation import settled
+
+Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
+NUMBERS = (float, int)
+# Offers that are remembered, of states that are whole numbers.
+MOST_REMEMBERED = 100_000
+
+
+class WorldError(ValueError):
+    """An answer of an environment that cannot be learnt from; the message names the step.
+
+    Episodes are counted from 1 and their steps from 0. Episodes finished before it are learnt from
+    and kept.
+    """
+
+    def __init__(self, error: object, episode: int, step: int) -> None:
+        super().__init__(str(error), episode, step)  # so that it can be pickled
+        self.episode, self.step = episode, step
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} (episode {self.episode}, step {self.step})"
+
+
+class RangeError(WorldError):
+    """A finite reward outside the range of rewards."""
+
+    def __init__(self, error: object, episode: int, step: int, reward: float = math.nan) -> None:
+        super().__init__(error, episode, step)
+        self.args = (str(error), episode, step, reward)
+        self.reward = reward
+
+
+class _OutsideError(ValueError):
+    """A reward outside the range, before its place is known."""
+
+    def __init__(self, message: str, reward: float) -> None:
+        super().__init__(message)
+        self.reward = reward
+
+
+class CodeError(Exception):
+    """Carries an error out of code that is not this package's: an environment's or a map's."""
+
+    def __init__(self, error: Exception, whose: str) -> None:
+        super().__init__(str(error))
+        self.error, self.whose = error, whose
+
+
+class Place:
+    """The episode and the step that a rollout has reached; errors get it as a note."""
+
+    def __init__(self, episode: int, during: str = "") -> None:
+        self.episode, self._during = episode, f", {during}" if during else ""
+        self.playing: Playing | None = None
+
+    @property
+    def step(self) -> int:
+        return 0 if self.playing is None else self.playing.step
+
+    def __str__(self) -> str:
+        return f"in episode {self.episode}, step {self.step}{self._during}"
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, CodeError):
+            error.error.add_note(f"{error.whose}{self}")
+            raise error.error from error.error.__cause__
+        if isinstance(error, _OutsideError):
+            raise RangeError(error, self.episode, self.step, error.reward) from error
+        if isinstance(error, TypeError | ValueError):
+            raise WorldError(f"{error}{self._during}", self.episode, self.step) from error
+        if isinstance(error, Exception):
+            error.add_note(str(self))
+
+
+def ask(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Return the answer of an environment; errors inside it are raised as its own."""
+    try:
+        return call(*arguments, **named)
+    except Exception as error:
+        raise CodeError(error, "") from error
+
+
+def pair(answer: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Return an answer of `reset`, if it is an observation and an info."""
+    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping):
+        return answer
+    raise ValueError(
+        f"reset must return (observation, info), as in Gymnasium; got {short_repr(answer)}"
+    )
+
+
+def five(answer: Any) -> Answer:
+    """Return an answer of `step`, if it has five parts with an info at the end."""
+    if isinstance(answer, tuple) and len(answer) == 5:
+        info = answer[4]
+        if type(info) is dict or isinstance(info, Mapping):
+            return answer
+    raise ValueError(
+        "step must return (observation, reward, terminated, truncated, info), as in Gymnasium; got "
+        f"{short_repr(answer)}"
+    )
+
+
+def number(reward: Any) -> float:
+    """Return a reward, a number or an array of one number, as a float; NaN is allowed."""
+    if type(reward) in NUMBERS:
+        return float(reward)
+    given = np.asarray(reward)
+    if given.size != 1 or given.dtype.kind not in "fiub":
+        raise TypeError(f"reward must be a number; got {short_repr(reward)}")
+    return float(given.item())
+
+
+class Offer(NamedTuple):
+    """The rows of the feasible actions, their mask among all (None: all), a key of one-hot rows."""
+
+    rows: Rows
+    mask: Bools | None
+    key: bytes | None
+
+
+class Offers:
+    """The offer of each observation, through a feature map.
+
+    A map returns the same rows for the same state, so states that are whole numbers are looked up
+    when they come again, unless the environment gives a mask of its own.
+    """
+
+    def __init__(self, features: FeatureMap) -> None:
+        self.features, self._one_hot = features, features.one_hot
+        self.actions = features.actions
+        self._known: dict[tuple[int, int], Offer] = {}
+
+    def after(self, observation: Any, stage: int, info: Mapping[str, Any]) -> Offer:
+        """Return the offer at a stage, counted from 0."""
+        if type(observation) is not int or MASK in info:
+            return self._make(observation, stage, info)
+        offer = self._known.get((observation, stage))
+        if offer is None:
+            offer = self._make(observation, stage, info)
+            if len(self._known) < MOST_REMEMBERED:
+                self._known[observation, stage] = offer
+        return offer
+
+    def _make(self, observation: Any, stage: int, info: Mapping[str, Any]) -> Offer:
+        try:
+            rows = self.features(observation, stage)
+            mask = feasible_actions(self.features, observation, stage, info)
+        except Exception as error:
+            if _raised_by_user(error, self.features):
+                raise CodeError(error, f"in the features {self.features.name}, ") from error
+            raise
+        if mask is not None:
+            rows = rows[mask]
+        return Offer(rows, mask, rows.tobytes() if self._one_hot else None)
+
+
+def _raised_by_user(error: Exception, features: FeatureMap) -> bool:
+    """Return whether an error comes from code of the user's own, inside a feature map."""
+    trace = error.__traceback__
+    depth = 0
+    while trace is not None:
+        depth += 1
+        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in (
+            "rareswitch", "numpy",
+        ):  # fmt: skip
+            return True
+        trace = trace.tb_next
+    # The call itself failed: the map does not take (state, h).
+    return depth == 1 and not type(features).__module__.startswith("rareswitch.")
+
+
+class Actor(Protocol):
+    """The choices of all members of a policy; `version` is its number."""
+
+    version: int
+
+    def allocate(self, number: int) -> int:
+        """Return the member that plays an episode."""
+        ...
+
+    def choices(self, h: int, offer: Offer) -> Ints:
+        """Return every member's choice among the rows offered (M,)."""
+        ...
+
+
+class Source(Protocol):
+    """The offers of observations, among so many actions."""
+
+    actions: int
+
+    def after(self, observation: Any, stage: int, info: Mapping[str, Any]) -> Offer: ...
+
+
+class Playing:
+    """An episode that one member of a policy plays, from its first observation to its end.
+
+    `course` goes through it. Then `episode` is for a learner and `trajectory` for a log. Without a
+    range of rewards any finite reward will do, and there is no `episode`. More `steps` than the
+    `horizon` are played at rolling stages.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        actor: Actor,
+        offers: Source,
+        *,
+        horizon: int,
+        rewards: Rewards | None,
+        steps: int | None = None,
+    ) -> None:
+        self.number, self.actor = number, actor
+        self.member = actor.allocate(number)
+        self.rewards: list[float] = []
+        self.terminated = self.truncated = False
+        self._source, self._horizon, self._range = offers, horizon, rewards
+        self._steps = horizon if steps is None else steps
+        self.observations: list[Any] = []
+        self._offers: list[Offer] = []
+        self._choices: list[Ints] = []  # of every member, at every step
+        self._places: list[int] = []  # of the actions taken among those offered
+
+    @property
+    def step(self) -> int:
+        """The number of steps taken."""
+        return len(self.rewards)
+
+    def course(self, observation: Any, info: Mapping[str, Any]) -> Generator[int | None, Any, None]:
+        """Yield an action, receive the environment's answer, and so on; yield None at the end.
+
+        Actions are counted among all of them. The arguments are the answer of `reset`.
+        """
+        low, high = (-math.inf, math.inf) if self._range is None else (
+            self._range.low, self._range.high,
+        )  # fmt: skip
+        horizon, last, member = self._horizon, self._steps, self.member
+        after, choices_of = self._source.after, self.actor.choices
+        observe, offered, earn = self.observations.append, self._offers.append, self.rewards.append
+        step, stage = 0, rolling_stage(0, horizon, last)
+        # Features see an observation as a log keeps it, so a log gives the same rows.
+        observation = settled("observation", observation)
+        offer = after(observation, stage, info)
+        offered(offer)
+        observe(observation)
+        while True:
+            choices = choices_of(stage, offer)
+            place: int = choices.item(member)
+            self._choices.append(choices)
+            self._places.append(place)
+            answer = yield place if offer.mask is None else _action(place, offer.mask)
+            observation, reward, terminated, truncated, info = five(answer)
+            reward = number(reward)
+            if not low <= reward <= high or math.isinf(reward):  # true for NaN too
+                self._refuse(reward)
+            if type(observation) is not int:
+                observation = settled("observation", observation)
+            step += 1
+            if not terminated:  # after the last step a map is told the last stage
+                stage = (
+                    rolling_stage(step, horizon, last) if step < last else min(step, horizon) - 1
+                )
+                offer = after(observation, stage, info)
+                offered(offer)
+            observe(observation)
+            earn(reward)
+            if terminated or truncated or step == last:
+                self.terminated, self.truncated = bool(terminated), bool(truncated)
+                yield None
+
+    def _refuse(self, reward: float) -> None:
+        if not math.isfinite(reward):
+            raise ValueError(f"reward must be a finite number; got {reward}")
+        if self._range is not None:
+            try:
+                self._range.scaled(reward)
+            except ValueError as error:
+                raise _OutsideError(str(error), reward) from None
+
+    def episode(self) -> Episode:
+        """Return the episode for a learner."""
+        if self._range is None:
+            raise ValueError("rewards must have a range to be learnt from")
+        offered = [offer.rows for offer in self._offers]
+        chosen = [rows[place] for rows, place in zip(offered, self._places, strict=False)]
+        return Episode(
+            features=np.array(chosen),
+            rewards=self._range.scaled_all(np.array(self.rewards)),
+            next_features=offered[1:],
+        )
+
+    def trajectory(self) -> Trajectory:
+        """Return the episode for a log."""
+        masks: Sequence[Bools] | None = None
+        offered = [offer.mask for offer in self._offers]
+        if any(mask is not None for mask in offered):
+            every = np.ones(self._source.actions, bool)
+            masks = [every if mask is None else mask for mask in offered]
+            if self.terminated:
+                masks.append(every)
+        return Trajectory(
+            observations=self.observations,
+            actions=np.array(list(map(_action, self._places, offered))),
+            rewards=np.array(self.rewards),
+            terminated=self.terminated,
+            propensities=self._propensities(),
+            masks=masks,
+            version=self.actor.version,
+            member=self.member,
+            key=self.number,
+        )
+
+    def _propensities(self) -> Floats:
+        """Return the share of members that take each action, among those that took all before."""
+        same = np.array(self._choices) == np.array(self._places)[:, None]
+        left = np.logical_and.accumulate(same, axis=0).sum(axis=1)
+        return left / np.concatenate([[same.shape[1]], left[:-1]])
+
+
+def _action(place: int, mask: Bools | None) -> int:
+    """Return the action at a place among the feasible ones, counted among all."""
+    return place if mask is None else int(np.flatnonzero(mask)[place])
