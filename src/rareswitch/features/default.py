@@ -105,10 +105,9 @@ def features_named(
 ) -> Any:
     """Return the features that a text names, for observations of a space and so many actions.
 
-    `sample` are observations of random play, or a function that returns them and is called only if
-    they are needed.
-    The object of module:name is returned as it is, or made with its arguments if it is a class;
-    `allow` must have the module.
+    `sample` are observations of random play, or a function that returns them, called only if they
+    are needed. The object of module:name is returned as it is, or made with its arguments if it is
+    a class; `allow` must have the module.
 
     >>> from gymnasium.spaces import Box
     >>> seen = [[0.0, 1.0], [0.5, 3.0], [1.0, 2.0]]

@@ -18,7 +18,6 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import STAGES, Task
 from rareswitch.features import FeatureMap, UnitRows, as_features, default_features
 from rareswitch.features.default import DEFAULT, features_named
-from rareswitch.features.spaces import kind_of
 from rareswitch.gym.actions import listed_actions
 from rareswitch.gym.answers import Answer, five, number, pair
 from rareswitch.gym.model import FiniteModel
@@ -187,9 +186,7 @@ def _features(
 ) -> tuple[FeatureMap, str]:
     space = getattr(world, "single_observation_space", getattr(world, "observation_space", None))
     if given is None or (isinstance(given, str) and given == DEFAULT):
-        countable = kind_of(space) in ("Discrete", "MultiDiscrete", "MultiBinary")
-        observed = None if countable else sample.played[0]
-        picked = default_features(space, count, observed)
+        picked = default_features(space, count, lambda: sample.played[0])
         return picked, f"{picked.name}, by the observation space"
     if isinstance(given, str):
         given = features_named(given, space, count, lambda: sample.played[0], allow=allow)
