@@ -157,6 +157,15 @@ def test_a_setting_says_what_the_table_is():
     assert f"{HASHED:,} hashed places × 2 actions" in setting.reasons["features"]
 
 
+class BinaryCatch(Catch):
+    observation_space = spaces.MultiBinary([10, 5])  # 2⁵⁰ states
+
+
+def test_more_states_than_a_table_holds_may_repeat():
+    setting = setting_of(BinaryCatch(), horizon=9, rewards=(-1.0, 1.0))
+    assert isinstance(setting.features.space, ObservationTable)
+
+
 def test_a_board_is_learnt_by_its_table():
     training = train(Catch(), episodes=150, switches=8, rewards=(-1.0, 1.0), horizon=9)
     assert training.totals[-50:].mean() > 0.6  # cosines: below 0.3

@@ -134,7 +134,10 @@ class Custom(Features):
             return None
         checked = truths(f"feasible actions of {self.name}", mask, (self.actions,))
         if not checked.any():
-            raise ValueError(f"an action must be feasible in every state; none in {state!r:.80}")
+            raise ValueError(
+                f"an action must be feasible in every state; none in {short_repr(state)} (from "
+                f"{self.name})"
+            )
         return checked
 
     def _rows(self, state: Any, h: int) -> Any:
