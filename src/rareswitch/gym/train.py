@@ -9,13 +9,13 @@ from rareswitch.core.clock import Schedule
 from rareswitch.core.recipe import Recipe
 from rareswitch.gym.rollout import check_world
 from rareswitch.gym.run import RunFolder, log_path, plain_settings
-from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log
+from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log, widened_range
 from rareswitch.gym.training import Callback, Progress, Step, Training, one_blas_thread
 from rareswitch.learning.learner import checked_recipe
 from rareswitch.rules.budget import SpreadBudget
 from rareswitch.rules.paper import EveryEpisode
 from rareswitch.rules.words import make_schedule, parse
-from rareswitch.support.arguments import whole
+from rareswitch.support.arguments import short_repr, whole
 from rareswitch.support.streams import Seed
 from rareswitch.trajectories import Rewards, Trajectory, read_log
 
@@ -123,8 +123,10 @@ def train(
         else:
             rule = schedule
         recipe = replace(checked_recipe(recipe), seed=seed)
-        warm = list(read_log(log_path(warm_start))) if isinstance(warm_start, str | Path) \
-            else warm_start  # fmt: skip
+        warm = warm_start
+        if isinstance(warm, str | Path):
+            warm = list(read_log(log_path(warm)))
+        setting = _with_warm_start(setting, warm)
         learner = None
         if kept is not None:
             learner = kept.learner(schedule=rule, exploration=recipe.exploration)
@@ -137,8 +139,7 @@ def train(
             )
         training = Training(
             setting, learner, world,
-            seed=seed, warm_start=warm, folder=kept, policies=policies,
-            name=title,
+            seed=seed, warm_start=warm, folder=kept, policies=policies, name=title,
         )  # fmt: skip
         if kept is not None:
             kept.begin(settings, setting, learner.episodes)
@@ -146,6 +147,22 @@ def train(
         if training.run(episodes, progress=progress, callback=callback) and kept is not None:
             training.finish(fresh=fresh, check_stages=check_stages, progress=progress)
     return training
+
+
+def _with_warm_start(setting: Setting, log: Sequence[Trajectory]) -> Setting:
+    """Return the setting with a range that holds the rewards of a log too."""
+    if not log:
+        return setting
+    scale, reasons = setting.rewards, dict(setting.reasons)
+    reasons["warm start"] = f"{len(log)} episodes are learnt from before the first"
+    for one in log:
+        if not isinstance(one, Trajectory):
+            raise TypeError(f"warm_start must be trajectories; got {short_repr(one)}")
+        for reward in (float(one.rewards.min()), float(one.rewards.max())):
+            scale = widened_range(scale, reward)
+    if scale != setting.rewards:
+        reasons["rewards"] += "; widened by the warm start"
+    return replace(setting, rewards=scale, reasons=reasons)
 
 
 def _log_of(world: Any) -> list[Trajectory] | None:
@@ -184,10 +201,8 @@ def _environment(world: Any, arguments: Mapping[str, Any] | None, allow: Collect
     """Return an environment, made from its name or by its maker."""
     if isinstance(world, str):
         return made(world, arguments, allow=allow)
-    if arguments and not hasattr(world, "step"):
-        return world(**arguments)
     if callable(world) and (isinstance(world, type) or not hasattr(world, "reset")):
-        world = world()
+        world = world(**(arguments or {}))
     check_world(world)
     return world
 
