@@ -68,6 +68,20 @@ def test_a_run_that_a_callback_stops_goes_on_to_the_same_bytes(tmp_path, make):
     assert contents(tmp_path / "part") == contents(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interruption_without_a_folder_keeps_the_training(error):
+    def press(game):
+        if game.number == 13:
+            raise error
+
+    with pytest.raises(error) as caught:
+        train(Walk(), **GIVEN, callback=press)
+    training = caught.value.training
+    assert len(training.totals) == training.learner.episodes == 12
+    assert training.run(30)
+    assert training.learner.snapshot() == train(Walk(), **GIVEN).learner.snapshot()
+
+
 def test_progress_tells_every_phase_and_stops_fresh_episodes(tmp_path):
     steps = []
     training = train(

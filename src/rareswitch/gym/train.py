@@ -75,7 +75,8 @@ def train(
 
     `callback` is called with each episode played, and `progress` with each `Step` of any phase;
     each stops the run by returning True, and the training is returned as it is then. An error or
-    Ctrl-C is raised; the same call with the same folder goes on.
+    Ctrl-C is raised with the training so far as its attribute `training`; the same call with the
+    same folder goes on.
 
     >>> training = train("FrozenLake-v1", episodes=60, horizon=20)
     >>> training.setting.features.name, len(training.switch_episodes)
@@ -144,8 +145,12 @@ def train(
         if kept is not None:
             kept.begin(settings, setting, learner.episodes)
             training.resume()
-        if training.run(episodes, progress=progress, callback=callback) and kept is not None:
-            training.finish(fresh=fresh, check_stages=check_stages, progress=progress)
+        try:
+            if training.run(episodes, progress=progress, callback=callback) and kept is not None:
+                training.finish(fresh=fresh, check_stages=check_stages, progress=progress)
+        except BaseException as error:
+            error.__dict__["training"] = training  # for whoever presses Ctrl-C in a notebook
+            raise
     return training
 
 
