@@ -1,5 +1,8 @@
 """An agent acts as its policy does, and survives its bytes."""
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -97,6 +100,14 @@ def test_an_episode_longer_than_the_horizon_ends_with_the_last_stages():
         acting.act(0)
     assert stages == [0, 0, 0, 0, 1, 2, 3, 4]
     assert acting.stage == 0
+
+
+def test_an_agent_needs_no_gymnasium():
+    code = "import sys, rareswitch as rs; rs.Agent; print(sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'rareswitch.agent'" in run.stdout
+    assert "'gymnasium'" not in run.stdout
+    assert "'rareswitch.gym'" not in run.stdout
 
 
 def test_a_file_brings_the_same_agent_back(tmp_path):

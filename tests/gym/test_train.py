@@ -224,7 +224,7 @@ def test_a_log_of_another_world_is_refused():
     wrong = Trajectory(observations=[0, 99, 1], actions=[0, 1], rewards=[0.0, 0.0], terminated=True)
     with pytest.raises(ValueError, match=r"state must be from 0 to 5; got .*99"):
         train(Walk(), episodes=3, horizon=5, warm_start=[wrong])
-    with pytest.raises(TypeError, match="trajectory must be a Trajectory; got 3"):
+    with pytest.raises(TypeError, match="warm_start must be trajectories; got 3"):
         train(Walk(), episodes=3, horizon=5, warm_start=[3])
 
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 
 import rareswitch as rs
 from rareswitch.gym import Returns, Rewards, Step, evaluate, train
-from rareswitch.gym.judge import Judged
+from rareswitch.gym.judge import Cohort, Judged, best_cohort
 from rareswitch.trajectories import episode_of, read_log, write_log
 
 SMALL = rs.Recipe(exploration=rs.Ensemble(8))
@@ -66,6 +66,20 @@ def test_a_run_that_a_callback_stops_goes_on_to_the_same_bytes(tmp_path, make):
     assert again.totals.tolist() == whole.totals.tolist()
     assert again.summary == whole.summary
     assert contents(tmp_path / "part") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interruption_without_a_folder_keeps_the_training(error):
+    def press(game):
+        if game.number == 13:
+            raise error
+
+    with pytest.raises(error) as caught:
+        train(Walk(), **GIVEN, callback=press)
+    training = caught.value.training
+    assert len(training.totals) == training.learner.episodes == 12
+    assert training.run(30)
+    assert training.learner.snapshot() == train(Walk(), **GIVEN).learner.snapshot()
 
 
 def test_progress_tells_every_phase_and_stops_fresh_episodes(tmp_path):
@@ -201,7 +215,34 @@ def test_a_warm_start_is_scaled_anew_too():
     assert by_hand.recommend().digest == training.agent.policy.digest
 
 
+def test_the_range_holds_the_rewards_of_a_warm_start_from_the_start():
+    log = list(train(Walk(), **GIVEN).log)
+    training = train(Walk(), **GIVEN, rewards=(0.0, 0.5), warm_start=log)
+    assert training.setting.rewards == Rewards(0.0, 1.0)
+    reasons = training.setting.reasons
+    assert reasons["rewards"] == "as given; widened by the warm start"
+    assert reasons["warm start"] == "30 episodes are learnt from before the first"
+
+
+def test_large_files_are_announced_before_they_are_written(tmp_path, monkeypatch):
+    steps = []
+    monkeypatch.setattr("rareswitch.gym.training.LARGE", 0.001)
+    train(Walk(), **GIVEN, fresh=0, folder=tmp_path / "walk", progress=steps.append)
+    (begun,) = [step for step in steps if step.phase == "begun"]
+    assert begun.text.startswith("up to 4 policies of about 0 MB each")
+
+
 # Judgement.
+
+
+def test_the_best_version_is_the_one_whose_return_is_surely_highest():
+    def cohort(version, mean, low):
+        sizes = {"first": 1, "episodes": 30, "high": None if low is None else mean + 1.0}
+        return Cohort(version=version, mean=mean, low=low, **sizes)
+
+    cohorts = [cohort(1, 9.0, None), cohort(2, 5.0, 1.0), cohort(3, 4.0, 3.0), cohort(4, 4.0, 3.0)]
+    assert best_cohort(cohorts).version == 3
+    assert best_cohort(cohorts[:1]) is None
 
 
 def test_the_best_version_plays_the_same_fresh_episodes_as_the_recommended_policy(tmp_path):

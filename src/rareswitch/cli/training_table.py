@@ -26,6 +26,8 @@ def show_picked(picked: dict[str, Any], settings: dict[str, Any]) -> None:
     line("horizon", f"{picked['horizon']}: {reasons['horizon']}")
     line("rewards", f"{low:g} to {high:g}: {reasons['rewards']}")
     line("stages", f"{picked['stages']}: {reasons['stages']}")
+    if "warm start" in reasons:
+        line("warm start", reasons["warm start"])
     click.echo()
 
 

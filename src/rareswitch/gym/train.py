@@ -9,13 +9,13 @@ from rareswitch.core.clock import Schedule
 from rareswitch.core.recipe import Recipe
 from rareswitch.gym.rollout import check_world
 from rareswitch.gym.run import RunFolder, log_path, plain_settings
-from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log
+from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log, widened_range
 from rareswitch.gym.training import Callback, Progress, Step, Training, one_blas_thread
 from rareswitch.learning.learner import checked_recipe
 from rareswitch.rules.budget import SpreadBudget
 from rareswitch.rules.paper import EveryEpisode
 from rareswitch.rules.words import make_schedule, parse
-from rareswitch.support.arguments import whole
+from rareswitch.support.arguments import short_repr, whole
 from rareswitch.support.streams import Seed
 from rareswitch.trajectories import Rewards, Trajectory, read_log
 
@@ -74,7 +74,8 @@ def train(
 
     `callback` is called with each episode played, and `progress` with each `Step` of any phase;
     each stops the run by returning True, and the training is returned as it is then. An error or
-    Ctrl-C is raised; the same call with the same folder goes on.
+    Ctrl-C is raised with the training so far as its attribute `training`; the same call with the
+    same folder goes on.
 
     >>> training = train("FrozenLake-v1", episodes=60, horizon=20)
     >>> training.setting.features.name, len(training.switch_episodes)
@@ -122,8 +123,10 @@ def train(
         else:
             rule = schedule
         recipe = replace(checked_recipe(recipe), seed=seed)
-        warm = list(read_log(log_path(warm_start))) if isinstance(warm_start, str | Path) \
-            else warm_start  # fmt: skip
+        warm = warm_start
+        if isinstance(warm, str | Path):
+            warm = list(read_log(log_path(warm)))
+        setting = _with_warm_start(setting, warm)
         learner = None
         if kept is not None:
             learner = kept.learner(schedule=rule, exploration=recipe.exploration)
@@ -136,15 +139,34 @@ def train(
             )
         training = Training(
             setting, learner, world,
-            seed=seed, warm_start=warm, folder=kept, policies=policies,
-            name=title,
+            seed=seed, warm_start=warm, folder=kept, policies=policies, name=title,
         )  # fmt: skip
         if kept is not None:
             kept.begin(settings, setting, learner.episodes)
             training.resume()
-        if training.run(episodes, progress=progress, callback=callback) and kept is not None:
-            training.finish(fresh=fresh, progress=progress)
+        try:
+            if training.run(episodes, progress=progress, callback=callback) and kept is not None:
+                training.finish(fresh=fresh, progress=progress)
+        except BaseException as error:
+            error.__dict__["training"] = training  # for whoever presses Ctrl-C in a notebook
+            raise
     return training
+
+
+def _with_warm_start(setting: Setting, log: Sequence[Trajectory]) -> Setting:
+    """Return the setting with a range that holds the rewards of a log too."""
+    if not log:
+        return setting
+    scale, reasons = setting.rewards, dict(setting.reasons)
+    reasons["warm start"] = f"{len(log)} episodes are learnt from before the first"
+    for one in log:
+        if not isinstance(one, Trajectory):
+            raise TypeError(f"warm_start must be trajectories; got {short_repr(one)}")
+        for reward in (float(one.rewards.min()), float(one.rewards.max())):
+            scale = widened_range(scale, reward)
+    if scale != setting.rewards:
+        reasons["rewards"] += "; widened by the warm start"
+    return replace(setting, rewards=scale, reasons=reasons)
 
 
 def _log_of(world: Any) -> list[Trajectory] | None:
@@ -183,10 +205,8 @@ def _environment(world: Any, arguments: Mapping[str, Any] | None, allow: Collect
     """Return an environment, made from its name or by its maker."""
     if isinstance(world, str):
         return made(world, arguments, allow=allow)
-    if arguments and not hasattr(world, "step"):
-        return world(**arguments)
     if callable(world) and (isinstance(world, type) or not hasattr(world, "reset")):
-        world = world()
+        world = world(**(arguments or {}))
     check_world(world)
     return world
 
