@@ -1,4 +1,4 @@
-"""The worlds of `worlds.py`: Gymnasium's, two that people have, and small ones of the study.
+"""The worlds of `worlds.py`: Gymnasium's, two that people have, the study's, and others.
 
 A world is made for a round; what is not said of it is left to `train`'s defaults.
 """
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import blackjack_model
 import gymnasium
 import numpy as np
+import outside_worlds
 import study_worlds
 from exact_returns import ExactReturns
 
@@ -27,26 +28,27 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 class Place(NamedTuple):
     """An environment, what `train` is told of it, and what is known of it exactly.
 
-    `states` are the observations of the exact world, in its order.
+    `states` are the observations of the exact world, in its order. `best` is the best return known
+    where there is no exact world.
     """
 
     env: Any
     options: dict[str, Any]
     exact: ExactReturns | None = None
     states: Sequence[Any] = ()
+    best: float = np.nan
 
 
 class World(NamedTuple):
     """How the place of a round is made, the episodes of a training, and how many rounds.
 
-    `bonus` and `stages` say whether LSVI-UCB and the other choice of stages are affordable.
+    `bonus` says whether LSVI-UCB is affordable.
     """
 
     place: Callable[[int], Place]
     episodes: int
     rounds: int
     bonus: bool = True
-    stages: bool = True
 
 
 def by_name(name: str, seed: int, horizon: int | None = None, **arguments: Any) -> Place:
@@ -106,12 +108,6 @@ def studied(build: Callable[..., FiniteMDP], seed: int, start: int = 0) -> Place
     return Place(Finite(mdp, initial), options, exact, range(states))
 
 
-def staged(build: Callable[..., FiniteMDP], seed: int, start: int = 0) -> Place:
-    """Return a world of the study whose stages differ: they must learn apart."""
-    place = studied(build, seed, start)
-    return place._replace(options=place.options | {"stages": "own"})
-
-
 def sepsis(seed: int, *, table: bool) -> Place:
     """Return ICU-Sepsis over 20 steps, with a table or with 100 numbers of what follows."""
     sys.path.insert(0, str(EXAMPLES))
@@ -144,6 +140,12 @@ def recommender(seed: int) -> Place:
     return Place(gymnasium.make("Recommender-v0", catalogue=seed), {"features": "linear"})
 
 
+def outside(build: Callable[[int], outside_worlds.Outside], seed: int) -> Place:
+    """Return a world from outside; everything is left to the defaults."""
+    env = build(seed)
+    return Place(env, {}, best=env.best)
+
+
 tabular = partial(worlds.tabular, states=6, actions=4, horizon=6)
 hard = partial(worlds.hard_to_learn, d=8, horizon=6)
 lower_bound = partial(worlds.lower_bound_family, states=4, horizon=6)
@@ -154,20 +156,35 @@ WORLDS = {
     "FrozenLake 4×4": World(partial(by_name, "FrozenLake-v1"), 1500, 4),
     "FrozenLake 8×8": World(partial(by_name, "FrozenLake8x8-v1"), 1500, 3, bonus=False),
     "CliffWalking": World(partial(by_name, "CliffWalking-v1"), 400, 5),
-    "Taxi": World(partial(by_name, "Taxi-v4"), 400, 3, bonus=False, stages=False),
+    "Taxi": World(partial(by_name, "Taxi-v4"), 400, 3, bonus=False),
     "Blackjack": World(blackjack, 4000, 4),
-    "CartPole": World(partial(by_name, "CartPole-v1"), 100, 3, bonus=False, stages=False),
-    "MountainCar": World(partial(by_name, "MountainCar-v0"), 100, 3, bonus=False, stages=False),
-    "Acrobot": World(partial(by_name, "Acrobot-v1"), 100, 3, bonus=False, stages=False),
-    "ICU-Sepsis, table": World(partial(sepsis, table=True), 600, 3, bonus=False, stages=False),
+    "CartPole": World(partial(by_name, "CartPole-v1"), 100, 3, bonus=False),
+    "MountainCar": World(partial(by_name, "MountainCar-v0"), 100, 3, bonus=False),
+    "Acrobot": World(partial(by_name, "Acrobot-v1"), 100, 3, bonus=False),
+    "ICU-Sepsis, table": World(partial(sepsis, table=True), 600, 3, bonus=False),
     "ICU-Sepsis, 100 numbers": World(partial(sepsis, table=False), 1000, 3, bonus=False),
     "recommender": World(recommender, 1000, 4),
     "RiverSwim": World(partial(studied, study_worlds.river_swim), 1000, 8),
     "chain": World(partial(studied, study_worlds.deep_chain), 1000, 8),
     "deterministic": World(partial(studied, study_worlds.deterministic), 1000, 8),
     "ten arms": World(partial(studied, study_worlds.bandit), 500, 8),
-    "hard instance, stages differ": World(partial(staged, hard), 1000, 5),
-    "random linear, stages differ": World(partial(staged, study_worlds.random_linear), 1000, 5),
-    "random tabular, stages differ": World(partial(staged, tabular), 1000, 5),
-    "lower bound, stages differ": World(partial(staged, lower_bound, start=1), 1000, 5),
+    "hard instance, stages differ": World(partial(studied, hard), 1000, 5),
+    "random linear, stages differ": World(partial(studied, study_worlds.random_linear), 1000, 5),
+    "random tabular, stages differ": World(partial(studied, tabular), 1000, 5),
+    "lower bound, stages differ": World(partial(studied, lower_bound, start=1), 1000, 5),
 }
+# The worlds on which nothing in this package was chosen.
+OUTSIDE = {
+    name: World(partial(outside, build), episodes, rounds, bonus=False)
+    for name, build, episodes, rounds in (
+        ("deep sea", outside_worlds.DeepSea, 1000, 4),
+        ("catch", outside_worlds.Catch, 500, 4),
+        ("discounting chain", outside_worlds.DiscountingChain, 300, 3),
+        ("six arms", outside_worlds.SixArms, 1000, 4),
+        ("grid with traps", outside_worlds.TrapGrid, 1000, 4),
+        ("combination lock", outside_worlds.CombinationLock, 1000, 4),
+        ("inventory", outside_worlds.Inventory, 300, 3),
+        ("tumour", outside_worlds.Tumour, 500, 4),
+    )
+}
+WORLDS |= OUTSIDE
