@@ -71,6 +71,80 @@ def deterministic(seed: Seed) -> FiniteMDP:
     return stationary(np.eye(10)[rng.integers(0, 10, (10, 4))], rng.random((10, 4)), horizon=8)
 
 
+def six_arms(seed: Seed) -> FiniteMDP:
+    """Return SixArms (Strehl and Littman 2008): the rarer an arm is reached, the more it pays."""
+    reached, paid = (1.0, 0.15, 0.1, 0.05, 0.03, 0.01), (50, 133, 300, 800, 1660, 6000)
+    chances, rewards = np.zeros((7, 6, 7)), np.zeros((7, 6))
+    chances[1:, :, 0] = 1.0
+    for arm, stay in enumerate((4, 1, 2, 3, 0, 5)):
+        chances[0, arm, arm + 1], chances[0, arm, 0] = reached[arm], 1.0 - reached[arm]
+        chances[arm + 1, stay] = np.eye(7)[arm + 1]
+        rewards[arm + 1, stay] = paid[arm] / 6000.0
+    return stationary(chances, rewards, horizon=100)
+
+
+def trap_grid(seed: Seed) -> FiniteMDP:
+    """Return a slippery grid of 4×4 with three traps: the start pays a tenth, the far corner 1."""
+    moves, paths = ((0, 1), (1, 0), (0, -1), (-1, 0)), [2, 3, 5, 6, 7, 8, 9, 10, 12, 13]
+    traps = np.random.default_rng(seed).choice(paths, 3, replace=False)
+    chances, rewards = np.zeros((16, 4, 16)), np.zeros((16, 4))
+    for state, action in np.ndindex(16, 4):
+        for turn, chance in ((0, 0.9), (1, 0.05), (-1, 0.05)):
+            place = np.add(divmod(state, 4), moves[(action + turn) % 4]).clip(0, 3)
+            chances[state, action, place @ (4, 1)] += chance
+    chances[traps], rewards[0], rewards[15] = np.eye(16)[traps, None], 0.1, 1.0
+    return stationary(chances, rewards, horizon=12)
+
+
+def deep_sea(seed: Seed) -> FiniteMDP:
+    """Return DeepSea (Osband et al. 2019) of six rows: only the way straight right pays."""
+    rows, right = 6, np.random.default_rng(seed).integers(0, 2, (6, 6))
+    end = rows * rows
+    chances, rewards = np.zeros((end + 1, 2, end + 1)), np.zeros((end + 1, 2))
+    chances[end, :, end] = 1.0
+    for row, column, action in np.ndindex(rows, rows, 2):
+        goes = action == right[row, column]
+        to = min(column + 1, rows - 1) if goes else max(column - 1, 0)
+        state = row * rows + column
+        chances[state, action, end if row == rows - 1 else (row + 1) * rows + to] = 1.0
+        rewards[state, action] = float(state == end - 1) if goes else 0.01 / rows
+    return stationary(chances, rewards, horizon=rows)
+
+
+def loop(seed: Seed) -> FiniteMDP:
+    """Return Loop (Strens 2000): an easy circle pays a half, one that must be held pays 1."""
+    chances, rewards = np.zeros((9, 2, 9)), np.zeros((9, 2))
+    chances[0, 0, 1] = chances[0, 1, 5] = 1.0
+    for state in (1, 2, 3):
+        chances[state, :, state + 1] = chances[state + 4, 1, state + 5] = 1.0
+        chances[state + 4, 0, 0] = 1.0
+    chances[4, :, 0] = chances[8, :, 0] = 1.0
+    rewards[4], rewards[8] = 0.5, 1.0
+    return stationary(chances, rewards, horizon=30)
+
+
+def six_doors(seed: Seed) -> FiniteMDP:
+    """Return six rooms: one of three handles opens a door half the time; turning back pays."""
+    right = np.random.default_rng(seed).integers(0, 3, 6)
+    chances, rewards = np.zeros((7, 4, 7)), np.zeros((7, 4))
+    for room in range(6):
+        chances[room, :3, max(room - 1, 0)] = chances[room, 3, 0] = 1.0
+        chances[room, right[room]] = (np.eye(7)[room] + np.eye(7)[room + 1]) / 2.0
+        rewards[room, 3] = 0.05
+    chances[6, :, 6], rewards[6] = 1.0, 1.0
+    return stationary(chances, rewards, horizon=15)
+
+
+def two_prizes(seed: Seed) -> FiniteMDP:
+    """Return a slippery line of twelve: its near end pays a fifth, its far end 1."""
+    chances, rewards = np.zeros((12, 3, 12)), np.zeros((12, 3))
+    for state, action in np.ndindex(12, 3):
+        for step, chance in ((action - 1, 0.85), (1 - action, 0.15)):
+            chances[state, action, min(max(state + step, 0), 11)] += chance
+    rewards[0], rewards[11] = 0.2, 1.0
+    return stationary(chances, rewards, horizon=16)
+
+
 def bandit(seed: Seed) -> FiniteMDP:
     """Return ten arms; what an arm pays is its mean, so one look at each would do."""
     means = np.random.default_rng(seed).uniform(0.2, 0.8, (2, 10))
@@ -112,4 +186,13 @@ WORLDS = {
     "deterministic": World(deterministic, 1000, 10),
     "bandit": World(bandit, 500, 8),
     "recommender": World(recommender, 2000, 20, start="uniform"),
+}
+# Worlds in which a learner may settle too early; the last four were looked at after the others.
+STICKY = {
+    "six arms": World(six_arms, 600, 15),
+    "trap grid": World(trap_grid, 1000, 15),
+    "deep sea": World(deep_sea, 600, 12),
+    "loop": World(loop, 500, 12),
+    "six doors": World(six_doors, 1000, 20),
+    "two prizes": World(two_prizes, 1000, 20, start=4),
 }

@@ -21,10 +21,16 @@ class BothTallies:
 
     def __init__(self, space: FiniteSpace, *, runs: int, pools: Pools, recipe: Recipe) -> None:
         self.own, self.shared = (
-            Tally(space, runs=runs, pools=pools, recipe=recipe, moments=True)
-            for pools in (Pools(pools.horizon), pools)
+            Tally(
+                space,
+                runs=runs,
+                pools=Pools(pools.horizon, shared=shared),
+                recipe=recipe,
+                moments=True,
+            )
+            for shared in (False, True)
         )
-        self.pools, self.recipe, self.values = pools, recipe, self.own.values
+        self.pools, self.recipe, self.values = self.shared.pools, recipe, self.own.values
         self._shares = np.zeros(runs, bool)
 
     @property
