@@ -95,6 +95,17 @@ def test_it_is_printed_for_people():
     assert exact.startswith("exactly         0")
 
 
+def test_the_steps_of_an_episode_may_be_given():
+    """The end that pays is two steps away."""
+    means = {
+        steps: evaluated(*OWN, "--episodes", 40, "--steps", steps)["fresh"]["mean"]
+        for steps in (1, 10, 50)
+    }
+    assert means[1] == 0.0 < min(means[10], means[50])
+    assert means[10] == evaluated(*OWN, "--episodes", 40)["fresh"]["mean"]
+    assert evaluated("lake", "--episodes", 5, "--steps", 100)["exact"] is None
+
+
 def test_another_environment_may_be_named_and_arguments_given(here):
     dry = evaluated("lake", "--env-arg", "is_slippery=false", "--episodes", 5)
     assert (dry["optimum"], dry["env_args"]) == (1.0, {"is_slippery": False})

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 @click.argument("env_id", required=False)
 @click.option("--version", type=click.IntRange(1), help="A deployed policy instead.")
 @click.option("--episodes", type=click.IntRange(2), default=1000, help="Episodes to play.")
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    help="Steps of an episode at the most.  [default: the horizon of the training]",
+)
 @env_arg_option
 @allow_option
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the episodes.")
@@ -33,6 +38,7 @@ def evaluate(
     env_id: str | None,
     version: int | None,
     episodes: int,
+    steps: int | None,
     env_args: tuple[str, ...],
     allow: tuple[str, ...],
     seed: int,
@@ -51,6 +57,7 @@ def evaluate(
       rareswitch evaluate rareswitch-train-FrozenLake-v1-1a2b3c4d
       rareswitch evaluate lake --version 12 --episodes 5000
       rareswitch evaluate lake/agent.bin FrozenLake-v1 --env-arg is_slippery=false
+      rareswitch evaluate cart --steps 500
       rareswitch evaluate clinic --allow my_module
     """
     need("gym")
@@ -64,11 +71,15 @@ def evaluate(
         world = made_world(name, arguments, allow)
         try:
             with progress("fresh episodes", episodes, quiet=as_json) as report:
-                fresh = play_fresh(agent, world, episodes=episodes, seed=seed, progress=report)
+                fresh = play_fresh(
+                    agent, world, episodes=episodes, steps=steps, seed=seed, progress=report
+                )
         except KeyboardInterrupt:
             click.echo("interrupted: nothing is kept of an evaluation", err=True)
             raise SystemExit(130) from None
-        known = known_returns(agent.policy, world, agent.features, agent.actions)
+        known = None
+        if steps in (None, agent.policy.horizon):
+            known = known_returns(agent.policy, world, agent.features, agent.actions)
     told: dict[str, Any] = {
         "env_id": name,
         "env_args": arguments,
