@@ -87,12 +87,13 @@ def compare(
     with refusals(), progress("compare", 1, quiet=as_json) as report:
         saved = opened(folder)
         training, candidate = saved.folder, saved.agent(version, allow)
+        stages = candidate.policy.stages or training.picked["stages"]
         found = judged(
             candidate,
             chosen(training, log, version, against),
             against=None if against is None else training.policy(against),
             propensities="fitted" if fit_propensities else "logged",
-            method=Method(estimator=estimator, stages=training.picked["stages"], seed=seed),
+            method=Method(estimator=estimator, stages=stages, seed=seed),
             progress=lambda work, done, total: report(done, work, total),
         )
     fitted = version is None and log is None

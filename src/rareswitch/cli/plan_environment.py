@@ -40,9 +40,9 @@ def environment_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--stages",
-            type=click.Choice(["shared", "own"]),
-            help="--env: whether stages learn from all steps, or from their own.  "
-            "[default: shared]",
+            type=click.Choice(["auto", "shared", "own"]),
+            help="--env: whether stages learn from all steps (shared), from their own, or the data "
+            "choose.  [default: auto]",
         ),
         env_arg_option,
         click.option(
