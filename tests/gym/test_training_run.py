@@ -215,6 +215,13 @@ def test_a_warm_start_is_scaled_anew_too():
     assert by_hand.recommend().digest == training.agent.policy.digest
 
 
+def test_a_learner_succeeds_only_one_of_the_same_episodes():
+    training = train(Walk(), **GIVEN)
+    other = training.setting.learner(rs.EveryEpisode(), SMALL)
+    with pytest.raises(ValueError, match="other must have 0 episodes of dim 18; got 30 of 18"):
+        other.succeed(training.learner)
+
+
 def test_the_range_holds_the_rewards_of_a_warm_start_from_the_start():
     log = list(train(Walk(), **GIVEN).log)
     training = train(Walk(), **GIVEN, rewards=(0.0, 0.5), warm_start=log)
