@@ -146,6 +146,6 @@ def test_an_environment_tells_its_features_and_the_worth_of_an_early_end(here):
     )  # fmt: skip
     assert protocol.task.one_hot
     assert protocol.task.end_reward == 0.5
-    assert protocol.task.stages == "shared"
+    assert protocol.task.stages == "auto"
     assert protocol.features.name
     assert len(protocol.features.digest) == 64

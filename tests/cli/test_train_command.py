@@ -63,7 +63,7 @@ def test_train_says_what_was_picked_and_why_and_what_came_of_it(here):
     assert "features        one-hot of 16 states × 4 actions, by the observation space" in picked
     assert "horizon         8: as given" in picked
     assert "rewards         0 to 1: by the environment's model" in picked
-    assert "stages          shared: " in picked
+    assert "stages          auto: " in picked
     header, *versions = table.splitlines()
     assert header == "version  from episode  episodes  return [95%]"
     assert [int(row.split()[0]) for row in versions] == [1, 2, 3, 4]

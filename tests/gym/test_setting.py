@@ -298,7 +298,7 @@ def test_a_vector_environment_is_asked_through_its_copies():
         single_action_space = world.single_action_space
         single_observation_space = world.single_observation_space
 
-    assert setting_of(Closed()).features.dim == theirs.features.dim
+    assert setting_of(Closed()).features.actions == theirs.features.actions
     world = SyncVectorEnv([Walk] * 2)
     setting = setting_of(world, horizon=5)
     assert setting.features.actions == ACTIONS
@@ -360,7 +360,7 @@ def test_the_learner_is_made_for_the_world():
         dim=blocks().dim,
         horizon=6,
         feature_norm=blocks().norm,
-        stages="shared",
+        stages="auto",
         one_hot=False,
         end_reward=0.25,
     )

@@ -1,6 +1,7 @@
 """One training owns a run: stopped, resumed, surprised by rewards, judged, or read from a log."""
 
 import json
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -97,16 +98,16 @@ def test_progress_tells_every_phase_and_stops_fresh_episodes(tmp_path):
     assert rs.Agent.load(tmp_path / "walk" / "agent.bin").predict(np.zeros(2)) in (0, 1, 2)
 
 
-def test_agent_summary_and_picture_are_there_before_any_check(tmp_path):
+def test_agent_summary_and_picture_are_there_before_fresh_episodes(tmp_path):
     def look(step):
-        if step.phase in ("fresh episodes", "check of stages"):
+        if step.phase == "fresh episodes":
             names = {path.name for path in (tmp_path / "walk").iterdir()}
             assert {"agent.bin", "summary.json", "picture.png", "learner.bin"} <= names
 
     training = train(Walk(), **GIVEN, fresh=3, folder=tmp_path / "walk", progress=look)
     assert training.summary["sharing"] is not None
-    without = train(Walk(), **GIVEN, fresh=0, check_stages=False, folder=tmp_path / "other")
-    assert without.summary["sharing"] is without.summary["recommended"]["fresh"] is None
+    without = train(Walk(), **GIVEN, fresh=0, folder=tmp_path / "other")
+    assert without.summary["recommended"]["fresh"] is None
 
 
 def test_an_environment_may_be_made_by_a_function_or_named_with_arguments():
@@ -359,8 +360,10 @@ def test_a_log_of_arrays_gets_features_or_takes_them():
     assert not train(log, recipe=SMALL).setting.features.one_hot
     assert train(log, features=blocks()).setting.features.dim == blocks().dim
     dicts = list(train(Walk("dict"), **GIVEN, features="linear").log)
-    with pytest.raises(TypeError, match="features must be given for a log whose observations"):
-        train(dicts)
+    assert train(dicts, recipe=SMALL).setting.features.actions == 3
+    texts = [replace(one, observations=list(map(str, one.observations))) for one in log]
+    with pytest.raises(TypeError, match=r"got Text\(\): write a function from an observation"):
+        train(texts)
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def _features(
 ) -> tuple[FeatureMap, str]:
     if given is None or (isinstance(given, str) and given == DEFAULT):
         picked = default_features(space, count, sample)
-        return picked, f"{picked.name}, by the observations"
+        return picked, f"{picked.name}, by the observation space"
     if isinstance(given, str):
         given = features_named(given, space, count, sample, allow=allow)
     found = as_features(given, actions=count, probe=lambda: sample()[:50])
