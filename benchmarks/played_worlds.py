@@ -179,12 +179,12 @@ OUTSIDE = {
     for name, build, episodes, rounds in (
         ("deep sea", outside_worlds.DeepSea, 1000, 4),
         ("catch", outside_worlds.Catch, 500, 4),
-        ("discounting chain", outside_worlds.DiscountingChain, 300, 3),
+        ("discounting chain", outside_worlds.DiscountingChain, 200, 3),
         ("six arms", outside_worlds.SixArms, 1000, 4),
         ("grid with traps", outside_worlds.TrapGrid, 1000, 4),
         ("combination lock", outside_worlds.CombinationLock, 1000, 4),
-        ("inventory", outside_worlds.Inventory, 300, 3),
-        ("tumour", outside_worlds.Tumour, 500, 4),
+        ("inventory", outside_worlds.Inventory, 200, 3),
+        ("tumour", outside_worlds.Tumour, 200, 3),
     )
 }
 WORLDS |= OUTSIDE
