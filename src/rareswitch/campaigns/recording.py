@@ -308,8 +308,8 @@ def check_task(terms: Terms, reports: Sequence[Report]) -> None:
                 f"first_features must be no longer than {task.feature_norm:g}; got {longest:.6g}"
             )
     if terms.actions:
-        offered = [*told, *(rows for report in reports for rows in report.episode.next_features)]
-        if (most := max(map(len, offered), default=0)) > len(terms.actions):
+        offered = [*map(len, told), *(most for r in reports for most in r.episode.lengths)]
+        if (most := max(offered, default=0)) > len(terms.actions):
             raise RefusedError(
                 f"at most {len(terms.actions)} actions may be offered in a state; got {most}"
             )

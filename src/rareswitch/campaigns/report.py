@@ -133,7 +133,7 @@ class Report:
             "features": episode.features,
             "rewards": episode.rewards,
             "next_features": episode.next_rows,
-            "lengths": np.array(list(map(len, episode.next_features)), np.int64),
+            "lengths": np.array(episode.lengths, np.int64),
         }
         for name in MORE_ARRAYS:
             if (array := getattr(self, name)) is not None:
@@ -170,8 +170,10 @@ class Report:
         more: dict[str, Any] = {
             name: parts.arrays[name] for name in MORE_ARRAYS if name in parts.arrays
         }
+        report = cls.__new__(cls)
         with parts.reading():
-            return cls.trusted(episode=_episode(parts), **more, **known)
+            report.__dict__.update(episode=_episode(parts), **more, **known)
+        return report
 
 
 def report_digest(
@@ -206,12 +208,11 @@ def count_deviations(
         first, episode, steps = report.first_features, report.episode, len(report.episode)
         if first is None or report.actions is None:
             continue
-        following = episode.next_features[: steps - 1]
-        if {*map(len, following)} <= {len(first)}:  # usual: as many actions at every stage
+        if {*episode.lengths[: steps - 1]} <= {len(first)}:  # usual: as many actions everywhere
             alike.setdefault((steps, len(first)), []).append(place)
         else:
             member = policy.member(members[place])
-            offered = enumerate([first, *following])
+            offered = enumerate([first, *episode.next_features[: steps - 1]])
             actions = np.array([member.act(stage, rows) for stage, rows in offered])
             found[place] = int(np.count_nonzero(actions != report.actions))
     for (steps, size), places in alike.items():

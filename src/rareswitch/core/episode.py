@@ -43,6 +43,7 @@ class Episode:
     rewards: Floats
     next_features: Sequence[Rows]
     next_rows: Rows = field(init=False, repr=False)  # those of next_features, end to end
+    lengths: tuple[int, ...] = field(init=False, repr=False)  # rows of each of next_features
     _dim: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,10 +116,18 @@ class Episode:
         self.__dict__.update(  # frozen
             features=features,
             rewards=rewards,
-            next_features=_split(next_rows, lengths),
             next_rows=next_rows,
+            lengths=tuple(lengths),
             _dim=dim,
         )
+        self.__dict__.pop("next_features", None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return `next_features`, split when it is first asked for: a log has very many."""
+        if name != "next_features" or "next_rows" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = self.__dict__["next_features"] = _split(self.next_rows, self.lengths)
+        return found
 
     @property
     def one_hot(self) -> bool:

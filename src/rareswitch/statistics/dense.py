@@ -141,6 +141,6 @@ class _Steps:
         """Return the state after each step."""
         lengths: list[int] = []
         for episode in self._episodes:
-            lengths += map(len, episode.next_features)
-            lengths += [0] * (len(episode) - len(episode.next_features))
+            lengths += episode.lengths
+            lengths += [0] * (len(episode) - len(episode.lengths))
         return row_sets(np.concatenate([episode.next_rows for episode in self._episodes]), lengths)

@@ -110,7 +110,7 @@ class Offers:
                     observations=range(first, first + len(episode) + 1),  # the end has no rows
                     actions=report.actions,
                     rewards=episode.rewards,
-                    terminated=len(episode.next_features) < len(episode),
+                    terminated=len(episode.lengths) < len(episode),
                     propensities=known,
                 )
             )

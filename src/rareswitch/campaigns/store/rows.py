@@ -7,6 +7,7 @@ and out as the driver has them, and SQLite has 0 and 1 for truths.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -159,6 +160,8 @@ def _compiled(dialect: Dialect, statement: Any) -> tuple[str, Callable[[Values],
     order: list[str] | None = compiled.positiontup
     if order is None:  # places have names
         return str(compiled), lambda values: settled | values
+    if not settled and len(order) > 1:
+        return str(compiled), itemgetter(*order)
     return str(compiled), lambda values: tuple(map((settled | values).__getitem__, order))
 
 
