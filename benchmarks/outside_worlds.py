@@ -1,4 +1,4 @@
-"""Worlds from outside, on which nothing in this package was chosen: they judge the defaults.
+"""Worlds of other people, which judge the defaults.
 
 Deep sea, catch and the discounting chain are those of bsuite (Osband et al. 2020); six arms is that
 of Strehl and Littman (2008); the combination lock is that of Misra et al. (2020) without its noise;

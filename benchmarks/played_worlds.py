@@ -173,7 +173,7 @@ WORLDS = {
     "random tabular, stages differ": World(partial(studied, tabular), 1000, 5),
     "lower bound, stages differ": World(partial(studied, lower_bound, start=1), 1000, 5),
 }
-# The worlds on which nothing in this package was chosen.
+# Worlds of other people.
 OUTSIDE = {
     name: World(partial(outside, build), episodes, rounds, bonus=False)
     for name, build, episodes, rounds in (
