@@ -75,7 +75,11 @@ class Agent:
         """
         h, member = whole("h", h, least=0, most=self.policy.horizon - 1), self.policy.draw(key)
         if isinstance(observation, list):
-            return self._predict_many(observation, h, member)
+            try:
+                return self._predict_many(observation, h, member)
+            except NOT_ONE as error:
+                error.add_note("a list holds many observations; give one as an array")
+                raise
         if not isinstance(observation, np.ndarray) or not observation.ndim:
             return self._choose(member, observation, h)
         try:

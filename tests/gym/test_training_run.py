@@ -346,6 +346,8 @@ def test_a_log_alone_is_learnt(tmp_path):
     assert training.setting.reasons["horizon"] == "the longest episode of the log"
     assert training.totals.tolist() == played.totals.tolist()
     assert training.agent.begin("ada").act(0) in (0, 1, 2)
+    assert training.best is training.summary["deployment_limit"] is None
+    assert training.summary["switches"] == 0
     with pytest.raises(ValueError, match="world must be given: this training has a log"):
         training.evaluate(5)
     assert training.evaluate(25, world=Walk()).mean > 0.0
@@ -378,3 +380,23 @@ def test_a_log_of_arrays_gets_features_or_takes_them():
 def test_what_is_neither_an_environment_nor_a_log_is_refused(world, given, message):
     with pytest.raises(TypeError, match=message):
         train(world, **given)
+
+
+def test_an_interruption_says_where_the_episodes_are_kept(tmp_path):
+    def interrupt(played):
+        if played.number == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        train(Walk(), **GIVEN, folder=tmp_path / "walk", callback=interrupt)
+    (note,) = caught.value.__notes__
+    assert note.endswith(f"episodes are kept in {tmp_path / 'walk'}; the same call goes on")
+
+
+def test_a_log_says_which_actions_it_never_takes():
+    log = list(train(Walk(), **GIVEN).log)
+    shifted = [replace(one, actions=one.actions + 1, masks=None) for one in log]
+    reasons = train(shifted, recipe=SMALL).setting.reasons
+    assert (
+        reasons["actions"] == "4, numbered from 0 to the largest of the log; the log never takes 0"
+    )

@@ -105,3 +105,16 @@ def test_a_file_of_steps_without_an_episode_is_named(tmp_path):
     (tmp_path / "torn.csv").write_text("episode,action\n1,2,3\n")
     with pytest.raises(ValueError, match=r"torn.csv must have a header, and as many cells"):
         read_log(tmp_path / "torn.csv")
+
+
+def test_done_is_not_taken_for_an_end_beside_truncated():
+    table = {
+        "episode": [1, 1], "observation": [0.0, 1.0], "action": [0, 1], "reward": [0.0, 1.0],
+        "done": [0, 1], "truncated": [0, 1],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="must tell true ends from cut-off episodes"):
+        list(read_log(table))
+    (one,) = read_log(table, columns={"terminated": "done"})
+    assert one.terminated
+    del table["truncated"]
+    assert list(read_log(table)) == [one]

@@ -207,7 +207,11 @@ def setting_of_log(
     one_of("stages", stages, STAGES)
     seen = spaces_seen(log)
     if actions is None:
-        count, said = seen.action_space.n, f"the {seen.action_space.n} that the log shows"
+        count = seen.action_space.n
+        said = f"{count}, numbered from 0 to the largest of the log"
+        never = set(range(count)) - {int(action) for one in log for action in one.actions}
+        if never:
+            said += f"; the log never takes {', '.join(map(str, sorted(never)))}"
     else:
         count, said = len(actions), f"{len(actions)}, as given"
     found, why = _features(seen.observation_space, features, count, lambda: seen.sample, allow)

@@ -149,6 +149,11 @@ def train(
                 training.finish(fresh=fresh, progress=progress)
         except BaseException as error:
             error.__dict__["training"] = training  # for whoever presses Ctrl-C in a notebook
+            if kept is not None:
+                error.add_note(
+                    f"{training.learner.episodes} of {episodes} episodes are kept in {kept.path}; "
+                    "the same call goes on"
+                )
             raise
     return training
 

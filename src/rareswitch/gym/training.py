@@ -126,10 +126,10 @@ class Training:
     def best(self) -> tuple[int, Agent] | None:
         """The number and the agent of the best version: the one whose return is surely highest.
 
-        Versions of fewer than 20 episodes are not judged. None if there is no other, or if its
-        policy was not kept.
+        Versions of fewer than 20 episodes are not judged. None if there is no other, if its policy
+        was not kept, or if nothing was deployed, as in a training on a log alone.
         """
-        found = best_cohort(self.cohorts())
+        found = None if self.world is None else best_cohort(self.cohorts())
         if found is None:
             return None
         if found.version == len(self.learner.ledger):
@@ -211,6 +211,8 @@ class Training:
         """
         learner, totals, judged = self.learner, self.totals, self._judgement()
         limit = getattr(learner.schedule, "deployment_limit", None)
+        if learner.task.episodes is None:  # learnt from a log alone
+            limit = None
         known, rival = judged.known, self._rival
         return {
             "episodes": len(totals),

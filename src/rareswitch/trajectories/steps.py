@@ -66,6 +66,12 @@ def from_table(
         else table[name]
         for role, name in chosen.items()
     }
+    named = "terminated" in (columns or {})
+    if chosen["terminated"] == "done" and "truncated" in there and not named:
+        raise ValueError(
+            f"{place} must tell true ends from cut-off episodes; it has done and truncated. Name "
+            'the column of true ends: read_log(…, columns={"terminated": "…"})'
+        )
     step = given.pop("step", None)
     if step is not None:
         order = np.argsort(np.asarray(step), kind="stable")
