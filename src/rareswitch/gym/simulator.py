@@ -173,7 +173,7 @@ class WorldSimulator:
             for n, future in enumerate(as_completed(futures), start=1):
                 future.result()
                 self.progress(n, len(futures))
-        except BaseException:
+        except Exception:  # Ctrl-C ends the pool, which cancels what waits in its own thread
             for future in futures:
                 future.cancel()
             raise
