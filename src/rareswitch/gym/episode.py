@@ -212,7 +212,7 @@ class Actor(Protocol):
 
 
 class Source(Protocol):
-    """The offers of observations, among so many actions."""
+    """The rows that a feature map offers for each observation."""
 
     actions: int
 

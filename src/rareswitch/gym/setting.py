@@ -64,7 +64,7 @@ class Setting:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def task(self, episodes: int | None = None) -> Task:
-        """Return the task of learning the environment in so many episodes."""
+        """Return the task: to learn the environment in this number of episodes."""
         norm = self.features.norm
         return Task(
             dim=self.features.dim,

@@ -27,6 +27,7 @@ from rareswitch.gym.judge import (
 from rareswitch.gym.rollout import Played, play
 from rareswitch.gym.run import Recording, RunFolder
 from rareswitch.gym.setting import Setting, widened_range
+from rareswitch.learning.health import Health
 from rareswitch.learning.learner import Learner
 from rareswitch.support.arguments import Floats, Ints
 from rareswitch.support.streams import Seed
@@ -213,7 +214,7 @@ class Training:
         limit = getattr(learner.schedule, "deployment_limit", None)
         if learner.task.episodes is None:  # learnt from a log alone
             limit = None
-        known, rival = judged.known, self._rival
+        known, rival, health = judged.known, self._rival, learner.health()
         return {
             "episodes": len(totals),
             "members": learner.policy.members,
@@ -229,14 +230,17 @@ class Training:
             "optimum": known and known.optimum,
             "random": known and known.random,
             "missed": known and float((known.optimum - totals).sum()),
-            "sharing": plain_sharing(learner.health().sharing),
-            "notes": self.notes,
+            "sharing": plain_sharing(health.sharing),
+            "notes": self._notes(health),
         }
 
     @property
     def notes(self) -> list[str]:
         """Things to know about the training."""
-        found = [note for _, note in self._widened] + list(self.learner.health().warnings)
+        return self._notes(self.learner.health())
+
+    def _notes(self, health: Health) -> list[str]:
+        found = [note for _, note in self._widened] + list(health.warnings)
         for judged in (self._judged, self._rival):
             if judged is not None and (note := contradiction(judged)):
                 found.append(note)
@@ -269,7 +273,7 @@ class Training:
         callback: Callback = lambda game: None,
         widen: bool = True,
     ) -> bool:
-        """Play on until so many episodes; return whether all were played.
+        """Play on up to this number of episodes; return whether all were played.
 
         `progress` and `callback` stop the run by returning True. An error or Ctrl-C leaves the
         training as it was after the last whole episode, or round of a vector environment, and a

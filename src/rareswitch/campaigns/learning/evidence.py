@@ -83,7 +83,7 @@ class Offers:
         self._stages += range(len(offered))
 
     def find_propensities(self, policy_of: Callable[[int], Policy]) -> None:
-        """Make trajectories with the propensities told, or those of the version that acted."""
+        """Make trajectories with the propensities of the reports, or else of the acting version."""
         silent = [(v, first, r) for v, first, r in self._played if r.propensities is None]
         choices: dict[int, Ints] = {}
         for version in {version for version, _, _ in silent}:

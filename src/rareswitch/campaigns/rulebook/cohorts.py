@@ -158,7 +158,7 @@ class Cohorts:
         self._set(version, seen)
 
     def reopen(self) -> None:
-        """Begin the intake anew, since a campaign that was stopped for it goes on."""
+        """Forget all refusals so far: a reopened campaign begins a new intake."""
         self._set(INTAKE, NOTHING)
 
     def _set(self, version: int, seen: RunningMean) -> None:

@@ -133,7 +133,7 @@ class Writer:
             return group
 
     def _wait(self, expected: int, seconds: float | None) -> None:
-        """Wait until so much work is queued, but so many seconds at most."""
+        """Wait until the queue has the expected length, or until the seconds are over."""
         self._expected = expected
         self._arrived.wait_for(lambda: self._closed or len(self._queue) >= expected, seconds)
 
