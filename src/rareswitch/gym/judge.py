@@ -1,4 +1,4 @@
-"""The results of a training: the return of each version, the best version, and the checks."""
+"""The results of a training: the return of each version, the best version, and their notes."""
 
 import math
 from collections.abc import Iterable

@@ -6,7 +6,7 @@
     policies/       every policy deployed: 001.bin, 002.bin, …
     agent.bin       the recommended policy with its features; policy.bin if these are code
     picture.png     return over episodes
-    summary.json    the results; "finished" is true once all checks are done
+    summary.json    the results; "finished" is true once all fresh episodes are played
 
 Nothing in it depends on the time of day or on how often the training was stopped.
 """
@@ -32,7 +32,7 @@ from rareswitch.trajectories import Rewards, Trajectory, read_log
 from rareswitch.trajectories.json_lines import line_of
 
 SETTINGS, SUMMARY = "settings.json", "summary.json"
-# The state is written so many seconds after the last time, or so many times its own duration.
+# The state is written after SECONDS, or after TIMES the duration of a write if that is longer.
 SECONDS = 2.0
 TIMES = 20.0
 
