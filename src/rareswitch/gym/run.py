@@ -322,6 +322,10 @@ def _differences(stored: dict[str, Any], given: dict[str, Any]) -> str:
     return ", ".join(f"{name} = {json.dumps(stored.get(name))}" for name in names)
 
 
+class FolderInUseError(ValueError):
+    """Another process writes to the folder."""
+
+
 class Recording:
     """Writes the episodes of a learner into a folder, and its state from time to time.
 
@@ -389,7 +393,7 @@ def _claim(log: Any, folder: RunFolder) -> None:
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ValueError(
+        raise FolderInUseError(
             f"folder must not be in use; {folder.path} is, by another process"
         ) from None
 

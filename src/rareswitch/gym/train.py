@@ -8,7 +8,7 @@ from typing import Any
 from rareswitch.core.clock import Schedule
 from rareswitch.core.recipe import Recipe
 from rareswitch.gym.rollout import check_world
-from rareswitch.gym.run import RunFolder, log_path, plain_settings
+from rareswitch.gym.run import FolderInUseError, RunFolder, log_path, plain_settings
 from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log, widened_range
 from rareswitch.gym.training import Callback, Progress, Step, Training, one_blas_thread
 from rareswitch.learning.learner import checked_recipe
@@ -149,7 +149,7 @@ def train(
                 training.finish(fresh=fresh, progress=progress)
         except BaseException as error:
             error.__dict__["training"] = training  # for whoever presses Ctrl-C in a notebook
-            if kept is not None:
+            if kept is not None and not isinstance(error, FolderInUseError):
                 error.add_note(
                     f"{training.learner.episodes} of {episodes} episodes are kept in {kept.path}; "
                     "the same call goes on"
