@@ -40,15 +40,11 @@ class Place(NamedTuple):
 
 
 class World(NamedTuple):
-    """How the place of a round is made, the episodes of a training, and how many rounds.
-
-    `bonus` says whether LSVI-UCB is affordable.
-    """
+    """How the place of a round is made, the episodes of a training, and how many rounds."""
 
     place: Callable[[int], Place]
     episodes: int
     rounds: int
-    bonus: bool = True
 
 
 def by_name(name: str, seed: int, horizon: int | None = None, **arguments: Any) -> Place:
@@ -154,15 +150,15 @@ WORLDS = {
         partial(by_name, "FrozenLake-v1", horizon=12, success_rate=0.8), 2000, 6
     ),
     "FrozenLake 4×4": World(partial(by_name, "FrozenLake-v1"), 1500, 4),
-    "FrozenLake 8×8": World(partial(by_name, "FrozenLake8x8-v1"), 1500, 3, bonus=False),
+    "FrozenLake 8×8": World(partial(by_name, "FrozenLake8x8-v1"), 1500, 3),
     "CliffWalking": World(partial(by_name, "CliffWalking-v1"), 400, 5),
-    "Taxi": World(partial(by_name, "Taxi-v4"), 400, 3, bonus=False),
+    "Taxi": World(partial(by_name, "Taxi-v4"), 400, 3),
     "Blackjack": World(blackjack, 4000, 4),
-    "CartPole": World(partial(by_name, "CartPole-v1"), 100, 3, bonus=False),
-    "MountainCar": World(partial(by_name, "MountainCar-v0"), 100, 3, bonus=False),
-    "Acrobot": World(partial(by_name, "Acrobot-v1"), 100, 3, bonus=False),
-    "ICU-Sepsis, table": World(partial(sepsis, table=True), 600, 3, bonus=False),
-    "ICU-Sepsis, 100 numbers": World(partial(sepsis, table=False), 1000, 3, bonus=False),
+    "CartPole": World(partial(by_name, "CartPole-v1"), 100, 3),
+    "MountainCar": World(partial(by_name, "MountainCar-v0"), 100, 3),
+    "Acrobot": World(partial(by_name, "Acrobot-v1"), 100, 3),
+    "ICU-Sepsis, table": World(partial(sepsis, table=True), 600, 3),
+    "ICU-Sepsis, 100 numbers": World(partial(sepsis, table=False), 1000, 3),
     "recommender": World(recommender, 1000, 4),
     "RiverSwim": World(partial(studied, study_worlds.river_swim), 1000, 8),
     "chain": World(partial(studied, study_worlds.deep_chain), 1000, 8),
@@ -175,7 +171,7 @@ WORLDS = {
 }
 # Worlds of other people.
 OUTSIDE = {
-    name: World(partial(outside, build), episodes, rounds, bonus=False)
+    name: World(partial(outside, build), episodes, rounds)
     for name, build, episodes, rounds in (
         ("deep sea", outside_worlds.DeepSea, 1000, 4),
         ("catch", outside_worlds.Catch, 500, 4),

@@ -2,9 +2,9 @@
 
 With defaults only, at most one switch in twenty episodes: how much of the return of a new policy
 before every episode is reached while learning, and how much of the best return known by the
-recommended policy? Beside it the paper's LSVI-UCB, which is fully adaptive too. Returns are exact
-where a world is finite: the expected returns of the policies that played. Every training is kept in
-the folder as it ends; run again, the command goes on from there, and an empty folder measures anew.
+recommended policy? Returns are exact where a world is finite: the expected returns of the policies
+that played. Every training is kept in the folder as it ends; run again, the command goes on from
+there, and an empty folder measures anew.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from exact_returns import Acting, Earned
-from played_worlds import WORLDS, Place, World
+from played_worlds import WORLDS, Place
 from scipy.stats import t
 
 import rareswitch as rs
@@ -28,15 +28,8 @@ from rareswitch.support.arguments import Floats
 
 GOAL = 0.95
 FRESH = 200  # episodes that tell what a policy earns where that is not known exactly
-DEFAULT, EVERY, BONUS = "default", "every", "bonus"
+DEFAULT, EVERY = WAYS = "default", "every"
 Found = dict[str, float]
-
-
-def ways(world: World) -> Iterator[str]:
-    """Yield the ways to learn that are affordable in a world."""
-    yield from (EVERY, DEFAULT)
-    if world.bonus:
-        yield BONUS
 
 
 def options(way: str) -> dict[str, Any]:
@@ -44,8 +37,6 @@ def options(way: str) -> dict[str, Any]:
     if way == EVERY:  # drawing one member anew is to draw one of many, and is cheaper
         recipe = rs.Recipe(exploration=rs.Ensemble(members=1))
         return {"schedule": rs.EveryEpisode(), "recipe": recipe}
-    if way == BONUS:
-        return {"schedule": rs.EveryEpisode(), "recipe": rs.Recipe.paper(beta=1.0)}
     return {}
 
 
@@ -103,7 +94,7 @@ class Results:
 
     def missing(self) -> Iterator[tuple[str, int]]:
         """Yield the ways and rounds that have not been played."""
-        for way in ways(self.world):
+        for way in WAYS:
             for seed in range(self.rounds):
                 if not self._file(way, seed).is_file():
                     yield way, seed
@@ -162,7 +153,7 @@ def draw(results: list[Results], file: Path) -> None:
     figure = Figure(figsize=(7.0, 0.28 * len(results) + 1.2), layout="constrained")
     axes = figure.subplots()
     for place, one in enumerate(reversed(results)):
-        found = {way: one.read(way) for way in ways(one.world)}
+        found = {way: one.read(way) for way in WAYS}
         ours, full = found[DEFAULT], found[EVERY]
         yardsticks = (full["learning"], best_known(found))
         for part, yardstick, marker in zip(("learning", "final"), yardsticks, "o*", strict=True):
@@ -186,12 +177,12 @@ def markdown(results: list[Results]) -> Iterator[str]:
         )
         yield f"\n**{title}**, and its share of the {of}, both above random play, in percent.\n"
         yield (
-            "| world | K | rounds | random | optimum | **defaults** | every episode | LSVI-UCB "
+            "| world | K | rounds | random | optimum | **defaults** | every episode "
             "| switches | share | ≥ 95% |"
         )
-        yield "|---|" + "---|" * 10
+        yield "|---|" + "---|" * 9
         for one in results:
-            found = {way: one.read(way) for way in ways(one.world)}
+            found = {way: one.read(way) for way in WAYS}
             means = {way: shown(float(of[part].mean())) for way, of in found.items()}
             ours, full = found[DEFAULT], found[EVERY]
             yardstick = full[part] if part == "learning" else best_known(found)
@@ -204,13 +195,13 @@ def markdown(results: list[Results]) -> Iterator[str]:
                 shown(float(full["random"].mean())),
                 shown(float(full["optimum"].mean())),
                 f"**{means[DEFAULT]}**",
-                *(means.get(way, "–") for way in (EVERY, BONUS)),
+                means[EVERY],
                 switches,
                 str(share),
                 share.verdict,
             ]
             yield f"| {' | '.join(cells)} |"
-    seconds = sum(float(one.read(w)["seconds"].sum()) for one in results for w in ways(one.world))
+    seconds = sum(float(one.read(w)["seconds"].sum()) for one in results for w in WAYS)
     yield f"\n{seconds / 60.0:.0f} minutes of CPU time."
 
 
