@@ -209,7 +209,7 @@ def no_paths(arrays):
     ("change", "message"),
     [
         (wide_row, "as many rows and states"),
-        (no_number, "of the task"),
+        (no_number, "of finite numbers"),
         (long_path, "of the task"),
         (early_decline, "declined must be"),
         (no_paths, "paths/steps"),
