@@ -293,6 +293,9 @@ CALLS = {
     "theory.lower_bound": (
         rs.theory.lower_bound, {"states": 1, "horizon": 2, "episodes": 20, "batches": 4},
     ),
+    "theory.least_expected_regret": (
+        rs.theory.least_expected_regret, {"horizon": 3, "lengths": [2, 2], "members": 2},
+    ),
     "plan": (rs.plan, {"task": TASK, "switches": 3, "ridge": 1.0, "rounds": 2, "seed": 0}),
     "plan price": (rs.plan, {"task": TASK, "price": 1.0, "recipe": RECIPE, "candidates": ()}),
     "plan log": (rs.plan, {"task": TASK, "switches": 3, "log": []}),
