@@ -273,7 +273,7 @@ CALLS = {
     "mvp": (mvp, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0, "initial_state": 0}),
     "ucb2_hoeffding": (ucb2_hoeffding, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0}),
     "play_adversary": (
-        duel, {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7)},
+        duel, {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7), "seed": 0},
     ),
     "information_gain": (rs.theory.information_gain, {"task": TASK, "ridge": 1.0, "episodes": 3}),
     "logdet_bound": (rs.theory.logdet_bound, {"task": TASK, "episode": 3, "ridge": 1.0}),
