@@ -177,8 +177,7 @@ def plan(
             options = options if price is None else price_options(options, episodes)
             recommended, reason = choose(request, options, task, played)
         else:
-            count = wider.exploration.members
-            reason += f" With {count} members it has {wider.regret}, not measurably less."
+            reason += f" {wider.title} has {wider.regret}, not measurably less."
     return Plan(
         task=task,
         exploration_source="no tuning" if recommended.mixture and recipe is None else source,
