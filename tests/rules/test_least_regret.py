@@ -7,6 +7,8 @@ from math import comb, log2
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rareswitch import theory
 
@@ -115,6 +117,15 @@ def test_the_closed_bounds_enclose_it(horizon, members, length):
     sure = int(c) - 1  # stages settled for certain
     a = horizon - 1
     assert found <= length * (a * (a + sure) / (2 * sure) + sure / 8) + 1e-9
+
+
+@given(st.integers(2, 14), st.data())
+def test_on_any_grid_one_policy_loses_an_eighth_of_h_squared(horizon, data):
+    chosen = max(1, round(horizon / 4))
+    lengths = data.draw(st.lists(st.integers(1, 1000), min_size=chosen, max_size=chosen + 9))
+    longest = np.sort(np.argsort(-np.array(lengths), kind="stable")[:chosen])
+    found = theory.least_expected_regret(horizon=horizon, lengths=np.array(lengths)[longest])
+    assert found >= (horizon**2 - 4) * sum(lengths) / (8 * len(lengths)) - 1e-9
 
 
 def test_more_members_never_lose_and_beyond_the_longest_batch_change_nothing():
