@@ -15,24 +15,25 @@ WAIT = 0.25
 
 @dataclass(frozen=True)
 class Worthwhile(Rule):
-    """Another rule, whose policies are deployed only if they change much or promise much.
+    """Another rule, whose policies are deployed only if they change something or promise something.
 
     A policy that is due is deployed if at least the share `change` of the last episodes would go
-    otherwise: it may explore, and nobody knows what that is worth. A policy that changes less is
-    deployed only if its expected gain in all episodes left exceeds `price`, in rewards as learned
-    (between 0 and 1 a step). All others are declined, and the next is fitted when a quarter more of
-    the time has passed that the policy in force has had. `change=1.0` leaves it to the price.
+    otherwise: one member of 32 that tries another action is enough, since it may explore, and
+    nobody knows what that is worth. A policy that changes less is deployed only if its expected
+    gain in all episodes left exceeds `price`, in rewards as learned (between 0 and 1 a step). All
+    others are declined, and the next is fitted when a quarter more of the time has passed that the
+    policy in force has had. `change=1.0` leaves it to the price.
 
     Deployments are never more than those that the other rule may make: each has a date or a growth
     of its own.
 
     >>> from rareswitch import SpreadBudget
     >>> Worthwhile(SpreadBudget(switches=9), price=5.0)
-    Worthwhile(schedule=SpreadBudget(switches=9), change=0.1, price=5.0)
+    Worthwhile(schedule=SpreadBudget(switches=9), change=0.03, price=5.0)
     """
 
     schedule: Schedule
-    change: float = 0.1
+    change: float = 0.03
     price: float = 1.0
 
     def __post_init__(self) -> None:
