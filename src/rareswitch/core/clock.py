@@ -191,6 +191,11 @@ class Ledger(Sequence[Deployment]):
         ledger._deployments, ledger.declined = deployments, declined
         return ledger
 
+    @property
+    def fits(self) -> int:
+        """The number of policies that were deployed or declined: each fit has its own draws."""
+        return len(self) + len(self.declined)
+
     def clock(self, task: Task, *, episode: int, logdet: Floats) -> Clock:
         """Return the clock before that episode, given log det Λ_h (H,) now."""
         in_force = self._deployments[-1]

@@ -157,7 +157,7 @@ class Learner:
     def fit(self) -> Policy:
         """Return the candidate for the next version; asked twice, it returns the same bytes."""
         state = self._state = self._folded()
-        return fit(state.history, self._recipe, version=len(state.ledger) + 1)
+        return fit(state.history, self._recipe, version=state.ledger.fits + 1)
 
     def deploy(self, policy: Policy) -> Deployment:
         """Put a policy in force from the next episode on, and write it into the ledger."""

@@ -229,7 +229,7 @@ class Simulation:
         """Draw what the next version of each live run needs."""
         horizon, dim = len(self._actions[0]), self._space.rows.shape[1]
         for r in live.tolist():
-            recipe, version = self.recipes[r], len(self._record.ledgers[r]) + 1
+            recipe, version = self.recipes[r], self._record.ledgers[r].fits + 1
             if self._directions is not None:
                 self._directions[r] = recipe.directions(version, horizon, dim)
             if self._perturbations is not None:
