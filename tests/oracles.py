@@ -21,6 +21,8 @@ class Asked:
 
     def __init__(self, rule):
         self._rule = rule
+        if hasattr(rule, "accepts"):
+            self.accepts = rule.accepts
 
     def due(self, clock):
         return self._rule.due(clock)
@@ -61,6 +63,7 @@ def episode_of(world, states, actions):
         features=world.features[states[:-1], actions],
         rewards=world.rewards[stage, states[:-1], actions],
         next_features=[world.features[s][world.feasible[s]] for s in states[1:-1]],
+        first_features=world.features[states[0]][world.feasible[states[0]]],
     )
 
 

@@ -273,7 +273,7 @@ CALLS = {
     "mvp": (mvp, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0, "initial_state": 0}),
     "ucb2_hoeffding": (ucb2_hoeffding, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0}),
     "play_adversary": (
-        duel, {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7)},
+        duel, {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7), "seed": 0},
     ),
     "information_gain": (rs.theory.information_gain, {"task": TASK, "ridge": 1.0, "episodes": 3}),
     "logdet_bound": (rs.theory.logdet_bound, {"task": TASK, "episode": 3, "ridge": 1.0}),
@@ -292,6 +292,9 @@ CALLS = {
     ),
     "theory.lower_bound": (
         rs.theory.lower_bound, {"states": 1, "horizon": 2, "episodes": 20, "batches": 4},
+    ),
+    "theory.least_expected_regret": (
+        rs.theory.least_expected_regret, {"horizon": 3, "lengths": [2, 2], "members": 2},
     ),
     "plan": (rs.plan, {"task": TASK, "switches": 3, "ridge": 1.0, "rounds": 2, "seed": 0}),
     "plan price": (rs.plan, {"task": TASK, "price": 1.0, "recipe": RECIPE, "candidates": ()}),

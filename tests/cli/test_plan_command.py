@@ -142,7 +142,7 @@ def test_what_is_recommended_runs_as_printed():
 def test_a_mixture_that_is_recommended_runs_as_printed_and_is_the_one_that_was_planned(how):
     options = (*SMALL, "--switches", 7, *how)
     shown, data = call(*options).stdout, planned(*options)
-    assert " (mixture), at most 7" in data["recommended"]
+    assert f" (mixture{' of 4' if how else ''}), at most 7" in data["recommended"]
     line = next(line for line in shown.splitlines() if line.startswith("rareswitch learn "))
     assert line == data["command"]
     ran = call(*shlex.split(line)[1:], "--seed", 5, "--json")

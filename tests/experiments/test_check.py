@@ -109,6 +109,19 @@ def test_the_adversary_plays_against_grids_only(arms):
     refused(toml(world=ADVERSARY, arms=arms), "uniform-grid")
 
 
+def test_the_oblivious_adversary_plays_against_mixtures_on_any_grid_with_a_batch_for_each_state():
+    oblivious = ADVERSARY.replace("adversary", "oblivious-adversary")
+    mixture = GRID + 'exploration = { kind = "ensemble", members = 3 }\n'
+    enough = mixture.replace("[4, 8]", "2")
+    assert experiment(world=oblivious, arms=enough).arms[0].members == 3
+    few = toml(world=oblivious, arms=mixture.replace("[4, 8]", "1"))
+    refused(few, "batch-1", "batches must be at least states = 2; got 1")
+    refused(toml(world=oblivious, arms=GROWTH), "uniform-grid")
+    refused(toml(world=oblivious, arms=RANDOM), "uniform-grid")
+    refused(toml(world=oblivious, arms=enough + "initial_state = 1"), "chooses initial states")
+    refused(toml(figure="members", arms=GRID), "no place", "a world of kind oblivious-adversary")
+
+
 def test_the_adversary_chooses_the_initial_states():
     arms = GRID.replace("[4, 8]", "8")
     for line in ("initial_state = 1", "measure_radius = true"):

@@ -96,6 +96,27 @@ LAKE_ARM = """
 name = "grid"
 schedule = { kind = "uniform-grid", switches = 2 }
 """
+OBLIVIOUS = '\n[world]\nkind = "oblivious-adversary"\nstates = 2\nhorizon = 3\n'
+MEMBERS = GRID.replace("{batches}", "{batches}-{horizon}") + (
+    """world = { horizon = [3, 4] }
+
+[[arms]]
+name = "mixture-{members}-{horizon}"
+schedule = { kind = "uniform-grid", batches = 8 }
+exploration = { kind = "ensemble", members = [1, 5] }
+world = { horizon = [3, 4] }
+
+[[arms]]
+name = "ties"
+schedule = { kind = "uniform-grid", batches = 8 }
+exploration = { kind = "bonus", members = 2 }
+
+[[arms]]
+name = "perturbed"
+schedule = { kind = "uniform-grid", batches = 8 }
+exploration = { kind = "perturbation", scale = 1 }
+"""
+)
 SPECS = {
     "regret": {},
     "regret-log": {},
@@ -108,6 +129,7 @@ SPECS = {
     "bounds": {"arms": GRID + GROWTH},
     "budget": {"arms": BUDGETS},
     "mixtures": {"arms": MIXTURES},
+    "members": {"world": OBLIVIOUS, "arms": MEMBERS},
 }
 FAMILIES = ["LSVI-UCB", "LSVI-UCB-Batch", "LSVI-UCB-RareSwitch"]
 
@@ -198,6 +220,35 @@ def test_the_lower_bound_shows_both_bounds_below_what_was_measured(drawn):
     assert (np.array(measured) >= uniform).all()
     assert (np.array(measured) >= any_grid).all()
     assert legends(figure)[0][0] == "measured"
+
+
+def test_members_have_a_panel_for_each_horizon_and_the_least_regret_in_it(drawn):
+    runs, figure = drawn("members")
+    assert [axis.get_title() for axis in figure.axes] == ["H = 3", "H = 4"]
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == [
+        "one policy for each batch, at best",
+        "mixture of M members, at best",
+        "LSVI-UCB-Batch",
+        "mixture, no tuning",
+        "bonus, members break ties",
+        "other exploration",
+    ]
+    for axis in figure.axes:
+        horizon = int(axis.get_title()[4:])
+        one, least = axis.get_lines()[:2]
+        assert set(one.get_ydata()) == {least.get_ydata()[0]}
+        assert list(least.get_xdata()) == [1, 2, 4]
+        arm = next(a for a in runs.arms if a.world.horizon == horizon)
+        unit = 2 * 30 / 4
+        expected = [runs.least_regret(arm, members=m) / unit for m in (1, 2, 4)]
+        np.testing.assert_allclose(least.get_ydata(), expected)
+        star = next(line for line in axis.get_lines() if line.get_marker() == "*")
+        rows = [
+            i for i, a in enumerate(runs.arms) if a.name.endswith(f"{horizon}") and a.members > 1
+        ]
+        total = runs.regret[rows[0]].sum(axis=-1).mean()
+        np.testing.assert_allclose(star.get_ydata()[-1], total / (2 * 30 / 8))
 
 
 def test_bounds_mark_where_a_bound_is_vacuous(drawn):

@@ -16,7 +16,7 @@ from rareswitch.rules.words import describe
 from rareswitch.sim import Simulation
 from rareswitch.testing import check_schedule
 
-HOMES = ("rules.paper", "rules.grids", "rules.budget", "core.exploration")
+HOMES = ("rules.paper", "rules.grids", "rules.budget", "rules.worth", "core.exploration")
 TASK = rs.Task(dim=2, horizon=2, episodes=60)
 OPEN = rs.Task(dim=2, horizon=2)
 Capped, EpisodeGrid = rs.rules.Capped, rs.rules.EpisodeGrid
@@ -29,6 +29,8 @@ NEED_EPISODES = {
     "SpreadBudget": rs.SpreadBudget(switches=3),
     "Capped": Capped(rs.SpreadBudget(switches=3), 2),
     "Capped twice": Capped(Capped(rs.UniformGrid(batches=5), 3), 2),
+    "Worthwhile": rs.rules.Worthwhile(rs.SpreadBudget(switches=3)),
+    "Worthwhile grid": rs.rules.Worthwhile(rs.UniformGrid(batches=5)),
 }
 OPEN_ENDED = {
     "EveryEpisode": rs.EveryEpisode(),
@@ -176,6 +178,8 @@ def independent(rule, clock):
     """Return whether a rule is due, as its documentation says, without its triggers."""
     if isinstance(rule, Capped):
         return clock.deployments <= rule.switches and independent(rule.schedule, clock)
+    if isinstance(rule, rs.rules.Worthwhile):  # nothing was declined on this clock
+        return independent(rule.schedule, clock)
     if isinstance(rule, rs.EveryEpisode):
         return clock.episode > clock.deployed_at
     if isinstance(rule, rs.DeterminantGrowth):

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,7 +9,9 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from oracles import Starts
 from rareswitch.sim import play_adversary
-from rareswitch.sim.adversary import _targets
+from rareswitch.sim.adversary import target_states
+
+LOWEST = rs.Recipe.paper(beta=1.0, ties="lowest")
 
 
 def duel_task(states, horizon, episodes=None):
@@ -16,9 +21,9 @@ def duel_task(states, horizon, episodes=None):
     )
 
 
-def duel(grid, *, states, horizon, episodes, normalized=False, beta=1.0, ties="lowest"):
+def duel(grid, *, states, horizon, episodes, normalized=False, recipe=LOWEST, seed=None):
     task = duel_task(states, horizon, episodes)
-    learner = rs.Learner(task, grid, rs.Recipe.paper(beta=beta, ties=ties, seed=1))
+    learner = rs.Learner(task, grid, replace(recipe, seed=1))
     return play_adversary(
         learner,
         states=states,
@@ -26,6 +31,7 @@ def duel(grid, *, states, horizon, episodes, normalized=False, beta=1.0, ties="l
         episodes=episodes,
         starts=grid.starts if isinstance(grid, Starts) else tuple(grid.starts(task)),
         normalized=normalized,
+        seed=seed,
     )
 
 
@@ -67,8 +73,7 @@ def test_the_settled_world_played_afresh_gives_the_same_regret(
         horizon=horizon,
         episodes=episodes,
         normalized=normalized,
-        ties=ties,
-        beta=0.3,
+        recipe=rs.Recipe.paper(beta=0.3, ties=ties),
     )
     run = rs.simulate(
         outcome.world,
@@ -107,7 +112,7 @@ def test_the_certain_loss_of_the_chosen_batches_reaches_the_bound(data, states, 
     lengths = np.array(
         data.draw(st.lists(st.integers(1, 1000), min_size=least, max_size=least + 20))
     )
-    target = _targets(lengths, states, horizon)
+    target = target_states(lengths, states, horizon)
     loss = 0
     for j in range(1, states + 1):
         mine = lengths[target == j]
@@ -155,8 +160,88 @@ def test_a_bad_duel_is_refused(change, message):
     assert learner.episodes == 0
 
 
-def test_a_duel_needs_one_policy_at_a_time():
+def test_a_duel_needs_one_policy_at_a_time_or_an_oblivious_adversary():
     learner = rs.Learner(duel_task(2, 2), Starts((1, 6, 11, 16)))
+    arguments = {"states": 2, "horizon": 2, "episodes": 20, "starts": (1, 6, 11, 16)}
     with pytest.raises(ValueError, match=r"one policy at a time.*; got a mixture of 32 members"):
-        play_adversary(learner, states=2, horizon=2, episodes=20, starts=(1, 6, 11, 16))
+        play_adversary(learner, **arguments)
+    with pytest.raises(ValueError, match="starts must hold at least states = 2 batches; got 1"):
+        play_adversary(learner, **arguments | {"starts": (1,)}, seed=0)
     assert learner.episodes == 0
+    play_adversary(learner, **arguments, seed=0)
+    assert learner.episodes == 20
+
+
+@pytest.mark.parametrize("recipe", [LOWEST, rs.Recipe(), rs.Recipe(exploration=rs.Bonus(0.3, 5))])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("dates", [(1, 16, 31, 46), (1, 2, 30, 31, 32, 40, 55), (1, 50)])
+def test_the_oblivious_adversary_plays_the_drawn_world(recipe, normalized, dates):
+    grid, sizes = Starts(dates), {"states": 2, "horizon": 3}
+    outcome = duel(grid, episodes=60, normalized=normalized, recipe=recipe, seed=(5, 2), **sizes)
+    world = rs.worlds.lower_bound_family(seed=(5, 2), normalized=normalized, **sizes)
+    np.testing.assert_array_equal(outcome.world.transitions, world.transitions)
+    run = rs.simulate(
+        world, grid, recipe, episodes=60, seed=1, initial_state=outcome.initial_states
+    )
+    np.testing.assert_array_equal(run.regret, outcome.regret)
+    members = recipe.exploration.members
+    of_members = (members, 3, 3) if members > 1 else (3, 3)
+    assert outcome.policies.shape == (len(dates), *of_members)
+
+
+class Cover:
+    """The best mixture in one state: members share the known stages and divide the next ones.
+
+    With M = 2ᴸ members they try all ways through the next L stages, and guess 0 afterwards.
+    """
+
+    def __init__(self, horizon, starts, members):
+        self.horizon, self.starts, self.members = horizon, starts, members
+        self.known, self.seen, self.episodes = [], [], 0
+
+    @property
+    def policy(self):
+        free = self.horizon - len(self.known)
+        ways = list(product((0, 1), repeat=self.members.bit_length() - 1))
+        ways = [(*self.known, *way, *(0,) * free)[: self.horizon] for way in ways]
+        weights = [[[0.0, 1.0 - action, action] for action in way] for way in ways]
+        if self.members == 1:
+            return rs.Policy(weights=weights[0])
+        return rs.Policy(weights=weights, allocation=len(self.known))
+
+    def observe(self, episode):
+        self.seen.append(episode.features[:, 1:])
+        self.episodes += 1
+        if self.episodes + 1 in self.starts:
+            self.learn()
+
+    def learn(self):
+        longest = max(self.seen, key=lambda blocks: blocks.any(axis=1).sum())
+        reached = int(longest.any(axis=1).sum())
+        actions = longest[:reached].argmax(axis=1).tolist()
+        if reached < self.horizon:
+            actions[-1] = 1 - actions[-1]  # it fell there
+        if reached > len(self.known):
+            self.known = actions[: self.horizon]
+        self.seen = []
+
+
+@pytest.mark.parametrize("members", [1, 2, 4])
+@pytest.mark.parametrize("lengths", [(60, 60, 60), (80, 50, 90), (70,)])
+def test_the_least_expected_regret_is_reached_over_all_right_actions(members, lengths):
+    starts, H = tuple(np.cumsum([1, *lengths[:-1]]).tolist()), 4
+    lost = {}
+    for seed in range(200):
+        outcome = play_adversary(
+            Cover(H, starts, members),
+            states=1,
+            horizon=H,
+            episodes=sum(lengths),
+            starts=starts,
+            seed=seed,
+        )
+        right = tuple(outcome.world.transitions[:, 1, :, 1].argmax(axis=1).tolist())
+        lost[right] = outcome.regret.sum()
+    assert len(lost) == 2**H
+    least = rs.theory.least_expected_regret(horizon=H, lengths=lengths, members=members)
+    assert np.mean(list(lost.values())) == pytest.approx(least, rel=1e-12)

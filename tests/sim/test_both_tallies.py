@@ -19,6 +19,7 @@ RULES = {
     "every": rs.EveryEpisode(),
     "grid": rs.UniformGrid(batches=6),
     "growth": rs.DeterminantGrowth(eta=2.0),
+    "worth": rs.rules.Worthwhile(rs.rules.AdaptiveBudget(switches=20), change=0.3, price=4.0),
 }
 BY_EXPLORATION = pytest.mark.parametrize("exploration", EXPLORATIONS)
 BY_RULE = pytest.mark.parametrize("rule", RULES)

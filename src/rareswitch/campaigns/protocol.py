@@ -18,6 +18,7 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
 from rareswitch.learning.snapshot import describe_recipe
+from rareswitch.rules.table import row_of
 from rareswitch.rules.words import describe, make_exploration, make_schedule
 from rareswitch.support.arguments import set_fields, short_repr, whole
 
@@ -311,7 +312,13 @@ def schedule_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Schedu
 
 
 def _schedule(rule: dict[str, Any], task: Task, ridge: float, allow: Collection[str]) -> Schedule:
-    return make_schedule(rule.pop("kind", None), rule, task, ridge=ridge, allow=allow)
+    schedule = make_schedule(rule.pop("kind", None), rule, task, ridge=ridge, allow=allow)
+    if hasattr(schedule, "accepts"):
+        raise ValueError(
+            "schedule must not decide about candidates in a campaign, where people do; got "
+            f"{row_of(schedule).name}"
+        )
+    return schedule
 
 
 def _own_modules(table: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,9 @@ of this package's rules: it has `triggers(clock)`, and `due` follows. A schedule
 - `stays_due = True`: once due, the rule stays due until a policy is deployed. The same;
 - `deployment_limit(task, ridge)`: the most deployments after the first, on any path of the task;
 - `regret_bound(task, ridge)`: the paper's bound on its regret;
-- `for_budget(task, switches=…, ridge=…)`: a class method that makes the rule for a budget.
+- `for_budget(task, switches=…, ridge=…)`: a class method that makes the rule for a budget;
+- `accepts(candidate)`: asked once a policy is due and fitted, with a `core.candidate.Candidate`.
+  A policy that is not accepted is not deployed, and the next clock tells when it was declined.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +37,8 @@ class Clock:
     force was deployed before episode `deployed_at`, the paper's b_k, as the last of `deployments`
     (the first, on no data, included); `logdet_deployed` and `trace_deployed` are log det Λ_h and
     tr Λ_h at that moment, both (H,). Where stages share their steps, there is one Λ for each pool
-    of steps instead.
+    of steps instead. `declined_at` is the last episode before which a candidate was declined, None
+    if none was since the deployment.
     """
 
     task: Task
@@ -45,6 +48,7 @@ class Clock:
     deployments: int
     logdet_deployed: Floats
     trace_deployed: Floats
+    declined_at: int | None = None
 
     @property
     def growth(self) -> Floats:
@@ -163,21 +167,39 @@ class Deployment(NamedTuple):
 
 
 class Ledger(Sequence[Deployment]):
-    """The deployments of one learner, in order; a ledger never changes."""
+    """The deployments of one learner, in order; a ledger never changes.
+
+    `declined` are the episodes before which a candidate was declined.
+    """
 
     def __init__(self) -> None:
         self._deployments = PersistentList[Deployment]()
+        self.declined: tuple[int, ...] = ()
 
     def deploy(self, *, episode: int, logdet: Floats, trace: Floats, digest: str = "") -> "Ledger":
         """Return the ledger with one more deployment, in force from that episode on."""
         deployment = Deployment(len(self) + 1, episode, logdet, trace, digest)
+        return self._with(self._deployments.extend([deployment]), self.declined)
+
+    def decline(self, episode: int) -> "Ledger":
+        """Return the ledger after a candidate was declined before that episode."""
+        return self._with(self._deployments, (*self.declined, episode))
+
+    @staticmethod
+    def _with(deployments: PersistentList[Deployment], declined: tuple[int, ...]) -> "Ledger":
         ledger = Ledger.__new__(Ledger)
-        ledger._deployments = self._deployments.extend([deployment])
+        ledger._deployments, ledger.declined = deployments, declined
         return ledger
+
+    @property
+    def fits(self) -> int:
+        """The number of policies that were deployed or declined: each fit has its own draws."""
+        return len(self) + len(self.declined)
 
     def clock(self, task: Task, *, episode: int, logdet: Floats) -> Clock:
         """Return the clock before that episode, given log det Λ_h (H,) now."""
         in_force = self._deployments[-1]
+        last = self.declined[-1] if self.declined else 0
         return Clock(
             task=task,
             episode=episode,
@@ -186,6 +208,7 @@ class Ledger(Sequence[Deployment]):
             deployments=len(self),
             logdet_deployed=in_force.logdet,
             trace_deployed=in_force.trace,
+            declined_at=last if last > in_force.episode else None,
         )
 
     def __len__(self) -> int:
@@ -198,7 +221,11 @@ class Ledger(Sequence[Deployment]):
         return iter(self._deployments)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ledger) and list(self) == list(other)
+        return (
+            isinstance(other, Ledger)
+            and list(self) == list(other)
+            and self.declined == other.declined
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -30,8 +30,10 @@ class Episode:
     `features` (n, d) are those of the chosen pairs and `rewards` (n,) lie in [0, 1].
     `next_features[t]` (A, d) are those of all actions feasible in the state after step t. It has
     n−1 entries if the episode ended, or n if it was cut off: the state after the last step then has
-    its estimated value, and not 0. (After stage H every value is 0.) One-hot features may be given
-    by the positions of their ones: whole numbers (n,) and (A,).
+    its estimated value, and not 0. (After stage H every value is 0.) `first_features` (A, d) are
+    those of all actions feasible in the first state. Learning does not need them; rules that look
+    at a candidate do. One-hot features may be given by the positions of their ones: whole numbers
+    (n,) and (A,).
 
     >>> Episode(features=[[1.0, 0.0], [0.0, 1.0]], rewards=[0.0, 1.0], next_features=[np.eye(2)])
     Episode(2 steps, d=2)
@@ -42,6 +44,7 @@ class Episode:
     features: Rows
     rewards: Floats
     next_features: Sequence[Rows]
+    first_features: Rows | None = None
     next_rows: Rows = field(init=False, repr=False)  # those of next_features, end to end
     lengths: tuple[int, ...] = field(init=False, repr=False)  # rows of each of next_features
     _dim: int = field(init=False, repr=False)
@@ -49,7 +52,11 @@ class Episode:
     def __post_init__(self) -> None:
         rows, rewards, lengths = self._join() or self._convert()
         rows.flags.writeable = rewards.flags.writeable = False
-        self._hold(rows[: len(rewards)], rewards, rows[len(rewards) :], lengths)
+        first = self.first_features
+        if first is not None:
+            first = _offered("first_features", first, rows)
+            first.flags.writeable = False
+        self._hold(rows[: len(rewards)], rewards, rows[len(rewards) :], lengths, first)
 
     def _join(self) -> tuple[Rows, Floats, list[int]] | None:
         """Return copies of all rows end to end, if all arrays are valid as they are."""
@@ -87,12 +94,19 @@ class Episode:
                 f"next_features must have {steps - 1} entries for an episode of {steps} steps, "
                 f"or {steps} if it was cut off; got {len(given)}"
             )
-        following = [_next_rows(t, rows, features) for t, rows in enumerate(given)]
+        following = [
+            _offered(f"next_features[{t}]", rows, features) for t, rows in enumerate(given)
+        ]
         return np.concatenate([features, *following]), rewards, list(map(len, following))
 
     @classmethod
     def trusted(
-        cls, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
+        cls,
+        features: Rows,
+        rewards: Floats,
+        next_rows: Rows,
+        lengths: Sequence[int],
+        first_features: Rows | None = None,
     ) -> Self:
         """Return an episode of read-only arrays that were validated before, without any check.
 
@@ -103,11 +117,16 @@ class Episode:
         True
         """
         episode = cls.__new__(cls)
-        episode._hold(features, rewards, next_rows, lengths)
+        episode._hold(features, rewards, next_rows, lengths, first_features)
         return episode
 
     def _hold(
-        self, features: Rows, rewards: Floats, next_rows: Rows, lengths: Sequence[int]
+        self,
+        features: Rows,
+        rewards: Floats,
+        next_rows: Rows,
+        lengths: Sequence[int],
+        first: Rows | None,
     ) -> None:
         if features.ndim == 1:
             dim = 1 + int(max(features.max(), next_rows.max(initial=0)))
@@ -118,6 +137,7 @@ class Episode:
             rewards=rewards,
             next_rows=next_rows,
             lengths=tuple(lengths),
+            first_features=first,
             _dim=dim,
         )
         self.__dict__.pop("next_features", None)
@@ -128,6 +148,17 @@ class Episode:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         found = self.__dict__["next_features"] = _split(self.next_rows, self.lengths)
         return found
+
+    @property
+    def offers(self) -> tuple[Rows, ...]:
+        """The rows offered at each step.
+
+        >>> Episode(features=[1], rewards=[0.0], next_features=[], first_features=[0, 1]).offers
+        (array([0, 1]),)
+        """
+        if self.first_features is None:
+            raise ValueError("episode must have first_features for a rule that looks at candidates")
+        return (self.first_features, *self.next_features)[: len(self)]
 
     @property
     def one_hot(self) -> bool:
@@ -150,14 +181,18 @@ class Episode:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle each row once, into arrays that are read-only again."""
-        return _again, (self.features, self.rewards, self.next_features)
+        return _again, (self.features, self.rewards, self.next_features, self.first_features)
 
     def __repr__(self) -> str:
         return f"Episode({len(self)} steps, {'one-hot' if self.one_hot else f'd={self.dim}'})"
 
 
-def _again(features: Rows, rewards: Floats, next_features: Sequence[Rows]) -> Episode:
-    return Episode(features=features, rewards=rewards, next_features=next_features)
+def _again(
+    features: Rows, rewards: Floats, next_features: Sequence[Rows], first: Rows | None
+) -> Episode:
+    return Episode(
+        features=features, rewards=rewards, next_features=next_features, first_features=first
+    )
 
 
 def _rows(name: str, value: Any) -> Rows:
@@ -197,17 +232,16 @@ def are_finite(rows: Rows) -> bool:
     return bool(rows.size and np.isfinite(rows).all())
 
 
-def _next_rows(step: int, rows: Any, features: Rows) -> Rows:
-    """Return the rows of the state after a step, of the same kind as the features."""
-    name = f"next_features[{step}]"
-    following: Rows = (
+def _offered(name: str, rows: Any, features: Rows) -> Rows:
+    """Return the rows of a state's feasible actions, of the same kind as the features."""
+    offered: Rows = (
         positions(name, rows, LARGEST_COUNT)
         if features.ndim == 1
         else floats(name, rows, ("A", features.shape[1]))
     )
-    if not len(following):
+    if not len(offered):
         raise ValueError(f"{name} must have at least one row; got an empty feasible set")
-    return following
+    return offered
 
 
 def _split(together: Rows, lengths: Sequence[int]) -> tuple[Rows, ...]:

@@ -18,7 +18,7 @@ from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
 from rareswitch.rules.table import RULES, Row
 from rareswitch.rules.theory import RegretBound
-from rareswitch.sim.adversary import play_adversary
+from rareswitch.sim.adversary import play_adversary, target_states
 from rareswitch.sim.baselines import mvp, ucb2_hoeffding
 from rareswitch.sim.mdp import FiniteLinearMDP, FiniteMDP
 from rareswitch.sim.outcome import Outcome, Simulator
@@ -26,7 +26,7 @@ from rareswitch.sim.run import Run
 from rareswitch.sim.simulate import simulate_random
 from rareswitch.sim.simulation import Simulation
 from rareswitch.sim.tally import Tally
-from rareswitch.support.arguments import Floats, real, set_fields, short_repr
+from rareswitch.support.arguments import Floats, Ints, real, set_fields, short_repr
 from rareswitch.support.streams import Seed
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -38,7 +38,7 @@ class Rounds(NamedTuple):
     worlds: Sequence[FiniteMDP]
     seeds: Sequence[Seed]
     task: Task
-    initial_state: int | str
+    initial_state: int | str | Ints
 
 
 class Algorithm:
@@ -122,6 +122,15 @@ class Scheduled(Algorithm):
             )
         last = planned_episodes(task, "the adversary")
         return [int(date) for date in dates(task) if date <= last]
+
+    def batches(self, task: Task, states: int) -> tuple[Ints, Ints]:
+        """Return the length of each batch, and the number of the state in which it starts.
+
+        An adversary with that number of rewarding states chooses the latter.
+        """
+        ends = [*self.starts(task), planned_episodes(task, "the adversary") + 1]
+        lengths = np.diff(ends)
+        return lengths, target_states(lengths, states, task.horizon)
 
     def duel(self, task: Task, seed: Seed, *, normalized: bool) -> Arrays:
         """Return the measurements of a run against the adversary of Theorem 3."""

@@ -6,7 +6,12 @@ from rareswitch.experiments import store
 from rareswitch.experiments.algorithms import Algorithm, Scheduled
 from rareswitch.experiments.figures import FIGURES
 from rareswitch.experiments.spec import Arm, Experiment, explain_error
-from rareswitch.experiments.worlds import Adversary, Simulated, build_world
+from rareswitch.experiments.worlds import (
+    Adversary,
+    ObliviousAdversary,
+    Simulated,
+    build_world,
+)
 from rareswitch.sim.mdp import FiniteLinearMDP
 from rareswitch.sim.rollout import MOST_SUMMED
 from rareswitch.support.arguments import require_memory
@@ -101,25 +106,30 @@ def _check_known(experiment: Experiment, arm: Arm) -> None:
             "measure_radius needs the paper's bonus, with one member and no estimate; got "
             f"{arm.exploration}"
         )
-    if isinstance(arm.world, Adversary):
+    if isinstance(arm.world, Adversary | ObliviousAdversary):
         _check_duel(arm, arm.world, algorithm, task)
 
 
-def _check_duel(arm: Arm, world: Adversary, algorithm: Algorithm, task: Task) -> None:
+def _check_duel(
+    arm: Arm, world: Adversary | ObliviousAdversary, algorithm: Algorithm, task: Task
+) -> None:
     if not isinstance(algorithm, Scheduled):
         raise ValueError(
             "the adversary plays against rules with fixed batches, such as uniform-grid"
         )
     if arm.initial_state or arm.measure_radius:
         raise ValueError("the adversary chooses initial states: no initial_state, measure_radius")
-    if arm.members > 1:
+    adaptive = isinstance(world, Adversary)
+    if adaptive and arm.members > 1:
         raise ValueError(
             "the adversary reads the policy in force: the exploration must have one member, such "
-            f"as beta = 1; got {arm.members}"
+            f"as beta = 1, or the world kind oblivious-adversary; got {arm.members}"
         )
-    batches, need = len(algorithm.starts(task)), world.states * world.horizon
-    if batches < need:
-        raise ValueError(f"batches must be at least states·horizon = {need}; got {batches}")
+    need, words = world.states, "states"
+    if adaptive:
+        need, words = need * world.horizon, "states·horizon"
+    if (batches := len(algorithm.starts(task))) < need:
+        raise ValueError(f"batches must be at least {words} = {need}; got {batches}")
 
 
 def _check_algorithm(experiment: Experiment, arm: Arm, task: Task) -> Algorithm:

@@ -17,6 +17,7 @@ from matplotlib.ticker import NullLocator
 
 from rareswitch.core.task import Task
 from rareswitch.experiments.algorithms import BATCH, EVERY, KINDS, RARE, Algorithm
+from rareswitch.experiments.members import draw_members
 from rareswitch.experiments.mixtures import draw_mixtures
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.spec import Arm, Words, canonical_json
@@ -280,6 +281,11 @@ FIGURES = {
         accepts=lambda arm, *_: "switches" in arm.schedule,
     ),
     "mixtures": Kind(draw_mixtures),
+    "members": Kind(
+        draw_members,
+        need="schedule kind uniform-grid on a world of kind oblivious-adversary",
+        accepts=lambda arm, *_: (arm.family.name, arm.world.kind) == (BATCH, "oblivious-adversary"),
+    ),
 }
 
 

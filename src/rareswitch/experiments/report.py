@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.experiments import claims, mixtures
+from rareswitch.experiments import claims, members, mixtures
 from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
 from rareswitch.support.archive import write_bytes
@@ -31,6 +31,12 @@ CLAIMS: dict[str, tuple[Callable[[Results], Claim], ...]] = {
     "switches": (claims.switches_within_bound,),
     "pareto": (claims.matched_budget,),
     "lower-bound": (claims.lower_bound_forced,),
+    "members": (
+        members.mixture_beats_one_policy,
+        members.nothing_below_the_least,
+        members.law_in_members,
+        members.more_members_pay,
+    ),
 }
 
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rareswitch.core.task import Task
-from rareswitch.experiments.algorithms import EVERY, Arrays
+from rareswitch.experiments.algorithms import EVERY, Arrays, Scheduled
 from rareswitch.experiments.spec import Arm, Experiment, read_experiment
 from rareswitch.experiments.store import FORMAT, Piece, Store, check_format
-from rareswitch.experiments.worlds import Adversary
+from rareswitch.experiments.worlds import Adversary, ObliviousAdversary
 from rareswitch.rules import theory
 from rareswitch.support import bootstrap
 from rareswitch.support.archive import load_archive, save_archive, write_bytes
@@ -209,6 +209,23 @@ class Results:
             episodes=self.experiment.episodes,
             batches=self.batches(arm),
             uniform=uniform,
+        )
+
+    def least_regret(self, arm: Arm, *, members: int) -> float:
+        """Return the least expected total regret of a learner with M members in the arm's place.
+
+        The arm's world is the oblivious adversary's.
+        """
+        task, world = self.task(arm), arm.world
+        algorithm = arm.algorithm(task)
+        assert isinstance(world, ObliviousAdversary)  # both checked when the spec was read
+        assert isinstance(algorithm, Scheduled)
+        lengths, target = algorithm.batches(task, world.states)
+        return sum(
+            theory.least_expected_regret(
+                horizon=world.horizon, lengths=lengths[target == j].tolist(), members=members
+            )
+            for j in range(1, world.states + 1)
         )
 
     def summary(self) -> list[dict[str, Any]]:

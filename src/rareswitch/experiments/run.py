@@ -29,7 +29,13 @@ from rareswitch.experiments.store import (
     cut_into_pieces,
     open_folder,
 )
-from rareswitch.experiments.worlds import Adversary, Gymnasium, Simulated, build_world
+from rareswitch.experiments.worlds import (
+    Adversary,
+    Gymnasium,
+    ObliviousAdversary,
+    Simulated,
+    build_world,
+)
 from rareswitch.sim.simulation import companions
 
 # Called with the pieces done, their number, and the one just finished.
@@ -152,6 +158,10 @@ def _play(arm: Arm, episodes: int, seeds: Sequence[tuple[int, int]]) -> list[Arr
         if isinstance(spec, Adversary):
             assert isinstance(algorithm, Scheduled)  # checked when the spec was read
             rows += [algorithm.duel(task, seed, normalized=spec.normalized) for seed in own]
+        elif isinstance(spec, ObliviousAdversary):
+            assert isinstance(algorithm, Scheduled)
+            lengths, target = algorithm.batches(task, spec.states)
+            rows += algorithm.play(Rounds(together, own, task, np.repeat(target, lengths)))
         else:
             rows += algorithm.play(Rounds(together, own, task, arm.initial_state))
     return rows

@@ -154,7 +154,26 @@ class Adversary(Table):
         return self.states + 1, 2, 2 * self.states + 1, self.horizon
 
 
-Known = HardToLearn | RandomLinear | Tabular | Adversary
+@dataclass(frozen=True, kw_only=True)
+class ObliviousAdversary(Table):
+    """Theorem 3's family with right actions drawn at random for each round; for grids only.
+
+    The adversary still decides in which state each batch starts.
+    """
+
+    kind: ClassVar[str] = "oblivious-adversary"
+    make: ClassVar[Make] = staticmethod(worlds.lower_bound_family)
+
+    states: int
+    horizon: int
+    normalized: bool = False
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.states + 1, 2, 2 * self.states + 1, self.horizon
+
+
+Known = HardToLearn | RandomLinear | Tabular | Adversary | ObliviousAdversary
 
 
 @lru_cache(maxsize=MOST_WORLDS)
@@ -232,7 +251,8 @@ class Gymnasium(Simulated):
 
 World = Known | Simulated
 KINDS = tuple(
-    Row(cls, cls.kind, "") for cls in (HardToLearn, RandomLinear, Tabular, Adversary, Gymnasium)
+    Row(cls, cls.kind, "")
+    for cls in (HardToLearn, RandomLinear, Tabular, Adversary, ObliviousAdversary, Gymnasium)
 )
 
 

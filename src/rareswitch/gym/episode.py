@@ -314,6 +314,7 @@ class Playing:
             features=np.array(chosen),
             rewards=self._range.scaled_all(np.array(self.rewards)),
             next_features=offered[1:],
+            first_features=offered[0],
         )
 
     def trajectory(self) -> Trajectory:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rareswitch.core.candidate import RECENT, Candidate
 from rareswitch.core.clock import Clock, Deployment, Ledger, Schedule, checked_schedule
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Exploration
@@ -21,7 +22,8 @@ from rareswitch.core.task import Task, checked_task
 from rareswitch.learning.health import Health, health_of
 from rareswitch.learning.snapshot import Snapshot
 from rareswitch.statistics import History, history_of
-from rareswitch.support.arguments import require_memory, short_repr
+from rareswitch.support.arguments import Rows, require_memory, short_repr
+from rareswitch.support.persistent import PersistentList
 
 
 class _State(NamedTuple):
@@ -32,6 +34,7 @@ class _State(NamedTuple):
     history: History
     ledger: Ledger
     policy: Policy
+    paths: PersistentList[tuple[Rows, ...]]  # of the policy in force, for a rule that accepts
 
 
 class Learner:
@@ -79,7 +82,7 @@ class Learner:
         # Alg. 2 cannot switch at k = 1 and leaves π¹ undefined; as in Alg. 1, where t_1 = 1, the
         # first version is fitted before episode 1.
         policy = fit(history, self._recipe, version=1)
-        self._state = _State(task, schedule, history, Ledger(), policy)
+        self._state = _State(task, schedule, history, Ledger(), policy, PersistentList())
         self.deploy(policy)
 
     @property
@@ -112,12 +115,15 @@ class Learner:
     @property
     def clock(self) -> Clock:
         """The clock that the schedule sees before the next episode."""
-        return self._clock(self._state.history)
+        logdet = self._state.history.gram.logdet
+        return self.ledger.clock(self.task, episode=self.episodes + 1, logdet=logdet)
 
     @property
     def due(self) -> bool:
         """Whether the schedule asks for a new policy before the next episode."""
-        return self._due(self._state.history)
+        if self.task.episodes is not None and self.episodes >= self.task.episodes:
+            return False  # there is no next episode
+        return bool(self.schedule.due(self.clock))
 
     @property
     def stored_rows(self) -> int:
@@ -129,7 +135,12 @@ class Learner:
 
         All or nothing: where one is refused, none is absorbed.
         """
-        self._state = self._state._replace(history=self._state.history.absorb(*episodes))
+        history, paths = self._state.history.absorb(*episodes), self._state.paths
+        if hasattr(self.schedule, "accepts"):
+            paths = paths.extend([episode.offers for episode in episodes])
+            if len(paths) >= 2 * RECENT:
+                paths = PersistentList(paths[-RECENT:])
+        self._state = self._state._replace(history=history, paths=paths)
 
     def correct(self, old: Episode, new: Episode | None) -> None:
         """Replace an absorbed episode by its correction, or withdraw it if `new` is None.
@@ -146,7 +157,7 @@ class Learner:
     def fit(self) -> Policy:
         """Return the candidate for the next version; asked twice, it returns the same bytes."""
         state = self._state = self._folded()
-        return fit(state.history, self._recipe, version=len(state.ledger) + 1)
+        return fit(state.history, self._recipe, version=state.ledger.fits + 1)
 
     def deploy(self, policy: Policy) -> Deployment:
         """Put a policy in force from the next episode on, and write it into the ledger."""
@@ -162,9 +173,32 @@ class Learner:
                 f"policy must have horizon {task.horizon} and dim {task.dim}; got "
                 f"{policy.horizon} and {policy.dim}"
             )
-        self._state = self._deployed(self._state.history, policy)
-        deployment: Deployment = self._state.ledger[-1]
+        gram = self._state.history.gram
+        # Growth counts from log det Λ_h and tr Λ_h at the deployment (Alg. 2, line 10).
+        ledger = self.ledger.deploy(
+            episode=self.episodes + 1, logdet=gram.logdet, trace=gram.trace, digest=policy.digest
+        )
+        self._state = self._state._replace(ledger=ledger, policy=policy, paths=PersistentList())
+        deployment: Deployment = ledger[-1]
         return deployment
+
+    def accepts(self, policy: Policy) -> bool:
+        """Return whether the schedule accepts a candidate; one that does not look accepts all."""
+        looks = getattr(self.schedule, "accepts", None)
+        return looks is None or bool(looks(self.candidate(policy)))
+
+    def candidate(self, policy: Policy) -> Candidate:
+        """Return a policy beside the one in force, on the last episodes of that one.
+
+        Only a learner whose schedule looks at candidates keeps these episodes. They stay as they
+        were played, whatever is corrected later.
+        """
+        paths = self._state.paths[-RECENT:]
+        return Candidate(clock=self.clock, policy=policy, in_force=self.policy, paths=paths)
+
+    def decline(self) -> None:
+        """Write into the ledger that a candidate is not deployed; the policy in force goes on."""
+        self._state = self._state._replace(ledger=self.ledger.decline(self.episodes + 1))
 
     def succeed(self, other: "Learner") -> None:
         """Take the place of a learner of the same episodes: its deployments, its policy in force.
@@ -185,15 +219,21 @@ class Learner:
 
         All or nothing: if the schedule or the fit raises, the episode is not absorbed either.
         """
-        history = self._state.history.absorb(episode)  # Alg. 2, line 5: Gram.add_episode
-        due = self._due(history)  # line 7; Alg. 1, line 4
-        if due:
-            history = history.fold()
-            candidate = fit(history, self._recipe, len(self.ledger) + 1)  # lines 8–13
-            self._state = self._deployed(history, candidate)
-        else:
-            self._state = self._state._replace(history=history)  # line 16
-        return due
+        before = self._state
+        try:
+            self.absorb(episode)  # Alg. 2, line 5: Gram.add_episode
+            if not self.due:  # line 7; Alg. 1, line 4
+                return False  # line 16
+            candidate = self.fit()  # lines 8–13
+            accepted = self.accepts(candidate)
+            if accepted:
+                self.deploy(candidate)
+            else:
+                self.decline()
+            return accepted
+        except BaseException:
+            self._state = before
+            raise
 
     def amend(self, *, schedule: Schedule | None = None, episodes: int | None = None) -> None:
         """Continue under another schedule or with another number of episodes, on the same data."""
@@ -232,6 +272,7 @@ class Learner:
             history=state.history,
             ledger=state.ledger,
             policy=state.policy,
+            paths=state.paths[-RECENT:],
         ).to_bytes()
 
     @classmethod
@@ -252,36 +293,18 @@ class Learner:
         learner = cls.__new__(cls)
         learner._recipe, learner._warm_episodes = saved.recipe, saved.warm_episodes
         learner._state = _State(
-            saved.task, saved.schedule, saved.history, saved.ledger, saved.policy
+            saved.task,
+            saved.schedule,
+            saved.history,
+            saved.ledger,
+            saved.policy,
+            PersistentList(saved.paths),
         )
         return learner
 
     def _folded(self) -> _State:
         """Return the state with every episode in its sums."""
         return self._state._replace(history=self._state.history.fold())
-
-    def _deployed(self, history: History, policy: Policy) -> _State:
-        """Return the state with a policy in force.
-
-        The ledger keeps log det Λ_h and tr Λ_h, from which growth counts (Alg. 2, line 10).
-        """
-        ledger = self.ledger.deploy(
-            episode=history.episodes - self._warm_episodes + 1,
-            logdet=history.gram.logdet,
-            trace=history.gram.trace,
-            digest=policy.digest,
-        )
-        return self._state._replace(history=history, ledger=ledger, policy=policy)
-
-    def _clock(self, history: History) -> Clock:
-        episode = history.episodes - self._warm_episodes + 1
-        return self.ledger.clock(self.task, episode=episode, logdet=history.gram.logdet)
-
-    def _due(self, history: History) -> bool:
-        clock = self._clock(history)
-        if self.task.episodes is not None and clock.episode > self.task.episodes:
-            return False  # there is no next episode
-        return bool(self.schedule.due(clock))
 
     def __copy__(self) -> "Learner":
         """Return a learner in the same state, at once: a state never changes."""

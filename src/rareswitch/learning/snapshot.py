@@ -1,5 +1,6 @@
 """The whole state of a learner as bytes: a restored learner goes on as if it had never stopped."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -13,10 +14,12 @@ from rareswitch.core.task import Task
 from rareswitch.rules.words import describe, rebuild
 from rareswitch.statistics import History, history_of
 from rareswitch.support import codec
-from rareswitch.support.arguments import frozen, whole
+from rareswitch.support.arguments import Ints, Rows, all_within, frozen, whole
 
 META = ("task", "schedule", "recipe", "episodes", "warm_episodes", "digests")
 ARRAYS = ("deployed", "logdet_deployed", "trace_deployed", "policy")
+# Of a learner whose schedule looks at candidates.
+MORE_ARRAYS = ("declined", "paths/rows", "paths/lengths", "paths/steps")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +33,7 @@ class Snapshot:
     history: History
     ledger: Ledger
     policy: Policy
+    paths: Sequence[tuple[Rows, ...]]
 
     def to_bytes(self) -> bytes:
         meta = {
@@ -46,6 +50,14 @@ class Snapshot:
             "trace_deployed": np.array([d.trace for d in self.ledger]),
             "policy": np.frombuffer(self.policy.to_bytes(), np.uint8),
         }
+        if hasattr(self.schedule, "accepts"):
+            states = [rows for path in self.paths for rows in path]
+            arrays |= {
+                "declined": np.array(self.ledger.declined, np.int64),
+                "paths/rows": _joined(states, self.task),
+                "paths/lengths": np.array(list(map(len, states)), np.int64),
+                "paths/steps": np.array(list(map(len, self.paths)), np.int64),
+            }
         return codec.pack("learner", meta, arrays | self.history.to_arrays())
 
     @classmethod
@@ -79,11 +91,13 @@ class Snapshot:
             own = {} if exploration is None else {"exploration": exploration}
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)
-            parts.only(meta=META, arrays=(*ARRAYS, *history.to_arrays()))
+            rule = rebuild(meta["schedule"]) if schedule is None else schedule
+            looks = hasattr(rule, "accepts")
+            more = MORE_ARRAYS if looks else ()
+            parts.only(meta=META, arrays=(*ARRAYS, *more, *history.to_arrays()))
             episodes = whole("episodes", meta["episodes"], least=0)
             warm = whole("warm_episodes", meta["warm_episodes"], least=0, most=episodes)
             history = history.restored(parts, episodes=episodes)
-            rule = rebuild(meta["schedule"]) if schedule is None else schedule
             return cls(
                 task=task,
                 schedule=checked_schedule(rule, task),
@@ -92,7 +106,34 @@ class Snapshot:
                 history=history,
                 ledger=_ledger(parts, history, warm, policy.digest),
                 policy=policy,
+                paths=_paths(parts, task) if looks else (),
             )
+
+
+def _joined(states: Sequence[Rows], task: Task) -> Rows:
+    """Return the rows of all states end to end."""
+    none: Rows = np.zeros(0, np.int64) if task.one_hot else np.zeros((0, task.dim))
+    return np.concatenate([none, *states])
+
+
+def _paths(parts: codec.Parts, task: Task) -> list[tuple[Rows, ...]]:
+    """Return the paths that were stored, if they fit together."""
+    shape: tuple[int | str, ...] = ("N",) if task.one_hot else ("N", task.dim)
+    rows: Rows = frozen(parts.array("paths/rows", "<i8" if task.one_hot else "<f8", shape))
+    lengths, steps = (parts.array(f"paths/{n}", "<i8", ("n",)) for n in ("lengths", "steps"))
+    if not (_sums_to(lengths, len(rows)) and _sums_to(steps, len(lengths))):
+        raise ValueError("its paths must have as many rows and states as their lengths say")
+    known = not task.one_hot or all_within(rows, 0, task.dim - 1)
+    if not known or (len(steps) and steps.max() > task.horizon):
+        raise ValueError("its paths must be of the task")
+    states = np.split(rows, np.cumsum(lengths)[:-1]) if len(lengths) else []
+    ends = np.cumsum(steps).tolist()
+    return [tuple(states[e - n : e]) for e, n in zip(ends, steps.tolist(), strict=True)]
+
+
+def _sums_to(counts: Ints, total: int) -> bool:
+    """Return whether positive counts add up to a total."""
+    return all_within(counts, 1, max(total, 1)) and int(counts.sum()) == total
 
 
 def describe_recipe(recipe: Recipe) -> dict[str, Any]:
@@ -158,4 +199,7 @@ def _ledger(parts: codec.Parts, history: History, warm: int, digest: str) -> Led
     ledger = Ledger()
     for episode, *known, name in zip(episodes.tolist(), logdet, trace, digests, strict=True):
         ledger = ledger.deploy(episode=episode, logdet=known[0], trace=known[1], digest=name)
+    if "declined" in parts.arrays:
+        for episode in parts.array("declined", "<i8", ("n",)).tolist():
+            ledger = ledger.decline(whole("declined", episode, least=2, most=int(ends[-1])))
     return ledger

@@ -120,9 +120,12 @@ def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[O
     mixture = any(option.mixture for option in options)
     if mixture or all(option.bound is None for option in options):
         why = ", and a mixture explores within a deployment what one policy cannot"
-        return _of_kind(options, SpreadBudget, mixture=mixture), (
+        best = _of_kind(options, SpreadBudget, mixture=mixture)
+        wider = best.with_more_members(task)
+        more = f", and whether {wider.exploration.members} members are better" if wider else ""
+        return best, (
             f"it keeps the budget on every path and spends all of it{why if mixture else ''}. No "
-            "bound on its regret is proved: a simulator would show what to expect."
+            f"bound on its regret is proved: a simulator would show what to expect{more}."
         )
     product = task.dim * task.horizon
     if budget >= product:

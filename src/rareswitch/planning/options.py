@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rareswitch.core.clock import Schedule, checked_schedule
-from rareswitch.core.exploration import Exploration, is_paper_bonus
+from rareswitch.core.exploration import Ensemble, Exploration, is_paper_bonus
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.planning.rounds import Estimate, Rounds, optimistic, regrets
@@ -16,6 +16,9 @@ from rareswitch.rules.theory import RegretBound
 from rareswitch.rules.words import to_python, to_words
 from rareswitch.sim.outcome import Outcome
 from rareswitch.support.arguments import short_repr, whole
+
+# The most members that a plan tries; the experiment `members` measures up to as many.
+MOST_MEMBERS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,9 +143,17 @@ class Option:
         return self.exploration.members > 1
 
     @property
+    def mixture_words(self) -> str:
+        """Words for names: whether it deploys mixtures, and of how many members if not of 32."""
+        if not self.mixture:
+            return ""
+        count = self.exploration.members
+        return " (mixture)" if count == Ensemble().members else f" (mixture of {count})"
+
+    @property
     def title(self) -> str:
         """The rule's name, and whether it deploys mixtures."""
-        return f"{self.candidate.name}{' (mixture)' if self.mixture else ''}"
+        return f"{self.candidate.name}{self.mixture_words}"
 
     @property
     def name(self) -> str:
@@ -172,6 +183,20 @@ class Option:
             switches=rounds.estimate(counts[:, 1]),
             optimistic=optimistic(outcomes),
         )
+
+    def with_more_members(self, task: Task) -> "Option | None":
+        """Return the option with as many members as can matter, if these are twice as many.
+
+        Members beyond the episodes of a deployment play none. Members beyond 2^(H−1) do not explore
+        further where each stage has two actions, so the number grows with the horizon.
+        """
+        episodes = planned_episodes(task, "a plan") / (1.0 + self.expected_deployments())
+        count = min(MOST_MEMBERS, int(episodes), 2 ** min(task.horizon - 1, 30))
+        explores = self.exploration
+        if not isinstance(explores, Ensemble) or count < 2 * explores.members:
+            return None
+        wider = replace(self.recipe, exploration=replace(explores, members=count))
+        return replace(self, recipe=wider, outcomes=(), regret=None)
 
     def expected_deployments(self) -> float:
         """Return the deployments after the first: the mean simulated, or else the limit."""

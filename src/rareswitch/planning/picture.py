@@ -55,7 +55,7 @@ def _draw_options(axis: Any, plan: Plan) -> None:
             capsize=2,
             linewidth=1,
             linestyle="--" if options[0].mixture else "-",
-            label=f"{options[0].candidate.label}{' (mixture)' if options[0].mixture else ''}",
+            label=f"{options[0].candidate.label}{options[0].mixture_words}",
         )
     place = _points([plan.recommended])
     axis.plot(

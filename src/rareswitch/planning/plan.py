@@ -128,7 +128,9 @@ def plan(
     is judged with the paper's bonus and, unless `randomise` is False, with a mixture, `Ensemble()`,
     both with that `ridge` (by default 1); mixtures are left out at budgets above 50 that nobody
     asked for. With a simulator every option is played for `rounds` rounds on common random numbers,
-    and β is chosen by a sweep; without one, the choice rests on guarantees. On the episodes of
+    and β is chosen by a sweep; if the horizon is long, the best mixture is also played with up to
+    128 members and becomes an option if they are measurably better. Without a simulator, the choice
+    rests on guarantees. On the episodes of
     `log` each rule's deployments are counted.
 
     >>> task = Task(dim=13, horizon=10, episodes=2500)
@@ -168,6 +170,14 @@ def plan(
     if price is not None:
         options = price_options(options, episodes)
     recommended, reason = choose(request, options, task, played)
+    if played is not None and recipe is None and (wider := recommended.with_more_members(task)):
+        (wider,) = _simulate([wider], played, episodes)
+        if played.worse(recommended.outcomes, wider.outcomes):
+            options = [*options, wider]
+            options = options if price is None else price_options(options, episodes)
+            recommended, reason = choose(request, options, task, played)
+        else:
+            reason += f" {wider.title} has {wider.regret}, not measurably less."
     return Plan(
         task=task,
         exploration_source="no tuning" if recommended.mixture and recipe is None else source,

@@ -18,7 +18,8 @@ def replay(
     """Return the episodes of a log before which the rule would have deployed a new policy.
 
     A log does not show what the learner would have done differently after a deployment: this is the
-    rule on such data, not a simulation. Episodes after the task's K are left out.
+    rule on such data, not a simulation. A rule that looks at candidates counts as if it accepted
+    them all. Episodes after the task's K are left out.
     """
     return replay_all([schedule], log, task, ridge=ridge)[0]
 

@@ -1,12 +1,15 @@
 """When to switch: the switching rules, the paper's bounds, and rules as text."""
 
+from rareswitch.core.candidate import Candidate
 from rareswitch.core.clock import Clock, Rule, Schedule, Trigger
 from rareswitch.rules.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
 from rareswitch.rules.grids import EpisodeGrid, GeometricGrid, MinimaxGrid
 from rareswitch.rules.paper import DeterminantGrowth, EveryEpisode, UniformGrid
+from rareswitch.rules.worth import Worthwhile
 
 __all__ = [
     "AdaptiveBudget",
+    "Candidate",
     "Capped",
     "Clock",
     "DeterminantGrowth",
@@ -20,4 +23,5 @@ __all__ = [
     "TotalGrowth",
     "Trigger",
     "UniformGrid",
+    "Worthwhile",
 ]

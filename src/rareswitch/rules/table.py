@@ -10,6 +10,7 @@ from rareswitch.core.exploration import Bonus, Ensemble, Perturbation
 from rareswitch.rules.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
 from rareswitch.rules.grids import EpisodeGrid, GeometricGrid, MinimaxGrid
 from rareswitch.rules.paper import DeterminantGrowth, EveryEpisode, UniformGrid
+from rareswitch.rules.worth import Worthwhile
 
 
 class Row(NamedTuple):
@@ -31,6 +32,7 @@ RULES = (
     Row(MinimaxGrid, "minimax-grid", "minimax grid"),
     Row(EpisodeGrid, "episode-grid", "grid of dates"),
     Row(Capped, "capped", "capped"),
+    Row(Worthwhile, "worthwhile", "worthwhile"),
 )
 EXPLORATIONS = (
     Row(Bonus, "bonus", "bonus"),

@@ -7,7 +7,10 @@ are at most √(d/λ). T = KH; `failure_probability` is the theorems' δ; d, H, 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from rareswitch.core.task import Task, checked_task, planned_episodes
 from rareswitch.support.arguments import positive_ridge, real, whole
@@ -187,6 +190,41 @@ def lower_bound(
     if H == 1:
         return 0.0
     return d * (H - 1) * H * (K // B) / 2 if uniform else d * H * K * H / (4 * B)
+
+
+def least_expected_regret(*, horizon: int, lengths: Sequence[int], members: int = 1) -> float:
+    """Return the least expected regret in one state of the family, its right actions random.
+
+    The least is over all learners with at most M policies in a batch, `members`: 1 is one policy
+    for each batch, and M at least the longest batch is every batch learner. `lengths` are the
+    numbers of episodes of the batches that start in the state, in their order. Right actions are
+    independent and uniform. For d states, add the values of all states.
+
+    >>> least_expected_regret(horizon=6, lengths=[32] * 5)  # 32·H(H−1)/4
+    240.0
+    >>> least_expected_regret(horizon=6, lengths=[32] * 5, members=16)
+    129.0
+    """
+    H = whole("horizon", horizon, least=1, most=10_000)
+    M = whole("members", members, least=1)
+    try:
+        sizes = [whole("lengths", length, least=1) for length in list(lengths)]
+    except TypeError as error:
+        raise TypeError(f"lengths must be a list of batch lengths ({error})") from None
+    # A guess is right with probability 1/2, so the first wrong guess is the G-th with probability
+    # 2⁻ᴳ. With r stages unknown, E max(r − G, 0) = r − 2 + 2¹⁻ʳ is lost.
+    unknown = np.arange(H, 0, -1)
+    loss = unknown - 2 + 2.0 ** (1 - unknown)
+    known = np.zeros(H)  # the probability that m = 0 … H−1 stages are known; at H nothing is lost
+    known[0] = 1.0
+    total = 0.0
+    for length in sizes:
+        total += length * float(known @ loss)
+        # N policies hold at most N of the 2ᵏ ways to continue for k stages.
+        reached = np.minimum(1.0, min(M, length) * 2.0 ** -np.arange(H + 1))
+        steps = np.concatenate([[0.0], reached[:-1] - reached[1:]])
+        known = np.convolve(known, steps)[:H]
+    return total
 
 
 def _episodes(task: Task) -> int:

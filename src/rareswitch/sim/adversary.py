@@ -1,9 +1,12 @@
-"""The sequential adversary of Theorem 3, playable against any batch learner.
+"""The adversary of Theorem 3, playable against any batch learner: adaptive, or oblivious.
 
 The right action b_{h,j} of stage h in state x_j stays open until it matters. In each chosen batch,
 all of whose episodes start in one x_j, the adversary reads the frozen policy, takes the first stage
 at which b is still open, and makes the other action the right one. The learner falls to x_0 there
 or earlier, in every episode of the batch: all regret is certain.
+
+An oblivious adversary draws all b_{h,j} at random in advance and reads no policy. It also plays
+against mixtures, whose episodes in one batch act differently.
 """
 
 from collections.abc import Sequence
@@ -18,6 +21,7 @@ from rareswitch.rules.grids import EpisodeGrid
 from rareswitch.sim import worlds
 from rareswitch.sim.mdp import FiniteLinearMDP
 from rareswitch.support.arguments import Floats, Ints, whole
+from rareswitch.support.streams import Seed
 
 
 class BatchLearner(Protocol):
@@ -35,8 +39,8 @@ class Duel:
 
     world: FiniteLinearMDP
     initial_states: Ints  # (K,)
-    regret: Floats  # (K,)
-    policies: Ints  # (B, H, S), the actions of the policy in force in each batch
+    regret: Floats  # (K,), of the member that played
+    policies: Ints  # (B, H, S), the actions of the policy in force in each batch; (B, M, H, S)
 
 
 def play_adversary(
@@ -47,12 +51,18 @@ def play_adversary(
     episodes: int,
     starts: Sequence[int],
     normalized: bool = False,
+    seed: Seed | None = None,
 ) -> Duel:
     """Play K episodes against a learner that changes its policy only at the grid `starts`.
 
     `states` is the number d of rewarding states; the learner needs dim = 2d+1. Needs at least dH
     batches. With H > 1 the regret is at least dHT/(4B) for any grid, and d(H−1)T/(2B) on one of
     equal batches.
+
+    With a `seed` the adversary is oblivious: the right actions are those of
+    `worlds.lower_bound_family` with that seed. Then the learner may deploy mixtures, whose members
+    are drawn by the number of the episode, counted from 1, and d batches suffice.
+    `theory.least_expected_regret` is a bound on the mean over seeds.
     """
     d = whole("states", states, least=1)
     H = whole("horizon", horizon, least=1)
@@ -62,10 +72,11 @@ def play_adversary(
             f"the learner must have dim 2·states+1 = {2 * d + 1} and horizon {H}; got "
             f"{learner.policy.dim} and {learner.policy.horizon}"
         )
-    if learner.policy.members > 1:
+    if learner.policy.members > 1 and seed is None:
         raise ValueError(
-            "the learner must deploy one policy at a time, as Recipe.paper() does: the adversary "
-            f"reads its actions; got a mixture of {learner.policy.members} members"
+            "the learner must deploy one policy at a time, as Recipe.paper() does, where the "
+            "adversary reads its actions; give a seed for an oblivious adversary; got a mixture of "
+            f"{learner.policy.members} members"
         )
     try:
         starts = EpisodeGrid(dates=starts).dates  # type: ignore[arg-type]
@@ -73,47 +84,52 @@ def play_adversary(
         raise type(error)(str(error).replace("dates", "starts")) from None
     if starts[-1] > episodes:
         raise ValueError(f"starts must be at most episodes = {episodes}; got {starts[-1]}")
-    ends = (*starts, episodes + 1)
-    if len(starts) < d * H:
-        raise ValueError(
-            f"starts must hold at least states·horizon = {d * H} batches; got {len(starts)}"
-        )
-    lengths = np.diff(ends)
-    target = _targets(lengths, d, H)  # the x_j of each batch, 0 for x_0
+    need, words = (d * H, "states·horizon") if seed is None else (d, "states")
+    if len(starts) < need:
+        raise ValueError(f"starts must hold at least {words} = {need} batches; got {len(starts)}")
+    lengths = np.diff((*starts, episodes + 1))
+    target = target_states(lengths, d, H)
 
-    # Features do not depend on b, so the learner can be shown them while b is open.
     unset = np.full((H, d), -1)
-    features = _world(unset, normalized).features
+    if seed is None:
+        world = _world(unset, normalized)  # features do not depend on b
+    else:
+        world = worlds.lower_bound_family(states=d, horizon=H, seed=seed, normalized=normalized)
     regret = np.zeros(episodes)
-    policies = np.zeros((len(starts), H, d + 1), np.int64)
-    for batch, (first, length, j) in enumerate(zip(starts, lengths, target, strict=True)):
+    policies = []
+    for first, length, j in zip(starts, lengths.tolist(), target.tolist(), strict=True):
         policy = learner.policy
-        policies[batch] = [[policy.act(h, rows) for rows in features] for h in range(H)]
-        actions = policies[batch, :, j].tolist()
-        if j:
-            still_open = np.flatnonzero(unset[:, j - 1] < 0)
-            if still_open.size:
-                h = still_open[0]
-                unset[h, j - 1] = 1 - actions[h]
-        episode, lost = _episode(_world(unset, normalized), int(j), actions)
-        regret[first - 1 : first - 1 + length] = lost
-        for _ in range(length):
+        table = np.stack([policy.choices(h, world.features) for h in range(H)], axis=1)  # (M, H, S)
+        policies.append(table)
+        if seed is None and j and (still_open := np.flatnonzero(unset[:, j - 1] < 0)).size:
+            h = still_open[0]
+            unset[h, j - 1] = 1 - table[0, h, j]
+            world = _world(unset, normalized)
+        played: dict[int, tuple[Episode, float]] = {}
+        for k in range(first, first + length):
+            member = policy.allocate(k)
+            if member not in played:
+                played[member] = _episode(world, j, table[member, :, j].tolist())
+            episode, regret[k - 1] = played[member]
             learner.observe(episode)
+    every = np.stack(policies)
     return Duel(
-        world=_world(unset, normalized),
+        world=world,
         initial_states=np.repeat(target, lengths),
         regret=regret,
-        policies=policies,
+        policies=every if every.shape[1] > 1 else every[:, 0],
     )
 
 
-def _targets(lengths: Ints, d: int, H: int) -> Ints:
-    """Assign batches to states: the m·d longest, in turn, for the m that costs the learner most.
+def target_states(lengths: Ints, d: int, H: int) -> Ints:
+    """Return the number j of the state x_j in which each batch starts, 0 for x_0.
 
-    The i-th batch of a state spoils its i-th stage, a certain loss of H−i in each episode.
+    The m·d longest batches take the states in turn, for the m that costs the learner most: against
+    an adaptive adversary the i-th batch of a state spoils its i-th stage, a certain loss of H−i in
+    each episode.
     """
     best, best_loss = np.zeros(len(lengths), np.int64), -1
-    for m in range(1, H + 1):
+    for m in range(1, min(H, len(lengths) // d) + 1):
         chosen = np.sort(np.argsort(-lengths, kind="stable")[: m * d])
         stage = np.arange(m * d) // d + 1
         loss = int(((H - stage) * lengths[chosen]).sum())

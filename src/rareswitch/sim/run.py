@@ -114,6 +114,14 @@ class Record:
         self._actions[run, episode - 1] = actions
         self._members[run, episode - 1] = members
 
+    def decline(self, r: int, episode: int) -> None:
+        """Write down that a candidate of run r was declined before an episode."""
+        self.ledgers[r] = self.ledgers[r].decline(episode)
+
+    def states(self, r: int, first: int, end: int) -> Ints:
+        """Return the states (n, H+1) of run r in the episodes from the first to before the end."""
+        return self._states[r, first - 1 : end - 1].astype(np.int64)
+
     def run(self, r: int, played: int, policy: Policy | None) -> Run:
         """Return run r up to the episodes played."""
         return Run(

@@ -11,11 +11,14 @@ run in which member m plays moves between the cells m·S … m·S + S−1.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Self
 
 import numpy as np
 
+from rareswitch.core.candidate import RECENT, Candidate
 from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.policy import Policy, member_of, policy_of
@@ -112,6 +115,7 @@ class Simulation:
         )
         self._allocations: list[int | None] = [None] * runs
         self._actions = np.zeros((runs, horizon, members, states), np.int64)
+        self._choices = self._actions  # rows of the catalogue
 
     @property
     def live(self) -> Bools:
@@ -142,18 +146,42 @@ class Simulation:
         ]
 
     def deploy(self) -> None:
-        """Fit a policy for every run on what it has seen, and put it in force."""
+        """Fit a policy for every run on what it has seen, and put it in force if it is accepted."""
         live = np.flatnonzero(self.live)
+        looks = hasattr(self.schedule, "accepts")
+        before = [self._policy(r) for r in live.tolist()] if looks else []
+        shared, allocations = self._shares.copy(), self._allocations.copy()
+        directions = copy(self._directions)
         shares = self.tally.choose()
         self._shares[live] = shares[live]
         self._draw(live)
         self.q_functions, choices = self.tally.fit(self._perturbations, self._directions)
-        for r in live.tolist():
-            self._in_force[r] = self.q_functions
+        for r, in_force in zip_longest(live.tolist(), before):
+            stages, self._in_force[r] = self._in_force[r], self.q_functions
+            if in_force is not None and not self._accepts(r, in_force):
+                self._record.decline(r, int(self.episode[r]))
+                self._in_force[r], choices[r] = stages, self._choices[r]
+                self._shares[r], self._allocations[r] = shared[r], allocations[r]
+                if self._directions is not None and directions is not None:
+                    self._directions[r] = directions[r]
+                live = live[live != r]
         actions = self._space.actions[choices]  # (R, H, M, S)
         self._write_down(live, actions)
-        self._actions = actions
+        self._actions, self._choices = actions, choices
         self._tabulate(choices)
+
+    def _accepts(self, r: int, in_force: Policy) -> bool:
+        """Ask the schedule of run r whether its newest policy is worth a deployment."""
+        policy, ledger, space = self._policy(r), self._record.ledgers[r], self._space
+        assert policy is not None
+        now = int(self.episode[r])
+        logdet = self.tally.gram.logdet[r]
+        clock = ledger.clock(self.task, episode=now, logdet=logdet)
+        offers = np.split(space.rows, space.starts[1:])  # of each state
+        recent = self._record.states(r, max(clock.deployed_at, now - RECENT), now)
+        paths = [tuple(offers[state] for state in path[:-1]) for path in recent]
+        candidate = Candidate(clock=clock, policy=policy, in_force=in_force, paths=paths)
+        return bool(self.schedule.accepts(candidate))
 
     def play(self) -> None:
         """Play every run until its next switch is due, and absorb what it saw."""
@@ -201,7 +229,7 @@ class Simulation:
         """Draw what the next version of each live run needs."""
         horizon, dim = len(self._actions[0]), self._space.rows.shape[1]
         for r in live.tolist():
-            recipe, version = self.recipes[r], len(self._record.ledgers[r]) + 1
+            recipe, version = self.recipes[r], self._record.ledgers[r].fits + 1
             if self._directions is not None:
                 self._directions[r] = recipe.directions(version, horizon, dim)
             if self._perturbations is not None:

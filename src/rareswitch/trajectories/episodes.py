@@ -96,4 +96,5 @@ def episode_of(
         features=np.array([rows[place] for rows, place in offers]),
         rewards=(rewards or Rewards()).scaled_all(trajectory.rewards),
         next_features=following,
+        first_features=offers[0][0],
     )

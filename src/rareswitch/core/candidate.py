@@ -1,0 +1,97 @@
+"""A candidate beside the policy in force: how it differs, and what the difference is worth.
+
+Both are read off the episodes that the policy in force has played, so they count each state as
+often as it is met. With π the policy in force, π' the candidate and Q' the value of the candidate,
+
+    V^{π'} − V^π = Σ_h E_{s ~ π} Σ_a (π'_h(a|s) − π_h(a|s))·Q'_h(s, a)
+
+(the performance difference lemma, Kakade and Langford 2002, with the roles exchanged). The mean
+over the episodes of the right side, with the candidate's own estimate of Q', is its `gain`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from rareswitch.core.clock import Clock
+from rareswitch.core.policy import Policy
+from rareswitch.support.arguments import Floats, Rows
+
+# The last episodes of the policy in force that a candidate is compared on.
+RECENT = 500
+
+
+class Gain(NamedTuple):
+    """The expected gain per episode in rewards as learned, with its standard error."""
+
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidate:
+    """A policy that was fitted when a switch was due, and the policy in force.
+
+    `paths` are the rows offered along the last episodes since that policy was deployed.
+    """
+
+    clock: Clock
+    policy: Policy
+    in_force: Policy
+    paths: Sequence[tuple[Rows, ...]]
+
+    @property
+    def episodes_left(self) -> int | None:
+        """The episodes that a new policy could play; None in an open-ended task."""
+        episodes = self.clock.task.episodes
+        return None if episodes is None else episodes + 1 - self.clock.episode
+
+    @property
+    def change(self) -> float:
+        """The share of episodes that would go otherwise: the largest difference along each.
+
+        At a step it is half the sum of the differences of the propensities.
+        """
+        return float(self._compared[0].mean())
+
+    @property
+    def gain(self) -> Gain:
+        """What the candidate expects to earn more than the policy in force, per episode."""
+        gains = self._compared[1]
+        error = gains.std(ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
+        return Gain(float(gains.mean()), float(error))
+
+    @cached_property
+    def _compared(self) -> tuple[Floats, Floats]:
+        """The change and the gain of each episode."""
+        if not self.paths:
+            raise ValueError("candidate must have episodes of the policy in force; got none")
+        change, gain = np.zeros((2, len(self.paths)))
+        longest = max(map(len, self.paths))
+        for step in range(longest):
+            alike: dict[int, list[int]] = {}  # episodes with as many actions at this step
+            for place, path in enumerate(self.paths):
+                if step < len(path):
+                    alike.setdefault(len(path[step]), []).append(place)
+            for places in alike.values():
+                rows = np.array([self.paths[place][step] for place in places])
+                differs, earns = self._at(step, rows)
+                change[places] = np.maximum(change[places], differs)
+                gain[places] += earns
+        return change, gain
+
+    def _at(self, h: int, rows: Rows) -> tuple[Floats, Floats]:
+        """Return change and gain (n,) at stage h in n states with A actions each."""
+        actions = np.arange(rows.shape[1])[:, None, None]
+        new, old = (
+            (policy.choices(h, rows) == actions).mean(axis=1).T
+            for policy in (self.policy, self.in_force)
+        )  # (n, A), the propensities
+        q_values = self.policy.q_values(h, np.concatenate(rows))
+        q_values = q_values.reshape(-1, *new.shape).mean(axis=0)
+        moved = new - old
+        return np.abs(moved).sum(axis=1) / 2.0, (moved * q_values).sum(axis=1)

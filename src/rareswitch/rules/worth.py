@@ -1,0 +1,72 @@
+"""A rule that looks at the candidate: a policy that is due must be worth a deployment."""
+
+import math
+from dataclasses import dataclass
+
+from rareswitch.core.candidate import Candidate
+from rareswitch.core.clock import Clock, Rule, Schedule, Trigger, checked_schedule, triggers_of
+from rareswitch.core.task import Task, planned_episodes
+from rareswitch.support.arguments import real, set_fields
+
+# After a policy was declined, the next is asked for when so much more of the time has passed that
+# the policy in force has had.
+WAIT = 0.25
+
+
+@dataclass(frozen=True)
+class Worthwhile(Rule):
+    """Another rule, whose policies are deployed only if they change something or promise something.
+
+    A policy that is due is deployed if at least the share `change` of the last episodes would go
+    otherwise: one member of 32 that tries another action is enough, since it may explore, and
+    nobody knows what that is worth. A policy that changes less is deployed only if its expected
+    gain in all episodes left exceeds `price`, in rewards as learned (between 0 and 1 a step). All
+    others are declined, and the next is fitted when a quarter more of the time has passed that the
+    policy in force has had. `change=1.0` leaves it to the price.
+
+    Deployments are never more than those that the other rule may make: each has a date or a growth
+    of its own.
+
+    >>> from rareswitch import SpreadBudget
+    >>> Worthwhile(SpreadBudget(switches=9), price=5.0)
+    Worthwhile(schedule=SpreadBudget(switches=9), change=0.03, price=5.0)
+    """
+
+    schedule: Schedule
+    change: float = 0.03
+    price: float = 1.0
+
+    def __post_init__(self) -> None:
+        set_fields(
+            self,
+            schedule=checked_schedule(self.schedule),
+            change=real("change", self.change, least=0.0, most=1.0),
+            price=real("price", self.price, least=0.0),
+        )
+
+    @property
+    def stays_due(self) -> bool:  # type: ignore[override]
+        return bool(getattr(self.schedule, "stays_due", False))
+
+    def check(self, task: Task) -> None:
+        planned_episodes(task, "Worthwhile, which asks what a policy earns in the episodes left,")
+        checked_schedule(self.schedule, task)
+
+    def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
+        if clock.declined_at is None:
+            return triggers_of(self.schedule, clock)
+        waited = math.ceil(WAIT * (clock.declined_at - clock.deployed_at))
+        return (Trigger.of_date(clock, clock.declined_at + waited),)
+
+    def accepts(self, candidate: Candidate) -> bool:
+        """Return whether a candidate changes enough, or pays."""
+        if candidate.change >= self.change:
+            return True
+        left = candidate.episodes_left
+        assert left is not None  # `check` asked for a number of episodes
+        return candidate.gain.mean * left > self.price
+
+    def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
+        inner = getattr(self.schedule, "deployment_limit", None)
+        last = planned_episodes(task, "a limit of deployments") - 1
+        return last if inner is None else min(last, inner(task, ridge))
