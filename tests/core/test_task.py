@@ -21,7 +21,7 @@ def test_a_task_is_a_value_of_plain_numbers():
     )
     assert repr(task) == "Task(dim=3, horizon=2, episodes=9, feature_norm=2.0)"
     types = [type(getattr(task, field.name)) for field in dataclasses.fields(task)]
-    assert types == [int, int, int, float, str, bool, float]
+    assert types == [int, int, int, float, str, bool, float, int]
     assert task == rs.Task(dim=3, horizon=2, episodes=9, feature_norm=Fraction(2))
     assert hash(task) == hash(rs.Task(dim=3, horizon=2, episodes=9, feature_norm=2.0))
     with pytest.raises(dataclasses.FrozenInstanceError):
