@@ -100,8 +100,8 @@ class Gram(NamedTuple):
             turned = turn.mT @ whitened
             squares = _signed(np.square(turned).sum(axis=-1), sign)
             root = np.sqrt(1.0 + squares)
-            change = turned.mT @ ((sign / (root * (1.0 + root)))[..., None] * turned)
-            whitener = self.whitener - change @ self.whitener
+            shares = (sign / (root * (1.0 + root)))[..., None] * turned
+            whitener = self.whitener - turned.mT @ (shares @ self.whitener)
         else:
             turn = np.linalg.eigh(whitened.mT @ whitened).eigenvectors
             squares = _signed(np.square(whitened @ turn).sum(axis=-2), sign)
