@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rareswitch as rs
-from oracles import opened, replaced, unit_rows
+from oracles import interrupted, opened, replaced, unit_rows
 from rareswitch.core.gram import BlockGram, Gram
 from rareswitch.core.task import Pools
 from rareswitch.statistics import BlockHistory, history_of
@@ -133,6 +133,25 @@ def test_neither_folds_nor_copies_change_a_number(stages):
     np.testing.assert_array_equal(
         versions[4].gram.whitener, history_of(task, log=log[:4]).gram.whitener
     )
+
+
+@pytest.mark.parametrize("stages", ["own", "shared"])
+def test_an_interrupt_leaves_a_history_as_it_was(stages):
+    task, log = replace(TASK, stages=stages), log_of(11, 6)
+
+    def contents(history):
+        folded = history.fold()
+        return {name: array.tobytes() for name, array in folded.to_arrays().items()}
+
+    before, after = (contents(history_of(task, log=log[:n])) for n in (4, 6))
+    lines, goes_on = 1, True
+    while goes_on:
+        lines += 5
+        found = history_of(task, log=log[:4])
+        goes_on = interrupted(lambda found=found: found.absorb(*log[4:]).fold(), lines)
+        assert (contents(found), found.episodes) == (before, 4)
+        assert contents(found.absorb(*log[4:])) == after
+    assert lines > 100
 
 
 def test_copies_of_a_learner_learn_apart():
