@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from oracles import interrupted, opened, replaced, unit_rows
 from rareswitch.core.gram import BlockGram, Gram
+from rareswitch.core.lsvi import QFunction
 from rareswitch.core.task import Pools
 from rareswitch.statistics import BlockHistory, history_of
 from rareswitch.statistics.blocks import narrow_episode
@@ -262,3 +263,20 @@ def test_numbers_are_kept_without_zeros():
     learner.absorb(rs.Episode(features=rows[:2], rewards=[0.0, 1.0], next_features=[rows]))
     assert learner.stored_rows == 1
     assert len(learner.snapshot()) - empty < 8 * (31 + 12) + 200
+
+
+@pytest.mark.parametrize("stages", ["own", "shared"])
+def test_sums_over_steps_keep_what_rounding_takes_away(stages):
+    state = in_blocks(np.tile(KNOWN[1], (A, 1)), np.arange(A))
+
+    def leading(length):
+        step = in_blocks(length * np.eye(M)[:1], [1])
+        return rs.Episode(features=step, rewards=[0.0], next_features=[state])
+
+    found = history_of(replace(TASK, stages=stages))
+    found = found.absorb(leading(1.0), *[leading(1e-17)] * 20).remove(leading(1.0)).fold()
+    following = QFunction(np.ones(A * M), None, None, 0.0, None, None)
+    value = following.q_values(state).max()
+    found = found.next_value_sums(0, following)
+    np.testing.assert_allclose(found[M], 20e-17 * value, rtol=1e-9)
+    assert found[A * M] == pytest.approx(20 * value)
