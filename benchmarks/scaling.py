@@ -1,7 +1,9 @@
-"""How the cost grows: fitted exponents beside the expected ones."""
+"""How the cost grows: fitted exponents beside the expected ones, and rows in blocks beside full."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from measure import cpu_time, exponent
 
 import rareswitch as rs
@@ -17,8 +19,41 @@ def episode_cost(episodes: int = 200, **sizes: int) -> float:
     return cpu_time(play).least / episodes
 
 
+def block_episodes(*, dim: int, actions: int, horizon: int) -> Iterator[rs.Episode]:
+    """Yield episodes of rows as those of `ActionBlocks`, in states that never come again."""
+    rng, size = np.random.default_rng(0), dim // actions
+    while True:
+        numbers = rng.standard_normal((horizon, size)) / 2 / np.sqrt(size)
+        rows = np.stack([np.kron(np.eye(actions), x) for x in numbers.clip(-1, 1)])
+        chosen = rows[np.arange(horizon), rng.integers(actions, size=horizon)]
+        yield rs.Episode(features=chosen, rewards=rng.random(horizon), next_features=list(rows[1:]))
+
+
+def block_costs(*, dim: int, actions: int, horizon: int, blocks: int) -> dict[str, str]:
+    """Return the cost of a learner that knows of that number of blocks, after ten episodes."""
+    task = rs.Task(dim=dim, horizon=horizon, stages="shared", feature_norm=2.0, blocks=blocks)
+    learner = rs.Learner(task, rs.rules.EpisodeGrid(dates=(1, 10**6)))
+    episodes = block_episodes(dim=dim, actions=actions, horizon=horizon)
+    some = [next(episodes) for _ in range(9)]
+    learner.absorb(next(episodes))  # the first use of memory
+    observe = cpu_time(lambda: learner.absorb(*some), repeats=1).least / len(some)
+    fit = cpu_time(learner.fit, repeats=1).least
+    state = len(learner.snapshot()) - len(learner.policy.to_bytes())
+    about = (
+        f"d = {dim} of {actions} actions, H = {horizon}, {'in blocks' if blocks > 1 else 'full'}"
+    )
+    return {
+        f"{about}: one episode": f"{1e3 * observe:.3g} ms",
+        f"{about}: one fit": f"{fit:.3g} s",
+        f"{about}: state without the policy": f"{state / 1e6:.3g} MB",
+    }
+
+
 def run() -> dict[str, Any]:
     rows = {}
+    for dim in (400, 2000):
+        for blocks in (1, 10):
+            rows |= block_costs(dim=dim, actions=10, horizon=50, blocks=blocks)
     sweeps = {
         "d": ([16, 32, 64], "at most 1: N·d beside N"),
         "horizon": ([4, 16, 64], "1"),

@@ -362,3 +362,20 @@ def test_features_must_have_the_dimension_asked_for():
 def test_some_state_is_needed():
     with pytest.raises(AssertionError, match="states must hold at least one state"):
         check_features(one_hot, [])
+
+
+def test_rows_must_be_in_the_blocks_that_a_map_says():
+    class Arms:
+        blocks, off = 2, 0.0
+
+        def __call__(self, state):
+            return [[1.0, 2.0, 0.0, self.off], [0.0, 0.0, 1.0, 2.0]]
+
+    arms = Arms()
+    assert check_features(arms, [0]) == pytest.approx(5**0.5)
+    arms.off = 0.1
+    with pytest.raises(AssertionError, match=r"in one of 2 blocks only, .* got a row with 2"):
+        check_features(arms, [0])
+    arms.blocks = 3
+    with pytest.raises(AssertionError, match="must have d divided by 3 blocks; got d = 4"):
+        check_features(arms, [0])

@@ -103,7 +103,7 @@ def check_features(
     Every state must have at least one finite row, all rows must have one dimension, and a second
     call must return the same rows. L above 1 is allowed; give it to the `Task` as `feature_norm`. A
     map with `one_hot` returns positions (A,) from 0 to d−1. Where the map has the attributes `dim`,
-    `actions` or `norm`, its rows must agree with them.
+    `actions`, `blocks` or `norm`, its rows must agree with them.
 
     >>> check_features(lambda s: np.eye(2) * s, [0.5, 1.0], dim=2)
     1.0
@@ -123,6 +123,7 @@ def check_features(
         else:
             _check_rows(rows, state, dim)
             dim = rows.shape[1] if dim is None else dim
+            _check_blocks(rows, state, getattr(features, "blocks", 1))
         _require(
             count > 0, f"features of {state!r} must have a row for some feasible action; got none"
         )
@@ -156,6 +157,17 @@ def _check_rows(rows: Rows, state: Any, dim: int | None) -> None:
         f"features of {state!r} must have d = {dim}; got {rows.shape[1]}",
     )
     _require(bool(np.isfinite(rows).all()), f"features of {state!r} must be finite")
+
+
+def _check_blocks(rows: Rows, state: Any, blocks: int) -> None:
+    count, dim = rows.shape
+    _require(dim % blocks == 0, f"features must have d divided by {blocks} blocks; got d = {dim}")
+    visited = rows.reshape(count, blocks, dim // blocks).any(axis=2).sum(axis=1)
+    _require(
+        visited.max(initial=0) <= 1,
+        f"features of {state!r} must have rows with numbers other than 0 in one of {blocks} blocks "
+        f"only, the attribute blocks; got a row with {visited.max(initial=0)}",
+    )
 
 
 def _check_positions(rows: Rows, state: Any, dim: int | None) -> None:

@@ -1,6 +1,7 @@
 """Observations become the rows of the protocol's feature map, strictly and without a trace."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -170,6 +171,10 @@ def test_features_that_are_too_long_are_refused(basis, age):
         ({"task": rs.Task(dim=4, horizon=1)}, "dim must be 18, as in the feature map; got 4"),
         ({"task": rs.Task(dim=18, horizon=1, one_hot=True)}, "one_hot must be False.*; got True"),
         (
+            {"task": rs.Task(dim=18, horizon=1, blocks=2)},
+            "blocks must be 1 or 3, as in the feature map; got 2",
+        ),
+        (
             {"task": rs.Task(dim=18, horizon=1, feature_norm=0.5)},
             "feature_norm must be at least 1, the longest row of the feature map; got 0.5",
         ),
@@ -179,6 +184,7 @@ def test_a_map_that_does_not_suit_the_protocol_is_refused(changes, why):
     made = observer()
     parts = {name: getattr(made, name) for name in ("features", "data", "actions", "task")}
     assert Observer(**parts).map == DENSE
+    assert Observer(**parts | {"task": replace(made.task, blocks=3)}).map == DENSE
     with pytest.raises(ValueError, match=why):
         Observer(**parts | changes)
 

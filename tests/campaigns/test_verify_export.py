@@ -500,6 +500,10 @@ CAMPAIGNS = {
     "shared": {"task": Task(dim=3, horizon=3, episodes=K, stages="shared")},
     "one-hot": {"task": Task(dim=3, horizon=2, episodes=K, one_hot=True)},
     "one-hot-shared": {"task": Task(dim=3, horizon=3, episodes=K, stages="shared", one_hot=True)},
+    "blocks": {"task": Task(dim=3, horizon=2, episodes=K, blocks=3),
+               "schedule": rs.DeterminantGrowth(eta=6.0), "budget": 20},
+    "bonus-blocks": {"recipe": BONUS, "task": Task(dim=3, horizon=3, episodes=K, stages="auto",
+                                                   blocks=3)},
     "longer-features": {"task": Task(dim=3, horizon=2, episodes=K, feature_norm=2.0)},
     "small-ridge": {"recipe": Recipe(ridge=1e-6), "schedule": rs.DeterminantGrowth(eta=6.0),
                     "budget": 20},
@@ -539,7 +543,9 @@ def test_every_rule_and_every_fit_is_computed_again(tmp_path, name):
     assert [one for one in found if "the log gives another policy" in one]
 
 
-@pytest.mark.parametrize("shape", [{}, {"stages": "shared"}, {"stages": "auto"}, {"one_hot": True}])
+@pytest.mark.parametrize(
+    "shape", [{}, {"stages": "shared"}, {"stages": "auto"}, {"one_hot": True}, {"blocks": 3}]
+)
 def test_a_wrong_determinant_is_found_by_the_second_computation(tmp_path, monkeypatch, shape):
     """Learner and replay are wrong alike; the second computation shares no code with them."""
     for kind in (gram.Gram, gram.OneHotGram):
@@ -557,14 +563,17 @@ def test_a_wrong_determinant_is_found_by_the_second_computation(tmp_path, monkey
     assert all("log det Λ of pool 0 is " in one for one in found)
 
 
+@pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("stages", ["own", "shared", "auto"])
-def test_the_second_computation_has_the_determinants_of_the_matrices(stages):
+def test_the_second_computation_has_the_determinants_of_the_matrices(stages, blocks):
     """Of thousands of rows, some of which were withdrawn later."""
     rng = np.random.default_rng(0)
-    task = Task(dim=4, horizon=3, episodes=2000, stages=stages, feature_norm=9.0)
+    task = Task(dim=4, horizon=3, episodes=2000, stages=stages, feature_norm=9.0, blocks=blocks)
+    halves = np.repeat(np.eye(blocks), 4 // blocks, axis=1)
     protocol = protocol_of(task=task, recipe=Recipe(ridge=0.5), budget=4)
     episodes = [
-        rs.Episode(features=rng.standard_normal((3, 4)), rewards=rng.random(3),
+        rs.Episode(features=rng.standard_normal((3, 4)) * halves[rng.integers(blocks, size=3)],
+                   rewards=rng.random(3),
                    next_features=[np.eye(4)] * 2)
         for _ in range(500)
     ]  # fmt: skip

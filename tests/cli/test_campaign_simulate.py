@@ -1,6 +1,7 @@
 """`rareswitch campaign simulate`: instances and environments, and what is refused."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import gymnasium
@@ -18,7 +19,7 @@ from rareswitch.campaigns import (
     packed_features,
     simulate,
 )
-from rareswitch.cli.campaign_environment import EnvironmentWorld
+from rareswitch.cli.campaign_environment import EnvironmentWorld, check_setting
 from rareswitch.core.recipe import Recipe
 from rareswitch.features import Dense, OneHot
 from rareswitch.gym import play, setting_of
@@ -237,6 +238,17 @@ def test_an_environment_is_played_from_its_plan(here):
         "map_name=8x8",
     )
     assert "[task] dim is 64; that of --env is 256" in other
+
+
+def test_blocks_are_those_of_the_environment_or_none():
+    task = rs.Task(dim=12, horizon=2, episodes=9, blocks=3)
+    setting = SimpleNamespace(task=lambda: task)
+    for blocks in (1, 3):
+        agreed = SimpleNamespace(task=replace(task, blocks=blocks), features=None)
+        check_setting(setting, agreed)
+    agreed = SimpleNamespace(task=replace(task, blocks=2), features=None)
+    with pytest.raises(ValueError, match=r"\[task\] blocks is 2; that of --env is 3"):
+        check_setting(setting, agreed)
 
 
 def test_a_calm_campaign_in_an_environment_is_its_training(here):

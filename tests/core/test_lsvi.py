@@ -83,7 +83,7 @@ def test_valuing_positions_leaves_the_stage_as_it_was():
 class Scripted:
     """Statistics of three stages with Λ_h = 2, whose next values are ten times the weights."""
 
-    pools, one_hot = Pools(3), False
+    pools, one_hot, dim = Pools(3), False, 1
 
     def __init__(self):
         self.whitener = Gram.of_ridge((3,), 1, 1.0).add(np.ones((3, 1)))[0].whitener

@@ -21,7 +21,8 @@ def test_a_task_is_a_value_of_plain_numbers():
     )
     assert repr(task) == "Task(dim=3, horizon=2, episodes=9, feature_norm=2.0)"
     types = [type(getattr(task, field.name)) for field in dataclasses.fields(task)]
-    assert types == [int, int, int, float, str, bool, float]
+    assert rs.Task(dim=6, horizon=1, blocks=np.int64(2)).block_size == 3
+    assert types == [int, int, int, float, str, bool, float, int]
     assert task == rs.Task(dim=3, horizon=2, episodes=9, feature_norm=Fraction(2))
     assert hash(task) == hash(rs.Task(dim=3, horizon=2, episodes=9, feature_norm=2.0))
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -125,6 +126,14 @@ def test_a_task_says_whether_its_stages_share_their_steps():
             {"one_hot": True, "feature_norm": 0.5},
             ValueError,
             "feature_norm must be at least 1, the length of a one-hot feature; got 0.5",
+        ),
+        ({"blocks": 0}, ValueError, "blocks must be"),
+        ({"dim": 6, "blocks": 4}, ValueError, "blocks must divide dim = 6; got 4"),
+        ({"dim": 6, "blocks": 12}, ValueError, "blocks must be .*; got 12"),
+        (
+            {"dim": 6, "blocks": 3, "one_hot": True},
+            ValueError,
+            "blocks must be 1 for one-hot features; got 3",
         ),
     ],
 )

@@ -26,6 +26,7 @@ def test_sizes_and_bounds_are_those_of_the_basis():
     assert (blocks.actions, blocks.one_hot, blocks.norm) == (3, False, np.inf)
     assert blocks.name == "3 actions × [2 as they are]"
     assert blocks.feasible([0.0, 0.0]) is None
+    assert blocks.blocks == 3
 
 
 def test_arguments_are_checked():

@@ -163,6 +163,19 @@ class Doses(Features):
         return np.array([[1.0, 0.0], [1.0, state / (1 + h)]])
 
 
+def test_a_class_of_ones_own_may_have_blocks():
+    class Arms(Doses):
+        blocks = 2
+
+        def __call__(self, state, h=0):
+            return np.diag([1.0, state])
+
+    assert as_features(Doses()).blocks == 1
+    assert as_features(Arms()).blocks == 2
+    with pytest.raises(ValueError, match="blocks must be at least 1"):
+        Custom(dose, probe=PROBE, blocks=0)
+
+
 def test_a_class_of_ones_own_needs_little():
     features = as_features(Doses())
     np.testing.assert_array_equal(features(0.5, 1), [[1.0, 0.0], [1.0, 0.25]])

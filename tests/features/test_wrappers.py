@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from rareswitch.features import ActionBlocks, Custom, Masked, OneHot, Polynomial, WithStage
+from rareswitch.features import (
+    ActionBlocks,
+    Custom,
+    Masked,
+    OneHot,
+    Polynomial,
+    UnitRows,
+    WithStage,
+)
 
 TABLE = OneHot(states=3, actions=2)
 PLAIN = ActionBlocks(Polynomial(inputs=1, degree=1, constant=False), actions=2)
@@ -105,6 +113,16 @@ def test_floats_are_crossed_with_the_share_of_the_horizon():
         np.testing.assert_array_equal(rows[:, :4], inner([3.0, 4.0]))
         np.testing.assert_array_equal(rows[:, 4:8], inner([3.0, 4.0]) * h / 4)
         np.testing.assert_array_equal(rows[:, 8], h / 4)
+
+
+def test_wrappers_keep_blocks_unless_their_rows_break_them():
+    inner = ActionBlocks(Polynomial(inputs=7, degree=2), actions=5)
+    assert Masked(inner, lambda state: [True] * 5).blocks == 5
+    assert WithStage(inner, horizon=3).blocks == 1
+    divided = UnitRows(inner, bound=1.0)
+    assert divided.blocks == 5
+    rows = divided(np.random.default_rng(0).normal(size=7)).reshape(5, 5, -1)
+    assert len({rows[a, a].tobytes() for a in range(5)}) == 1
 
 
 def test_the_bound_holds_at_the_last_stage():

@@ -363,6 +363,7 @@ def test_the_learner_is_made_for_the_world():
         stages="auto",
         one_hot=False,
         end_reward=0.25,
+        blocks=blocks().actions,
     )
     assert learner.task == setting.task() == task
     assert learner.recipe is recipe

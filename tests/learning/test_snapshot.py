@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -278,9 +278,12 @@ def test_a_restored_learner_draws_the_perturbations_that_would_have_come_next():
         stages=st.sampled_from(["own", "shared", "auto"]),
         one_hot=st.booleans(),
         end_reward=st.floats(0.0, 1.0),
-    )
+    ),
+    st.integers(1, 3),
 )
-def test_a_task_survives_a_snapshot(task):
+def test_a_task_survives_a_snapshot(task, blocks):
+    if not task.one_hot:
+        task = replace(task, dim=task.dim * blocks, blocks=blocks)
     learner = rs.Learner(task, rs.EveryEpisode(), rs.Recipe.paper())
     stored = learner.snapshot()
     copy = rs.Learner.restore(stored)
@@ -288,7 +291,8 @@ def test_a_task_survives_a_snapshot(task):
     assert repr(copy.task) == repr(task)
     assert copy.snapshot() == stored
     plain = opened(stored)[0]["meta"]["task"]
-    assert plain == asdict(task)
+    assert {"blocks": 1} | plain == asdict(task)
+    assert ("blocks" in plain) == (task.blocks > 1)
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,9 @@ TASK = HARD[0].task(episodes=10)
         ({"horizon": 3}, "task must have the worlds' dim 7 and horizon 4; got"),
         ({"feature_norm": 1.0}, r"a feature_norm of at least 2\.3\d*, the worlds'; got 1$"),
         ({"feature_norm": 0.999 * TASK.feature_norm}, "task must have a feature_norm of at least"),
-        ({"feature_norm": 9.0, "one_hot": True}, "task must have no one_hot and no end_reward"),
-        ({"end_reward": 0.5}, "task must have no one_hot and no end_reward"),
+        ({"feature_norm": 9.0, "one_hot": True}, "task must have no one_hot, no end_reward"),
+        ({"end_reward": 0.5}, "task must have no one_hot, no end_reward"),
+        ({"blocks": 7}, "no end_reward and no blocks in a simulation; got Task"),
         ({"episodes": None}, "task must have episodes: a simulation needs their number K"),
     ],
 )  # fmt: skip

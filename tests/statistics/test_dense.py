@@ -316,7 +316,7 @@ def three_kinds():
 def test_sums_by_pool_are_those_of_each_episode(stages):
     pools, given = task_of(stages, horizon=3).pools, list(three_kinds())
     signs = [1.0, -1.0, 1.0]
-    found = dense._Steps([*zip(given, signs, strict=True)], pools).by_pool()
+    found = dense.Steps([*zip(given, signs, strict=True)], pools).by_pool()
     for episode, sign, sums in zip(given, signs, found, strict=True):
         by_stage = np.zeros((2, 3, D + 2))
         for h, (feature, reward) in enumerate(zip(episode.features, episode.rewards, strict=True)):
@@ -328,7 +328,7 @@ def test_sums_by_pool_are_those_of_each_episode(stages):
 @STAGES
 def test_steps_lead_to_the_states_after_them(stages):
     pools, given = task_of(stages, horizon=3).pools, list(three_kinds())
-    steps = dense._Steps([(episode, 1.0) for episode in given], pools)
+    steps = dense.Steps([(episode, 1.0) for episode in given], pools)
     ended, led = 0, 0
     for pool in range(pools.count - 1):
         rows, states = steps.leading_on(pool)

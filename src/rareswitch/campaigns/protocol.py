@@ -4,7 +4,7 @@ import json
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -138,7 +138,7 @@ class Protocol:
         tables: dict[str, Any] = {
             "format": FORMAT,
             "name": self.name,
-            "task": asdict(self.task) | ({"actions": list(self.actions)} if self.actions else {}),
+            "task": self.task.plain | ({"actions": list(self.actions)} if self.actions else {}),
             "recipe": describe_recipe(self.recipe),
             "schedule": describe(self.schedule),
             "budget": {"deployments": self.budget},

@@ -72,6 +72,10 @@ def check_setting(setting: Setting, protocol: Protocol) -> None:
         ours, theirs = getattr(agreed, name), getattr(found, name)
         if ours != theirs:
             raise ValueError(f"the protocol's [task] {name} is {ours}; that of --env is {theirs}")
+    if agreed.blocks not in (1, found.blocks):
+        raise ValueError(
+            f"the protocol's [task] blocks is {agreed.blocks}; that of --env is {found.blocks}"
+        )
     named = protocol.features
     if named is not None and named.digest not in ("", setting.features.digest):
         raise ValueError(

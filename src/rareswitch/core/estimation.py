@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rareswitch.core.gram import matvec, vecmat
 from rareswitch.core.lsvi import Regression, Statistics, member_axis, spectrum
 from rareswitch.support.arguments import Floats
 
@@ -112,7 +113,7 @@ class EstimatedRegression:
         basis = self._basis_of(pool)
         self.spreads[h] = found.spread
         return Regression(
-            weights=found.weights if basis is None else np.vecmat(found.weights, basis),
+            weights=found.weights if basis is None else vecmat(found.weights, basis),
             levels=found.level,
             basis=basis,
             scales=found.scales,
@@ -147,7 +148,7 @@ class EstimatedRegression:
 
 def _turn(basis: Floats | None, vector: Floats) -> Floats:
     """Return a vector's coordinates in a basis."""
-    return vector if basis is None else np.matvec(basis, vector)
+    return vector if basis is None else matvec(basis, vector)
 
 
 def _inverse(eigenvalues: Floats, ridge: Floats) -> Floats:

@@ -11,6 +11,10 @@ An episode that was added can be removed, by the same formulas with −φφᵀ. 
 in its direction, 1 − φᵀΛ⁻¹φ is about λ/‖φ‖², computed from a W of about 1/√λ. Λ⁻¹ then has a
 relative error of about machine epsilon times (1 + ‖φ‖²/λ)^{3/2}; the error is much smaller if other
 features in that direction remain.
+
+If each feature has its numbers in one of B blocks of m coordinates, Λ is block-diagonal and so is
+W. Matrices are then given as (..., d, m), the blocks one below the other: `split_blocks` makes them
+(..., B, m, m). A full matrix (..., d, d) is a single block.
 """
 
 from collections import Counter
@@ -20,7 +24,7 @@ import numpy as np
 
 from rareswitch.core.task import Pools
 from rareswitch.support.arguments import Floats, Ints, Rows
-from rareswitch.support.persistent import PersistentNumbers
+from rareswitch.support.persistent import PersistentArray, PersistentNumbers
 
 # The least 1 − φᵀΛ⁻¹φ of a feature to remove: rounding may bring it to 0 or below.
 LEAST_LEFT = np.finfo(np.float64).eps
@@ -43,6 +47,11 @@ class Gram(NamedTuple):
         return _read_only(
             whitener, np.full(leading, dim * np.log(ridge)), np.full(leading, dim * ridge)
         )
+
+    @classmethod
+    def of_arrays(cls, whitener: Floats, logdet: Floats, trace: Floats) -> "Gram":
+        """Return the Gram with these arrays of each pool."""
+        return cls(whitener, logdet, trace)
 
     def add(self, features: Floats) -> tuple["Gram", Floats, Floats]:
         """Add one φφᵀ to every matrix, features (..., P, d); a zero feature changes nothing.
@@ -91,8 +100,8 @@ class Gram(NamedTuple):
             turned = turn.mT @ whitened
             squares = _signed(np.square(turned).sum(axis=-1), sign)
             root = np.sqrt(1.0 + squares)
-            change = turned.mT @ ((sign / (root * (1.0 + root)))[..., None] * turned)
-            whitener = self.whitener - change @ self.whitener
+            shares = (sign / (root * (1.0 + root)))[..., None] * turned
+            whitener = self.whitener - turned.mT @ (shares @ self.whitener)
         else:
             turn = np.linalg.eigh(whitened.mT @ whitened).eigenvectors
             squares = _signed(np.square(whitened @ turn).sum(axis=-2), sign)
@@ -201,8 +210,108 @@ class OneHotGram(NamedTuple):
         return OneHotGram(visits, logdet, trace, self.dim, self.ridge)
 
 
+class BlockGram(NamedTuple):
+    """Gram matrices of features with numbers in one of B blocks of m coordinates; it never changes.
+
+    >>> gram = BlockGram.of_ridge(2, dim=4, blocks=2, ridge=1.0)
+    >>> gram = gram.add_episode(np.array([[0.0, 0.0, 1.0, 0.0]]), Pools(2))
+    >>> gram.trace, gram.whitener.shape
+    (array([5., 4.]), (2, 4, 2))
+    """
+
+    whiteners: PersistentArray  # W of block b of pool p at place p·B + b, (P·B, m, m)
+    logdet: Floats
+    trace: Floats
+
+    @classmethod
+    def of_ridge(cls, pools: int, dim: int, blocks: int, ridge: float) -> "BlockGram":
+        """Return λI for each pool."""
+        block = Gram.of_ridge((pools * blocks,), dim // blocks, ridge)
+        logdet, trace = (each.reshape(pools, blocks).sum(axis=1) for each in block[1:])
+        return cls(PersistentArray(block.whitener), logdet, trace)
+
+    @classmethod
+    def of_arrays(cls, whitener: Floats, logdet: Floats, trace: Floats) -> "BlockGram":
+        """Return the Gram with these arrays of each pool, as `whitener` gives W."""
+        size = whitener.shape[-1]
+        return cls(PersistentArray(whitener.reshape(-1, size, size)), logdet, trace)
+
+    @property
+    def whitener(self) -> Floats:
+        """W of each pool, its blocks one below the other (P, d, m)."""
+        whiteners = self.whiteners.array
+        return whiteners.reshape(len(self.trace), -1, whiteners.shape[-1])
+
+    def add_episode(self, features: Floats, pools: Pools) -> "BlockGram":
+        """Add the steps of one episode, features (n, d), to each pool that contains them."""
+        return self._change(features, pools, 1.0)
+
+    def remove_episode(self, features: Floats, pools: Pools) -> "BlockGram":
+        """Remove the steps of one episode, features (n, d), that `add_episode` added."""
+        return self._change(features, pools, -1.0)
+
+    def _change(self, features: Floats, pools: Pools, sign: float) -> "BlockGram":
+        """Add or remove the steps of one episode: only the blocks that it visits change."""
+        blocks, steps = len(self.whiteners) // len(self.trace), len(features)
+        block, numbers = split_rows(features, blocks)
+        if pools.shared:
+            visited = np.unique(block)
+            places = np.arange(pools.count)[:, None] * blocks + visited
+            whiteners, logdet, trace = self.whiteners.take(places), self.logdet, self.trace
+            contains = pools.contains[:, :steps, None]
+            for i, there in enumerate(block == visited[:, None]):
+                part = Gram(whiteners[:, i], logdet, trace)
+                part = part.add_block(contains[:, there] * numbers[there], sign=sign)
+                whiteners[:, i], logdet, trace = part
+            return BlockGram(self.whiteners.put(places, whiteners), logdet, trace)
+        own = np.arange(steps) * blocks + block
+        part = Gram(self.whiteners.take(own), self.logdet[:steps], self.trace[:steps])
+        part = part.add(numbers)[0] if sign > 0.0 else part.remove(numbers)
+        logdet, trace = self.logdet.copy(), self.trace.copy()
+        logdet[:steps], trace[:steps] = part.logdet, part.trace
+        logdet.flags.writeable = trace.flags.writeable = False
+        return BlockGram(self.whiteners.put(own, part.whitener), logdet, trace)
+
+
+def split_rows(rows: Floats, blocks: int) -> tuple[Ints, Floats]:
+    """Return the block of each row of an episode (n, d), and its numbers in that block (n, m).
+
+    A row of zeros is in the first block.
+    """
+    apart = rows.reshape(len(rows), blocks, rows.shape[1] // blocks)
+    visited = apart.any(axis=2)
+    if np.count_nonzero(visited) > len(rows) or (visited.sum(axis=1) > 1).any():
+        raise ValueError(
+            f"episode must have rows with numbers other than 0 in one of {blocks} blocks of "
+            f"{apart.shape[2]} only, as blocks = {blocks} of the task says; got a row with numbers "
+            f"in {visited.sum(axis=1).max()} blocks"
+        )
+    block: Ints = visited.argmax(axis=1)
+    return block, apart[np.arange(len(rows)), block]
+
+
+def split_blocks(matrix: Floats) -> Floats:
+    """Return a matrix (..., d, m), whose blocks are one below the other, as (..., B, m, m)."""
+    size = matrix.shape[-1]
+    return matrix.reshape(*matrix.shape[:-2], -1, size, size)
+
+
+def matvec(matrix: Floats, vector: Floats) -> Floats:
+    """Return the product of a matrix (..., d, m) of blocks with a vector (..., d)."""
+    apart = vector.reshape(*vector.shape[:-1], -1, matrix.shape[-1])
+    product: Floats = np.matvec(split_blocks(matrix), apart)
+    return product.reshape(*product.shape[:-2], vector.shape[-1])
+
+
+def vecmat(vector: Floats, matrix: Floats) -> Floats:
+    """Return the product of a vector (..., d) with a matrix (..., d, m) of blocks."""
+    apart = vector.reshape(*vector.shape[:-1], -1, matrix.shape[-1])
+    product: Floats = np.vecmat(apart, split_blocks(matrix))
+    return product.reshape(*product.shape[:-2], vector.shape[-1])
+
+
 def solve(whitener: Floats, target: Floats, *, one_hot: bool = False) -> Floats:
-    """Return Λ⁻¹·target = Wᵀ(W·target) for target (..., d) and W (..., d, d), or its diagonal."""
+    """Return Λ⁻¹·target = Wᵀ(W·target) for target (..., d) and W (..., d, m), or its diagonal."""
     if one_hot:
         return np.square(whitener) * target
-    return np.vecmat(np.matvec(whitener, target), whitener)
+    return vecmat(matvec(whitener, target), whitener)

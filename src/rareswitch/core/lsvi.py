@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from rareswitch.core.gram import solve
+from rareswitch.core.gram import solve, split_blocks
 from rareswitch.core.task import Pools
 from rareswitch.support.arguments import Floats, Rows
 
@@ -23,12 +23,13 @@ class QFunction(NamedTuple):
 
     Leading axes are free: runs, members, both or none. Rows are (n, d); one-hot rows are given by
     the positions (n,) of their ones, and W by its diagonal. Rows with leading axes of their own,
-    (..., n, d) or positions (..., n), are paired with the leading axes of the function.
+    (..., n, d) or positions (..., n), are paired with the leading axes of the function. W is
+    (..., d, d), or its blocks of m rows one below the other, (..., d, m).
     """
 
     weights: Floats  # w (..., d)
     levels: Floats | None  # l (...), estimated; None: 0
-    whitener: Floats | None  # W (..., d, d) or (..., d)
+    whitener: Floats | None  # W (..., d, m) or (..., d)
     beta: float
     offsets: Floats | None  # o_j (..., J, d), of a perturbed fit
     cap: float | Floats | None
@@ -46,6 +47,32 @@ class QFunction(NamedTuple):
         if self.offsets is not None:
             values = values + project(self.offsets, rows).max(axis=-2)
         return values if self.cap is None else clip_values(values, self.cap)
+
+    def best_values(self, numbers: Floats, masks: Floats | None = None) -> Floats:
+        """Return max_b Q of n sets of rows with the same numbers in one of B blocks, (..., n).
+
+        Set i has a row for each block b with masks[i, b] = 1, and numbers[i] are those of the row
+        in its block: numbers (n, m), masks (n, B). Without masks, all blocks have one. The value
+        of a set without rows means nothing.
+        """
+        count, size = numbers.shape
+
+        def apart(directions: Floats) -> Floats:
+            products = directions.reshape(-1, size) @ numbers.T
+            return products.reshape(*directions.shape[:-1], -1, count)  # (..., B, n)
+
+        values = apart(self.weights)
+        if self.beta and self.whitener is not None:
+            whitened = numbers @ split_blocks(self.whitener).mT
+            values = values + self.beta * np.sqrt(np.vecdot(whitened, whitened))
+        if self.offsets is not None:
+            values = values + apart(self.offsets).max(axis=-3)
+        if masks is not None:
+            values = np.where(masks.T > 0.0, values, -np.inf)
+        best: Floats = values.max(axis=-2)
+        if self.levels is not None:
+            best = best + self.levels[..., None]
+        return best if self.cap is None else clip_values(best, self.cap)
 
     def select(self, run: int) -> "QFunction":
         """Return Q of one run, where the first axis is that of runs."""
@@ -85,7 +112,7 @@ class Statistics(Protocol):
 
     @property
     def whitener(self) -> Floats:
-        """W (..., P, d, d), or its diagonal (..., P, d)."""
+        """W (..., P, d, d), its blocks (..., P, d, m), or its diagonal (..., P, d)."""
         ...
 
     @property
@@ -122,12 +149,12 @@ class Regression(NamedTuple):
 
     weights: Floats  # w (..., d)
     levels: Floats | None = None  # (...)
-    declared: Floats | None = None  # W of the declared ridge (..., d, d), or its diagonal
-    basis: Floats | None = None  # (..., d, d)
+    declared: Floats | None = None  # W of the declared ridge (..., d, m), or its diagonal
+    basis: Floats | None = None  # (..., d, m), in blocks as W
     scales: Floats | None = None  # (..., d)
 
     def whitener(self) -> Floats:
-        """Return W (..., d, d), or its diagonal (..., d): the declared one, or from the scales."""
+        """Return W (..., d, m), or its diagonal (..., d): the declared one, or from the scales."""
         if self.declared is not None:
             return self.declared
         assert self.scales is not None
@@ -138,9 +165,11 @@ class Regression(NamedTuple):
         assert self.scales is not None
         if self.basis is None:
             return draws * self.scales[..., None, :]
-        turned = draws @ self.basis.mT
-        turned *= self.scales[..., None, :]
-        return turned @ self.basis
+        basis = split_blocks(self.basis)  # (..., B, m, m)
+        turned = _split(draws, basis.shape[-1]) @ basis.mT
+        turned *= self.scales.reshape(*self.scales.shape[:-1], basis.shape[-3], 1, -1)
+        offsets = np.swapaxes(turned @ basis, -2, -3)  # (..., J, B, m)
+        return offsets.reshape(*offsets.shape[:-2], draws.shape[-1])
 
 
 class Regressor(Protocol):
@@ -159,6 +188,7 @@ class RidgeRegression:
 
     def __init__(self, statistics: Statistics, *, perturbed: bool) -> None:
         self._pools, self._one_hot = statistics.pools, statistics.one_hot
+        self._dim = statistics.dim
         self._whitener = member_axis(statistics.whitener, 2 if self._one_hot else 3, perturbed)
         self._rewards = member_axis(statistics.reward_sums, 2, perturbed)
         self._scales: Floats | None = None
@@ -171,10 +201,9 @@ class RidgeRegression:
         whitener = (
             self._whitener[..., pool, :] if self._one_hot else self._whitener[..., pool, :, :]
         )
-        dim = whitener.shape[-1]
-        targets = self._rewards[..., pool, :dim]  # Σ φ·r
+        targets = self._rewards[..., pool, : self._dim]  # Σ φ·r
         if value_sums is not None:
-            targets = targets + value_sums[..., :dim]  # + Σ φ·max_a Q_{h+1}
+            targets = targets + value_sums[..., : self._dim]  # + Σ φ·max_a Q_{h+1}
         return Regression(
             weights=solve(whitener, targets, one_hot=self._one_hot),  # Λ_h⁻¹·Σφ[r + max_a Q_{h+1}]
             declared=whitener,
@@ -250,13 +279,18 @@ def spectrum(whitener: Floats, one_hot: bool) -> tuple[Floats, Floats | None]:
     """Return the singular values of W and their basis; None stands for the usual basis."""
     if one_hot:
         return whitener, None
-    _, scales, basis = np.linalg.svd(whitener)
-    return scales, basis
+    _, scales, basis = np.linalg.svd(split_blocks(whitener))
+    return scales.reshape(whitener.shape[:-1]), basis.reshape(whitener.shape)
 
 
 def _norms(whitener: Floats, rows: Rows) -> Floats:
     """Return ‖Wφ‖ (..., n) of n rows, or of paired rows."""
     if rows.dtype == np.int64:
         return project(whitener, rows)
-    whitened = rows @ whitener.mT
-    return np.sqrt(np.vecdot(whitened, whitened))
+    whitened = _split(rows, whitener.shape[-1]) @ split_blocks(whitener).mT
+    return np.sqrt(np.vecdot(whitened, whitened).sum(axis=-2))
+
+
+def _split(rows: Floats, size: int) -> Floats:
+    """Return rows (..., n, d) in blocks of that size, (..., B, n, m)."""
+    return np.swapaxes(rows.reshape(*rows.shape[:-1], -1, size), -2, -3)

@@ -165,7 +165,8 @@ class Policy:
     `Perturbation`, `levels` those that a fit estimated. `clip=False` leaves Q unclipped. In a
     mixture, arrays that differ between members are (M, H, …) instead of (H, …), and `allocation` is
     the number that allocates members to episodes. With `one_hot` features, rows are given by the
-    positions of their ones, integers (A,) in place of (A, d), and `whitener` by its diagonal.
+    positions of their ones, integers (A,) in place of (A, d), and `whitener` by its diagonal. If Λ
+    consists of blocks of m coordinates, `whitener` is (H, d, m), its blocks one below the other.
     `stages` is the choice of a fit that chose, "own" or "shared".
 
     >>> rows = np.eye(2)
@@ -205,7 +206,7 @@ class Policy:
         if self.stages is not None:
             one_of("stages", self.stages, KINDS)
         shapes: dict[str, tuple[int | str, ...]] = {
-            "whitener": (horizon, dim) if one_hot else (horizon, dim, dim),
+            "whitener": (horizon, dim, *(() if one_hot else (_block_size(self.whitener, dim),))),
             "levels": (horizon,),
             "directions": (horizon, dim),
             "offsets": (horizon, "J", dim),
@@ -474,6 +475,15 @@ class Policy:
 
 
 FIELDS = tuple(Policy.__dataclass_fields__)
+
+
+def _block_size(whitener: Any, dim: int) -> int:
+    """Return the size of the blocks of a whitener (..., d, m); d if m does not divide it."""
+    try:
+        size = np.shape(whitener)[-1]
+    except (ValueError, IndexError):  # a ragged list or a number, which `_stacked` refuses
+        return dim
+    return size if size and dim % size == 0 else dim
 
 
 def _stacked(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:

@@ -1,6 +1,6 @@
 """The task: the sizes of what is to be learnt, and which steps each stage learns from."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,10 @@ class Task:
     `episodes=None` is an open-ended task. An episode with a feature longer than `feature_norm` is
     refused: budgets and bounds rest on it.
 
+    `blocks` is the number of equal blocks of coordinates, if each row has numbers other than 0 in
+    one of them only, as rows of `features.ActionBlocks` have. Λ then consists of one matrix for
+    each block. An episode with any other row is refused.
+
     `stages` says whether each stage learns from its "own" steps, as in the paper, or all stages
     from "shared" ones, for worlds that do not depend on the stage. With "auto" each fit chooses
     the kind that predicts unseen steps better; rules see Λ of shared stages. With `one_hot`, a
@@ -48,6 +52,7 @@ class Task:
     stages: str = "own"
     one_hot: bool = False
     end_reward: float = 0.0
+    blocks: int = 1
 
     def __post_init__(self) -> None:
         set_fields(
@@ -58,7 +63,12 @@ class Task:
             stages=one_of("stages", self.stages, STAGES),
             one_hot=flag("one_hot", self.one_hot),
             end_reward=real("end_reward", self.end_reward, least=0.0, most=1.0) + 0.0,  # not -0
+            blocks=whole("blocks", self.blocks, least=1, most=self.dim),
         )
+        if self.dim % self.blocks:
+            raise ValueError(f"blocks must divide dim = {self.dim}; got {self.blocks}")
+        if self.one_hot and self.blocks > 1:
+            raise ValueError(f"blocks must be 1 for one-hot features; got {self.blocks}")
         if self.episodes is not None:
             set_fields(self, episodes=whole("episodes", self.episodes, least=1))
         if self.one_hot and self.feature_norm < 1.0:
@@ -66,6 +76,19 @@ class Task:
                 f"feature_norm must be at least 1, the length of a one-hot feature; got "
                 f"{self.feature_norm:g}"
             )
+
+    @property
+    def block_size(self) -> int:
+        """The number m = d / blocks of coordinates in a block."""
+        return self.dim // self.blocks
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All fields as plain values, for bytes and protocols; a single block is left out."""
+        plain = asdict(self)
+        if self.blocks == 1:
+            del plain["blocks"]
+        return plain
 
     @cached_property
     def pools(self) -> "Pools":
@@ -83,16 +106,19 @@ class Task:
         return f"Task({', '.join(said)})"
 
 
-def affordable_stages(dim: int, horizon: int, *, one_hot: bool) -> str:
+def affordable_stages(dim: int, horizon: int, *, one_hot: bool, blocks: int = 1) -> str:
     """Return "auto", or "shared" where stages on their own would take too much memory and time.
 
-    A fit that chooses keeps and factors one Λ for each stage: H·d² numbers, or H·d of one-hot
-    features. The limit is two million.
+    A fit that chooses keeps and factors one Λ for each stage: H·d² numbers, H·d²/B in B blocks,
+    or H·d of one-hot features. The limit is two million.
 
     >>> [affordable_stages(160, horizon, one_hot=False) for horizon in (50, 200)]
     ['auto', 'shared']
+    >>> affordable_stages(160, 150, one_hot=False, blocks=2)
+    'auto'
     """
-    return "auto" if horizon * dim * (1 if one_hot else dim) <= MOST_CHOSEN else "shared"
+    size = 1 if one_hot else dim // blocks
+    return "auto" if horizon * dim * size <= MOST_CHOSEN else "shared"
 
 
 def checked_task(task: Any) -> Task:

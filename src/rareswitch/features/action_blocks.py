@@ -31,6 +31,7 @@ class ActionBlocks(Features):
         set_fields(
             self,
             actions=actions,
+            blocks=actions,
             dim=actions * self.basis.size,
             norm=self.basis.norm,
             name=f"{actions} actions × [{self.basis.name}]",

@@ -20,6 +20,7 @@ from rareswitch.features.feature_map import (
     UNVERIFIED,
     FeatureMap,
     Features,
+    blocks_of,
     checked_map,
     truths,
 )
@@ -57,7 +58,8 @@ class Custom(Features):
     number of an action, and returns one row; `actions` must be given. A feature map as function
     keeps its feasible actions.
 
-    Rows are checked at every call and copied. A row longer than `norm` is an error.
+    Rows are checked at every call and copied. A row longer than `norm` is an error. `blocks` are
+    those of `Features`; a learner checks them.
 
     The digest covers the results on the `probe`, a sample of states or a function that returns one,
     to nine digits. Without a probe it covers the name and the sizes alone, and the name ends in
@@ -82,6 +84,7 @@ class Custom(Features):
     name: str = field(default="", kw_only=True)
     norm: float = field(default=math.inf, kw_only=True)
     one_hot: bool = field(default=False, kw_only=True)
+    blocks: int = field(default=1, kw_only=True)
     probe: Probe = field(default=(), kw_only=True)
     _second: str | None = field(init=False)
     _feasible: Callable[[Any, int], Any] | None = field(init=False)
@@ -117,6 +120,7 @@ class Custom(Features):
             name=name,
             norm=1.0 if one_hot else norm,
             one_hot=one_hot,
+            blocks=whole("blocks", self.blocks, least=1),
             probe=probe,
         )
         set_fields(self, _does=behaviour(self._results(probe)) if probe else None)
@@ -208,7 +212,8 @@ def as_features(thing: Any, **arguments: Any) -> FeatureMap:
         if isinstance(thing, Packed) and not _unchecked(thing):
             return found
         said = {part: getattr(thing, part) for part in ("actions", "dim", "name", "norm")}
-        return Custom(thing, **said, one_hot=thing.one_hot, probe=arguments.get("probe", ()))
+        said |= {"one_hot": thing.one_hot, "blocks": blocks_of(thing)}
+        return Custom(thing, **said, probe=arguments.get("probe", ()))
     if callable(getattr(thing, "transform", None)):
         raise TypeError(
             f"features must have a row for each action; got the transformer {short_repr(thing)}: "

@@ -8,7 +8,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rareswitch.features.custom import as_features, behaviour, name_of
-from rareswitch.features.feature_map import UNVERIFIED, FeatureMap, Features, checked_map, truths
+from rareswitch.features.feature_map import (
+    UNVERIFIED,
+    FeatureMap,
+    Features,
+    blocks_of,
+    checked_map,
+    truths,
+)
 from rareswitch.support import codec
 from rareswitch.support.arguments import Bools, Floats, Rows, real, set_fields, short_repr, whole
 
@@ -22,7 +29,8 @@ class Wrapper(Features):
     def __post_init__(self) -> None:
         inner = as_features(checked_map("map", self.map))
         names = ("dim", "actions", "one_hot", "norm", "name")
-        set_fields(self, map=inner, **{name: getattr(inner, name) for name in names})
+        sizes = {name: getattr(inner, name) for name in names}
+        set_fields(self, map=inner, blocks=blocks_of(inner), **sizes)
 
     def feasible(self, state: Any, h: int = 0) -> Bools | None:
         return self.map.feasible(state, h)
@@ -81,7 +89,9 @@ class UnitRows(Wrapper):
 
     def __call__(self, state: Any, h: int = 0) -> Floats:
         rows = self.map(state, h)
-        lengths = np.sqrt(np.vecdot(rows, rows))
+        # Block by block, so that rows with the same numbers in different blocks stay alike.
+        apart = rows.reshape(self.actions, self.blocks, -1)
+        lengths = np.sqrt(np.square(apart).sum(axis=2).sum(axis=1))
         scaled: Floats = rows / np.maximum(lengths, self.bound)[:, None]
         scaled.flags.writeable = False
         return scaled
@@ -111,6 +121,7 @@ class WithStage(Wrapper):
             self,
             horizon=horizon,
             dim=dim,
+            blocks=1,
             norm=self.norm if self.one_hot else math.hypot(self.norm, self.norm, 1.0),
             name=f"{self.name}, by stage of {horizon}",
         )

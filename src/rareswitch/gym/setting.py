@@ -19,6 +19,7 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import STAGES, Task, affordable_stages
 from rareswitch.features import FeatureMap, UnitRows, as_features, default_features
 from rareswitch.features.default import DEFAULT, features_named
+from rareswitch.features.feature_map import blocks_of
 from rareswitch.features.spaces import kind_of
 from rareswitch.gym.exact import step_limit, valid_model
 from rareswitch.gym.rollout import RandomActor, Rollout, action_space, check_world
@@ -74,6 +75,7 @@ class Setting:
             stages=self.stages,
             one_hot=self.features.one_hot,
             end_reward=self.rewards.end,
+            blocks=blocks_of(self.features),
         )
 
     def learner(
@@ -261,7 +263,9 @@ def _features(
 
 def _stages(given: str, features: FeatureMap, horizon: int) -> tuple[str, str]:
     if given == "auto":
-        given = affordable_stages(features.dim, horizon, one_hot=features.one_hot)
+        given = affordable_stages(
+            features.dim, horizon, one_hot=features.one_hot, blocks=blocks_of(features)
+        )
         if given == "shared":
             return given, f"a choice would need a regression for each of {horizon} stages"
     return given, STAGE_REASONS[given]

@@ -1,7 +1,7 @@
 """The whole state of a learner as bytes: a restored learner goes on as if it had never stopped."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class Snapshot:
 
     def to_bytes(self) -> bytes:
         meta = {
-            "task": asdict(self.task),
+            "task": self.task.plain,
             "schedule": describe(self.schedule),
             "recipe": describe_recipe(self.recipe),
             "episodes": self.history.episodes,
@@ -87,7 +87,7 @@ class Snapshot:
             if task.one_hot:  # the largest array is there before memory is taken for its size
                 sums.array("counts", "<f8", size)
             else:
-                sums.array("whitener", "<f8", (*size, task.dim))
+                sums.array("whitener", "<f8", (*size, task.block_size))
             own = {} if exploration is None else {"exploration": exploration}
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)
@@ -157,9 +157,12 @@ def rebuild_recipe(plain: Any, **own: Any) -> Recipe:
 
 
 def _complete(name: str, cls: type[Task | Recipe], plain: Any) -> dict[str, Any]:
-    """Return the fields of a task or recipe, if all of them are there and nothing else."""
+    """Return the fields of a task or recipe, if all of them are there and nothing else.
+
+    A task with a single block does not say so.
+    """
     names = {field.name for field in fields(cls)}
-    if not isinstance(plain, dict) or plain.keys() != names:
+    if not isinstance(plain, dict) or plain.keys() | {"blocks"} & names != names:
         raise ValueError(f"its {name} must have the fields {', '.join(sorted(names))}")
     return dict(plain)
 

@@ -385,5 +385,7 @@ def _check_worlds(worlds: Sequence[FiniteMDP], task: Task) -> None:
             f"task must have a feature_norm of at least {first.feature_norm:.6g}, the worlds'; got "
             f"{task.feature_norm:g}"
         )
-    if task.one_hot or task.end_reward:
-        raise ValueError(f"task must have no one_hot and no end_reward in a simulation; got {task}")
+    if task.one_hot or task.end_reward or task.blocks > 1:
+        raise ValueError(
+            f"task must have no one_hot, no end_reward and no blocks in a simulation; got {task}"
+        )

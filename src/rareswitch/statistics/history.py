@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 from rareswitch.core.episode import Episode
-from rareswitch.core.gram import Gram, OneHotGram
+from rareswitch.core.gram import BlockGram, Gram, OneHotGram
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.task import Pools, Task, checked_task
 from rareswitch.support.arguments import Floats, positive_ridge, whole
@@ -36,7 +36,7 @@ class BaseHistory(ABC):
     with every episode, since schedules look at it.
     """
 
-    gram: Gram | OneHotGram
+    gram: Gram | BlockGram | OneHotGram
     episodes: int
 
     def __init__(self, task: Task, ridge: float) -> None:
@@ -154,23 +154,21 @@ class SummedHistory(BaseHistory):
         return self._pool_value_sums(pool, following, ended)
 
     def absorb(self, *episodes: Episode) -> Self:
-        self.check(*episodes)
-        longer = self._wait([(episode, 1.0) for episode in episodes])
+        longer = self._wait([(episode, 1.0) for episode in self._checked(*episodes)])
         for episode in episodes:
             longer.gram = longer.gram.add_episode(episode.features, self.pools)
         longer.episodes += len(episodes)
         return longer
 
     def remove(self, *episodes: Episode) -> Self:
-        self.check(*episodes)
-        shorter = self._wait([(episode, -1.0) for episode in episodes])
+        shorter = self._wait([(episode, -1.0) for episode in self._checked(*episodes)])
         for episode in episodes:
             shorter.gram = shorter.gram.remove_episode(episode.features, self.pools)
         return shorter
 
     def replace(self, old: Episode, new: Episode) -> Self:
-        self.check(old, new)
-        replaced = self._wait([(new, 1.0), (old, -1.0)])
+        before, after = self._checked(old, new)
+        replaced = self._wait([(after, 1.0), (before, -1.0)])
         if not np.array_equal(old.features, new.features):
             # The new episode comes first: rounding matters less, the more is known.
             gram = replaced.gram.add_episode(new.features, self.pools)
@@ -191,13 +189,20 @@ class SummedHistory(BaseHistory):
         return filled
 
     def check(self, *episodes: Episode) -> None:
+        self._checked(*episodes)
+
+    def _checked(self, *episodes: Episode) -> Sequence[Episode]:
+        """Return episodes that can be absorbed, in the form in which they wait; refuse others."""
         for episode in episodes:
             self._check_kind(episode)
-        if self.one_hot or not episodes:
-            return
-        dim, feature_norm = self.task.dim, self.task.feature_norm
-        parts = [part for e in episodes for part in (e.features, e.next_rows)]
-        numbers = np.concatenate(parts, axis=None)
+        if episodes and not self.one_hot:
+            rows = [part for e in episodes for part in (e.features, e.next_rows)]
+            self._check_lengths(np.concatenate(rows, axis=None), self.task.dim)
+        return episodes
+
+    def _check_lengths(self, numbers: Floats, dim: int) -> None:
+        """Refuse rows of dim numbers, end to end, of which one is too long."""
+        feature_norm = self.task.feature_norm
         longest = max(float(numbers.max()), -float(numbers.min()))
         if longest * math.sqrt(dim) <= feature_norm:
             return

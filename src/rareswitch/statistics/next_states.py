@@ -14,7 +14,7 @@ more than one rounding.
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,22 +42,23 @@ class NextStates:
 
     _places: dict[bytes, int]  # of each state, by a digest of its rows
     _sums: PersistentRows
-    _lost: PersistentRows
+    _lost: PersistentRows  # may be shorter: the rest is 0
     _lengths: PersistentRows
     _rows: PersistentRows
     ended: Floats
 
     @classmethod
-    def none(cls, dim: int) -> "NextStates":
-        """Return no states."""
-        rows, sums, lost = (PersistentRows(np.zeros((0, n))) for n in (dim, dim + 2, dim + 2))
+    def none(cls, dim: int, *, width: int | None = None) -> Self:
+        """Return no states, for steps of d+2 numbers and rows of `width` numbers, by default d."""
+        widths = (dim if width is None else width, dim + 2, dim + 2)
+        rows, sums, lost = (PersistentRows(np.zeros((0, n))) for n in widths)
         lengths = PersistentRows(np.zeros(0, np.int64))
         return cls({}, sums, lost, lengths, rows, np.zeros((2, dim + 2)))
 
     @classmethod
     def from_arrays(
         cls, *, sums: Floats, lost: Floats, lengths: Ints, rows: Floats, ended: Floats
-    ) -> "NextStates":
+    ) -> Self:
         """Return the states that `to_arrays` returned, once they are known to fit together."""
         if len(lengths) and (lengths.min() < 1 or lengths.max() > len(rows)):
             raise ValueError("a next state must have at least one row")
@@ -67,7 +68,8 @@ class NextStates:
         whole = [len(state) for state in states] == (width * lengths).tolist()
         if not whole or len({*map(_key, states)}) < len(states):
             raise ValueError("next states must be distinct sets of distinct rows")
-        found = cls.none(rows.shape[1]).add(sums, states)
+        none = cls.none(sums.shape[1] - 2, width=rows.shape[1])
+        found = NextStates.add(none, sums, states)  # ends of episodes are not among the states
         lost_rows = PersistentRows(np.array(lost))
         return cls(found._places, found._sums, lost_rows, found._lengths, found._rows, ended)
 
@@ -80,7 +82,7 @@ class NextStates:
 
     @property
     def lost(self) -> Floats:
-        return self._lost.array
+        return _padded(self._lost.array, len(self.sums))
 
     @property
     def lengths(self) -> Ints:
@@ -95,7 +97,7 @@ class NextStates:
         """How many numbers a change to the sums would copy."""
         return 2 * self.sums.size
 
-    def add(self, steps: Floats, states: list[bytes]) -> "NextStates":
+    def add(self, steps: Floats, states: list[bytes]) -> Self:
         """Return the states with steps (n, d+2) and the states they led to, in their order.
 
         A step is (φ, 1, r), a state its rows as `row_sets` gives them, b"" the end of an episode.
@@ -115,16 +117,16 @@ class NextStates:
                 again.setdefault(place, []).append(i)
         sums, lost, lengths, rows = self._sums, self._lost, self._lengths, self._rows
         if first:
-            new, dim = [states[i] for i in first], steps.shape[1] - 2
+            new, width = [states[i] for i in first], self.rows.shape[1]
             sums = sums.extend(steps.take(first, 0) if again else steps)
-            lost = lost.extend(np.zeros((len(new), dim + 2)))
-            lengths = lengths.extend(np.array([len(state) // (NUMBER * dim) for state in new]))
-            rows = rows.extend(np.frombuffer(b"".join(new)).reshape(-1, dim))
+            lengths = lengths.extend(np.array([len(state) // (NUMBER * width) for state in new]))
+            rows = rows.extend(np.frombuffer(b"".join(new)).reshape(-1, width))
         if again:
-            total, rounded_off = sums.array.copy(), lost.array.copy()
+            total = sums.array.copy()
+            rounded_off = np.array(_padded(lost.array, len(total)))
             _add_again(total, rounded_off, steps, again)
             sums, lost = PersistentRows(total), PersistentRows(rounded_off)
-        return NextStates(places, sums, lost, lengths, rows, ended)
+        return type(self)(places, sums, lost, lengths, rows, ended)
 
     def value_sums(self, following: QFunction, ended: float) -> Floats:
         """Return Σ V·(φ, 1, r, V) over the steps, V the value of the state after, as (..., d+3).
@@ -139,12 +141,12 @@ class NextStates:
         total[..., width] = ended**2 * self.ended[0, -2]
         for start in range(0, len(lengths), BLOCK_STATES):
             stop = min(start + BLOCK_STATES, len(lengths))
-            sums, lost = self.sums[start:stop], self.lost[start:stop]
+            sums, lost = self.sums[start:stop], self._lost.array[start:stop]
             some = rows[ends[start] : ends[stop]]
             values = state_values(lengths[start:stop], some, following)
             total[..., :width] += values @ sums
             if lost.any():  # states that were met once lost nothing
-                total[..., :width] += values @ lost
+                total[..., :width] += values @ _padded(lost, len(sums))
             total[..., width:] += np.square(values, out=values) @ sums[:, -2:-1]  # exact counts
         return total
 
@@ -156,6 +158,15 @@ class NextStates:
             "rows": self.rows,
             "ended": self.ended,
         }
+
+
+def _padded(rows: Floats, count: int) -> Floats:
+    """Return rows with rows of zeros after them, so many in all."""
+    if len(rows) == count:
+        return rows
+    padded = np.zeros((count, rows.shape[1]))
+    padded[: len(rows)] = rows
+    return padded
 
 
 def _add_again(total: Floats, lost: Floats, steps: Floats, again: dict[int, list[int]]) -> None:
@@ -233,20 +244,27 @@ def state_values(lengths: Ints, rows: Floats, following: QFunction) -> Floats:
 
     The rows are visited in blocks of whole states; leading axes are those of the Q-function.
     """
-    count = len(lengths)
-    values = np.empty((*following.weights.shape[:-1], count))
+    values = np.empty((*following.weights.shape[:-1], len(lengths)))
+    for some, theirs, starts in visits(lengths, BLOCK_ROWS):
+        q_values = following.q_values(np.asarray(rows[theirs]))
+        np.maximum.reduceat(q_values, starts, axis=-1, out=values[..., some])
+    return values
+
+
+def visits(lengths: Ints, most: int) -> Iterator[tuple[slice, slice, Ints]]:
+    """Yield blocks of whole states with at most so many rows, or one state with more.
+
+    A block is given by the places of its states, the places of their rows, and the first row of
+    each state, counted inside the block.
+    """
     ends = np.cumsum(lengths)
     starts = ends - lengths
-    state = 0
+    state, count = 0, len(lengths)
     while state < count:
         row = int(starts[state])
-        beyond = max(state + 1, int(np.searchsorted(ends, row + BLOCK_ROWS, side="right")))
-        block = np.asarray(rows[row : int(ends[beyond - 1])])
-        q_values = following.q_values(block)
-        inside = starts[state:beyond] - row
-        np.maximum.reduceat(q_values, inside, axis=-1, out=values[..., state:beyond])
+        beyond = max(state + 1, int(np.searchsorted(ends, row + most, side="right")))
+        yield slice(state, beyond), slice(row, int(ends[beyond - 1])), starts[state:beyond] - row
         state = beyond
-    return values
 
 
 def _key(data: bytes) -> bytes:

@@ -90,6 +90,60 @@ class _Memory:
         self.rows, self.used = rows, used
 
 
+class PersistentArray:
+    """An array of which `put` replaces rows: the cost is that of these rows.
+
+    The newest version holds the array; an older version holds its differences from the next, and
+    makes a copy when it is read.
+
+    >>> old = PersistentArray(np.zeros(3))
+    >>> new = old.put([1], [5.0])
+    >>> old.array, new.array, new.take([1, 2])
+    (array([0., 0., 0.]), array([0., 5., 0.]), array([5., 0.]))
+    """
+
+    def __init__(self, array: Floats) -> None:
+        self._held: Floats | tuple[PersistentArray, Any, Floats] = array
+
+    def __len__(self) -> int:
+        return len(self._own())
+
+    @property
+    def array(self) -> Floats:
+        """A copy of the array, which no later version changes."""
+        return self._own().copy()
+
+    def take(self, places: Any) -> Floats:
+        """Return the rows at these places."""
+        return self._own()[places]
+
+    def put(self, places: Any, rows: Any) -> "PersistentArray":
+        """Return the array with these rows at these places, none of which comes twice."""
+        mine = self._own()
+        if not mine.flags.writeable:  # the memory is not ours
+            mine = mine.copy()
+        newer = PersistentArray(mine)
+        # From here on this version is valid, whether or not the next line has run.
+        self._held = (newer, places, mine[places])
+        mine[places] = rows
+        return newer
+
+    def _own(self) -> Floats:
+        """Return this version's array; an older version makes its own."""
+        changes: list[tuple[Any, Floats]] = []
+        version = self
+        while isinstance(version._held, tuple):
+            version, places, before = version._held
+            changes.append((places, before))
+        if not changes:
+            return version._held
+        mine = version._held.copy()
+        for places, before in reversed(changes):
+            mine[places] = before
+        self._held = mine
+        return mine
+
+
 class PersistentNumbers:
     """Numbers at places, 0 where `put` has put none: the cost is that of the places in use.
 

@@ -134,6 +134,11 @@ class Observer:
         for name, (agreed, own) in sizes.items():
             if agreed != own:
                 raise ValueError(f"{name} must be {own}, as in the feature map; got {agreed}")
+        if task.blocks not in (1, made.blocks):
+            raise ValueError(
+                f"[task] blocks must be 1 or {made.blocks}, as in the feature map; got "
+                f"{task.blocks}"
+            )
         if task.feature_norm * (1.0 + TOLERANCE) < made.norm < math.inf:
             raise ValueError(
                 f"[task] feature_norm must be at least {made.norm:g}, the longest row of the "

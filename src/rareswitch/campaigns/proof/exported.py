@@ -167,7 +167,9 @@ class SecondGram:
         each = [range(h, h + 1) for h in range(horizon)]
         self._pools = [range(horizon - 1), range(horizon)] if shared else each
         self._ridge = protocol["recipe"]["ridge"]
-        shape = (self._dim,) if self._one_hot else (self._dim, self._dim)
+        self._blocks = task.get("blocks", 1)
+        size = self._dim // self._blocks
+        shape = (self._dim,) if self._one_hot else (self._blocks, size, size)
         self._sums = [np.zeros(shape, np.longdouble) for _ in self._pools]
         self.seq = 0
 
@@ -192,7 +194,8 @@ class SecondGram:
             if self._one_hot:
                 np.add.at(total, rows, sign)
             elif len(rows):
-                total += sign * (rows.T @ rows)
+                apart = rows.reshape(len(rows), self._blocks, -1).transpose(1, 2, 0)
+                total += sign * (apart @ apart.mT)
 
     def differs(self, clock: Clock) -> str | None:
         """Return how the log-determinants of a clock differ from these, if they do."""
@@ -200,8 +203,8 @@ class SecondGram:
             if self._one_hot:
                 own = float(np.log(total + self._ridge).sum())
             else:
-                gram = (total + self._ridge * np.eye(self._dim)).astype(np.float64)
-                own = float(np.linalg.slogdet(gram)[1])
+                gram = (total + self._ridge * np.eye(total.shape[-1])).astype(np.float64)
+                own = float(np.linalg.slogdet(gram)[1].sum())
             told = float(clock.logdet[pool])
             # Rounding of Σφφᵀ counts against the smallest eigenvalue, the ridge.
             largest = float(np.max(total, initial=0.0))
