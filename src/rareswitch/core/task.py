@@ -22,6 +22,8 @@ from rareswitch.support.arguments import (
 STAGES = ("auto", "own", "shared")
 # The numbers of all Λ_h of stages on their own with which "auto" is affordable: 16 MB.
 MOST_CHOSEN = 2**21
+# One-hot tasks with more positions are wide.
+WIDE = 2**14
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,6 +78,11 @@ class Task:
     def chooses_stages(self) -> bool:
         """Whether fits choose between own and shared stages; two stages share too little."""
         return self.stages == "auto" and self.horizon > 2
+
+    @property
+    def wide(self) -> bool:
+        """Whether the table is so large that learners and policies keep only visited positions."""
+        return self.one_hot and self.dim > WIDE
 
     def __repr__(self) -> str:
         given = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}

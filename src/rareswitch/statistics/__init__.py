@@ -8,8 +8,9 @@ from rareswitch.statistics.both import BothHistories
 from rareswitch.statistics.dense import DenseHistory
 from rareswitch.statistics.history import SummedHistory
 from rareswitch.statistics.one_hot import OneHotHistory
+from rareswitch.statistics.wide import WideHistory
 
-__all__ = ["BothHistories", "DenseHistory", "History", "OneHotHistory", "history_of"]
+__all__ = ["BothHistories", "DenseHistory", "History", "OneHotHistory", "WideHistory", "history_of"]
 
 History = SummedHistory | BothHistories
 
@@ -17,6 +18,8 @@ History = SummedHistory | BothHistories
 def history_of(task: Task, ridge: float = 1.0, log: Iterable[Episode] = ()) -> History:
     """Return the history of a log, by default of no episode."""
     kind: type[SummedHistory] = OneHotHistory if checked_task(task).one_hot else DenseHistory
+    if task.wide:
+        kind = WideHistory
     if task.chooses_stages:
         return BothHistories(task, ridge, kind).absorb_log(log)
     return kind(task, ridge).absorb_log(log)
