@@ -500,6 +500,11 @@ CAMPAIGNS = {
     "shared": {"task": Task(dim=3, horizon=3, episodes=K, stages="shared")},
     "one-hot": {"task": Task(dim=3, horizon=2, episodes=K, one_hot=True)},
     "one-hot-shared": {"task": Task(dim=3, horizon=3, episodes=K, stages="shared", one_hot=True)},
+    "wide": {"task": Task(dim=20_000, horizon=2, episodes=K, one_hot=True)},
+    "wide-shared": {"task": Task(dim=20_000, horizon=3, episodes=K, stages="shared", one_hot=True),
+                    "schedule": rs.DeterminantGrowth(eta=6.0)},
+    "wide-bonus": {"recipe": BONUS, "task": Task(dim=20_000, horizon=3, episodes=K, stages="auto",
+                                                 one_hot=True)},
     "longer-features": {"task": Task(dim=3, horizon=2, episodes=K, feature_norm=2.0)},
     "small-ridge": {"recipe": Recipe(ridge=1e-6), "schedule": rs.DeterminantGrowth(eta=6.0),
                     "budget": 20},
@@ -578,6 +583,15 @@ def test_the_second_computation_has_the_determinants_of_the_matrices(stages):
     assert second.differs(learner.clock) is None
     wrong = replace(learner.clock, logdet=learner.clock.logdet + 1e-6)
     assert "log det Λ of pool 0" in second.differs(wrong)
+
+
+def test_the_file_proves_the_policies_of_a_wide_table(tmp_path, file):
+    folder = played(tmp_path, **CAMPAIGNS["wide"])
+    policies = [rs.Policy.from_bytes(path.read_bytes()) for path in folder.glob("policies/*")]
+    assert len(policies) >= 3
+    assert {policy.table is None for policy in policies} == {False}
+    found = run("-I", file, folder, "--json")
+    assert json.loads(found.stdout)["verdict"] == "proven", found
 
 
 def test_thirty_corrections_and_withdrawals_are_proven(tmp_path):

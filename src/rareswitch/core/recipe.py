@@ -143,7 +143,7 @@ class Recipe:
         explores = self.exploration
         if not explores.draws:
             return None
-        if not isinstance(explores, Ensemble | Perturbation):
+        if type(explores) is not Ensemble and type(explores) is not Perturbation:
             raise TypeError(
                 "exploration must be a Bonus, a Perturbation or an Ensemble for a table of "
                 f"{table.dim} positions; got {short_repr(explores)}"

@@ -8,9 +8,8 @@ position: a fit and every copy of its policy draw the same numbers, in any order
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -96,6 +95,8 @@ class WideTable:
     members: int = 1
     common: float = 0.0
     ties: bool = True
+    _ends: Ints = field(init=False, repr=False)  # the positions, and an end beyond all of them
+    _seeds: Bits = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         dim = whole("dim", self.dim, least=1)
@@ -112,11 +113,15 @@ class WideTable:
             members=members,
             common=real("common", self.common, least=0.0, most=1.0),
             ties=flag("ties", self.ties),
+            _ends=np.append(given, dim),
+            _seeds=np.array([self.seed], np.uint64),
         )
 
     def member(self, index: int) -> "WideTable":
         """Return the table of one member, counted from 0."""
-        return replace(self, first=self.first + index, members=1)
+        one = object.__new__(WideTable)
+        one.__dict__.update(self.__dict__ | {"first": self.first + index, "members": 1})
+        return one
 
     def columns(self, rows: Ints) -> Ints:
         """Return the columns of positions, any shape; n stands for a position without its own."""
@@ -169,24 +174,15 @@ class WideTable:
 
     __hash__ = None  # type: ignore[assignment]
 
-    @cached_property
-    def _ends(self) -> Ints:
-        """The positions, and an end beyond all of them."""
-        return np.append(self.positions, self.dim)
-
-    @cached_property
-    def _seed(self) -> Bits:
-        return np.array([self.seed], np.uint64)
-
     def _draw(self, purpose: Purpose, stages: Any, draws: Any, rows: Ints) -> Floats:
         numbers = np.asarray(stages * MOST_DRAWS + draws)
         members = purpose * MOST_MEMBERS + self.first + np.arange(self.members)
         if self.members > 1:
             members = members.reshape(-1, *(1,) * np.broadcast(numbers, rows).ndim)
-        return _gaussians(_split_mix(self._seed, members * MOST_NUMBERS + numbers), rows)
+        return _gaussians(_split_mix(self._seeds, members * MOST_NUMBERS + numbers), rows)
 
 
-PLAIN = tuple(name for name in WideTable.__dataclass_fields__ if name != "positions")
+PLAIN = ("dim", "seed", "first", "members", "common", "ties")
 
 
 def keep_columns(stage: QFunction, columns: Ints) -> QFunction:
