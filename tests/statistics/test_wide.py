@@ -45,9 +45,17 @@ class SameDraws(rs.Recipe):
         return np.stack([table.directions(h, np.arange(dim)) for h in range(horizon)], axis=-2)
 
     def perturbations(self, version, horizon, dim, *, shared=False):
+        explores = self.exploration
+        if not explores.draws:
+            return None
         table = self.table(version, dim, np.arange(0), shared=shared)
-        drawn = self.table_perturbations(table, horizon, np.arange(dim))
-        return None if drawn is None else drawn[..., :-1]
+        shape = explores.members, horizon, explores.draws, dim
+        return explores.scale * np.array(
+            [
+                table.member(member).perturbations(h, draw, np.arange(dim))
+                for member, h, draw in np.ndindex(shape[:-1])
+            ]
+        ).reshape(shape)
 
 
 def episodes_of(seed, count):
