@@ -228,7 +228,7 @@ def test_a_wide_policy_survives_its_bytes(policy):
                 one.q_values(1, rows), values[member] if values.ndim > 1 else values
             )
             for few in (rows, rows[2:], rows[1:3]):
-                assert one.act(0, few) == policy.choices(0, few)[member]
+                assert one.act(np.int64(0), few) == policy.choices(0, few)[member]
     other = replace(policy.table, seed=8)
     changed = {name: getattr(policy, name) for name in rs.core.policy.FIELDS} | {"table": other}
     assert rs.Policy(**changed).digest != policy.digest

@@ -484,12 +484,12 @@ class Policy:
         stage = self.stage(h)
         if self.table is None:
             return stage.q_values(rows)
-        return self.table.at_rows(stage, h, rows).q_values(np.arange(len(rows)))
+        return self.table.at_rows(stage, int(h), rows).q_values(np.arange(len(rows)))
 
     def _ties(self, h: int, rows: Rows) -> Floats:
         """Return how far n rows are along the directions that break ties, (n,) or (M, n)."""
         if self.table is not None:
-            return self.table.directions(h, rows)
+            return self.table.directions(int(h), rows)
         assert self.directions is not None
         return project(self.directions[..., h, :], rows)
 

@@ -10,6 +10,7 @@ position: a fit and every copy of its policy draw the same numbers, in any order
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -96,7 +97,6 @@ class WideTable:
     common: float = 0.0
     ties: bool = True
     _ends: Ints = field(init=False, repr=False)  # the positions, and an end beyond all of them
-    _seeds: Bits = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         dim = whole("dim", self.dim, least=1)
@@ -114,7 +114,6 @@ class WideTable:
             common=real("common", self.common, least=0.0, most=1.0),
             ties=flag("ties", self.ties),
             _ends=np.append(given, dim),
-            _seeds=np.array([self.seed], np.uint64),
         )
 
     def member(self, index: int) -> "WideTable":
@@ -137,7 +136,7 @@ class WideTable:
         if not self.common:
             return found
         found *= math.sqrt(1.0 - self.common)
-        no_stage = np.zeros((1,) * np.ndim(stages), np.int64)
+        no_stage = 0 if isinstance(stages, int) else stages[:1] * 0
         found += math.sqrt(self.common) * self._draw(Purpose.COMMON, no_stage, draws, rows)
         return found
 
@@ -150,7 +149,8 @@ class WideTable:
         columns = self.columns(rows)
         found = keep_columns(stage, columns)
         others = np.flatnonzero(columns == len(self.positions))
-        drawn, draws = found.weights, np.zeros((1,), np.int64)
+        drawn: Floats = found.weights
+        draws: Any = 0
         if found.offsets is not None:
             drawn, draws = found.offsets, np.arange(found.offsets.shape[-2])[:, None]
         if len(others) and drawn[..., others[0]].any():
@@ -175,11 +175,11 @@ class WideTable:
     __hash__ = None  # type: ignore[assignment]
 
     def _draw(self, purpose: Purpose, stages: Any, draws: Any, rows: Ints) -> Floats:
-        numbers = np.asarray(stages * MOST_DRAWS + draws)
-        members = purpose * MOST_MEMBERS + self.first + np.arange(self.members)
-        if self.members > 1:
-            members = members.reshape(-1, *(1,) * np.broadcast(numbers, rows).ndim)
-        return _gaussians(_split_mix(self._seeds, members * MOST_NUMBERS + numbers), rows)
+        one_stage = isinstance(stages, int) and isinstance(draws, int)
+        keys = (_cached_keys if one_stage else _keys)(
+            self.seed, purpose, self.first, self.members, stages, draws
+        )
+        return _gaussians(keys, rows)
 
 
 PLAIN = ("dim", "seed", "first", "members", "common", "ties")
@@ -191,6 +191,18 @@ def keep_columns(stage: QFunction, columns: Ints) -> QFunction:
         None if array is None else array[..., columns] for array in (stage.whitener, stage.offsets)
     )
     return stage._replace(weights=stage.weights[..., columns], whitener=whitener, offsets=offsets)
+
+
+def _keys(seed: int, purpose: int, first: int, members: int, stages: Any, draws: Any) -> Bits:
+    """Return the seeds of the streams of members, stages and draws, (..., 1) or (M, ..., 1)."""
+    numbers = np.asarray(stages * MOST_DRAWS + draws)
+    member = purpose * MOST_MEMBERS + first + np.arange(members)
+    if members > 1:
+        member = member.reshape(-1, *(1,) * max(numbers.ndim, 1))
+    return _split_mix(np.array([seed], np.uint64), member * MOST_NUMBERS + numbers)
+
+
+_cached_keys = lru_cache(maxsize=2**10)(_keys)  # an episode asks about each stage in turn
 
 
 def _gaussians(keys: Bits, numbers: Ints) -> Floats:
