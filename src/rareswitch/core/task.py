@@ -22,8 +22,9 @@ from rareswitch.support.arguments import (
 STAGES = ("auto", "own", "shared")
 # The numbers of all Λ_h of stages on their own with which "auto" is affordable: 16 MB.
 MOST_CHOSEN = 2**21
-# One-hot tasks with more positions are wide.
-WIDE = 2**14
+# One-hot tasks with more positions are wide. Above it even a table whose every position was visited
+# is fitted as fast, at half the bytes.
+WIDE = 2**12
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -94,7 +95,7 @@ def affordable_stages(dim: int, horizon: int, *, one_hot: bool) -> str:
     """Return "auto", or "shared" where stages on their own would take too much memory and time.
 
     A fit that chooses keeps and factors one Λ for each stage: H·d² numbers, or H·d of one-hot
-    features. The limit is two million.
+    features. The limit is two million. All positions of a table count, since all may be seen.
 
     >>> [affordable_stages(160, horizon, one_hot=False) for horizon in (50, 200)]
     ['auto', 'shared']
