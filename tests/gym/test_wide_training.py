@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 
 import rareswitch as rs
+from oracles import cheap
 from rareswitch.core.wide_table import WideTable
 from rareswitch.evaluation import compare
 from rareswitch.features import OneHot
@@ -92,3 +93,30 @@ def test_a_log_gives_the_same_estimates_for_a_wide_policy():
     assert found.verdict == wanted.verdict
     gain = compare(wide, log, against=written_out(wide), features=table).gain
     assert (gain.low, gain.high) == (0.0, 0.0)
+
+
+def test_a_log_of_a_wide_table_is_evaluated_at_the_cost_of_its_positions():
+    rng = np.random.default_rng(4)
+    table = OneHot(states=250_000, actions=4)
+    agent = rs.Agent(
+        policy=rs.Policy(
+            weights=rng.normal(size=(32, 3, 1)),
+            allocation=2,
+            one_hot=True,
+            table=WideTable(dim=10**6, positions=np.arange(0), seed=5, members=32),
+        ),
+        features=table,
+    )
+    table(0)  # which makes the positions of all states
+    log = [
+        Trajectory(
+            observations=rng.integers(20, size=4) * 12_000,
+            actions=rng.integers(4, size=3),
+            rewards=rng.random(3),
+            terminated=True,
+            propensities=[0.25] * 3,
+        )
+        for _ in range(60)
+    ]
+    with cheap(megabytes=20.0, seconds=30.0):
+        assert "gain" in compare(agent, log).verdict
