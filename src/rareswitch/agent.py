@@ -126,9 +126,10 @@ class Agent:
     def to_arrays(self) -> codec.Arrays:
         """Return policy and features as named arrays, for `np.savez` and for other programs.
 
-        The policy's arrays are `weights` (H, d) and others. An array of the features is named by
-        the kind of its part, such as `scaling.origin`, with a number if a kind comes twice.
-        Features that are code have no arrays.
+        The policy's arrays are `weights` (H, d) and others; the columns of a wide policy are those
+        of `table.positions`. An array of the features is named by the kind of its part, such as
+        `scaling.origin`, with a number if a kind comes twice. Features that are code have no
+        arrays.
 
         >>> from rareswitch.features import ActionBlocks, Scaling
         >>> features = ActionBlocks(Scaling.between([0.0], [2.0]), actions=2)
@@ -145,6 +146,9 @@ class Agent:
         for name in (*policy_arrays(policy.one_hot), "allocation"):
             if (value := getattr(policy, name)) is not None:
                 arrays[name] = np.array(value)
+        if policy.table is not None:
+            told = policy.table.plain | {"positions": policy.table.positions}
+            arrays |= {f"table.{name}": np.array(value) for name, value in told.items()}
         if policy.beta:
             arrays["beta"] = np.array(policy.beta)
         if self.actions is not None:

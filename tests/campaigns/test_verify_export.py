@@ -504,6 +504,11 @@ CAMPAIGNS = {
                "schedule": rs.DeterminantGrowth(eta=6.0), "budget": 20},
     "bonus-blocks": {"recipe": BONUS, "task": Task(dim=3, horizon=3, episodes=K, stages="auto",
                                                    blocks=3)},
+    "wide": {"task": Task(dim=20_000, horizon=2, episodes=K, one_hot=True)},
+    "wide-shared": {"task": Task(dim=20_000, horizon=3, episodes=K, stages="shared", one_hot=True),
+                    "schedule": rs.DeterminantGrowth(eta=6.0)},
+    "wide-bonus": {"recipe": BONUS, "task": Task(dim=20_000, horizon=3, episodes=K, stages="auto",
+                                                 one_hot=True)},
     "longer-features": {"task": Task(dim=3, horizon=2, episodes=K, feature_norm=2.0)},
     "small-ridge": {"recipe": Recipe(ridge=1e-6), "schedule": rs.DeterminantGrowth(eta=6.0),
                     "budget": 20},
@@ -563,18 +568,25 @@ def test_a_wrong_determinant_is_found_by_the_second_computation(tmp_path, monkey
     assert all("log det Λ of pool 0 is " in one for one in found)
 
 
-@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize(("dim", "blocks"), [(4, 1), (4, 2), (100_000, 1)])
 @pytest.mark.parametrize("stages", ["own", "shared", "auto"])
-def test_the_second_computation_has_the_determinants_of_the_matrices(stages, blocks):
-    """Of thousands of rows, some of which were withdrawn later."""
-    rng = np.random.default_rng(0)
-    task = Task(dim=4, horizon=3, episodes=2000, stages=stages, feature_norm=9.0, blocks=blocks)
+def test_the_second_computation_has_the_determinants_of_the_matrices(stages, dim, blocks):
+    """Of thousands of rows, some of which were withdrawn later; a large dimension is a table."""
+    rng, one_hot = np.random.default_rng(0), dim > 4
+    task = Task(dim=dim, horizon=3, episodes=2000, stages=stages, feature_norm=9.0,
+                one_hot=one_hot, blocks=blocks)
     halves = np.repeat(np.eye(blocks), 4 // blocks, axis=1)
+
+    def steps():
+        if one_hot:
+            return rng.integers(50, size=3)
+        return rng.standard_normal((3, 4)) * halves[rng.integers(blocks, size=3)]
+
     protocol = protocol_of(task=task, recipe=Recipe(ridge=0.5), budget=4)
     episodes = [
-        rs.Episode(features=rng.standard_normal((3, 4)) * halves[rng.integers(blocks, size=3)],
+        rs.Episode(features=steps(),
                    rewards=rng.random(3),
-                   next_features=[np.eye(4)] * 2)
+                   next_features=[np.arange(4) if one_hot else np.eye(4)] * 2)
         for _ in range(500)
     ]  # fmt: skip
     second, learner = SecondGram(protocol.plain), protocol.learner()
@@ -585,8 +597,17 @@ def test_the_second_computation_has_the_determinants_of_the_matrices(stages, blo
         learner.correct(one, None)
         second._add(Report(id="p", episode=one).body, -1)
     assert second.differs(learner.clock) is None
-    wrong = replace(learner.clock, logdet=learner.clock.logdet + 1e-6)
+    wrong = replace(learner.clock, logdet=learner.clock.logdet + (1e-3 if one_hot else 1e-6))
     assert "log det Λ of pool 0" in second.differs(wrong)
+
+
+def test_the_file_proves_the_policies_of_a_wide_table(tmp_path, file):
+    folder = played(tmp_path, **CAMPAIGNS["wide"])
+    policies = [rs.Policy.from_bytes(path.read_bytes()) for path in folder.glob("policies/*")]
+    assert len(policies) >= 3
+    assert {policy.table is None for policy in policies} == {False}
+    found = run("-I", file, folder, "--json")
+    assert json.loads(found.stdout)["verdict"] == "proven", found
 
 
 def test_thirty_corrections_and_withdrawals_are_proven(tmp_path):

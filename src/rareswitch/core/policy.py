@@ -29,6 +29,7 @@ from rareswitch.core.lsvi import (
 )
 from rareswitch.core.recipe import ALLOCATIONS, Recipe
 from rareswitch.core.sharing import KINDS, BothStatistics, compare_stages
+from rareswitch.core.wide_table import WideStatistics, WideTable, keep_columns
 from rareswitch.support import codec
 from rareswitch.support.arguments import (
     FLOAT64,
@@ -75,22 +76,32 @@ def fit(statistics: Statistics | BothStatistics, recipe: Recipe, version: int) -
             f"ridge must be that of the statistics, {statistics.ridge:g}; the recipe has "
             f"{recipe.ridge:g}"
         )
-    horizon, dim = statistics.pools.horizon, statistics.dim
-    explores = recipe.exploration
+    horizon, dim, shared = statistics.pools.horizon, statistics.dim, statistics.pools.shared
+    table = None
+    if isinstance(statistics, WideStatistics):
+        visited, known = statistics.visited, statistics.known
+        table = recipe.table(version, statistics.table_dim, visited, shared=shared)
+        perturbations = recipe.table_perturbations(table, horizon, known)
+    else:
+        perturbations = recipe.perturbations(version, horizon, dim, shared=shared)
     q_functions = backward(
         statistics,
         regressor_of(statistics, recipe),
-        beta=explores.beta,
-        perturbations=recipe.perturbations(version, horizon, dim, shared=statistics.pools.shared),
+        beta=recipe.exploration.beta,
+        perturbations=perturbations,
         clip=recipe.clip,
     )
+    if table is not None:
+        kept = np.append(np.searchsorted(known, visited), len(known))
+        q_functions = tuple(keep_columns(stage, kept) for stage in q_functions)
     return policy_of(
         q_functions,
         recipe,
-        directions=recipe.directions(version, horizon, dim),
+        directions=recipe.directions(version, horizon, dim) if table is None else None,
         allocation=recipe.allocation(version),
         one_hot=statistics.one_hot,
         stages=stages,
+        table=table,
     )
 
 
@@ -110,6 +121,7 @@ def policy_of(
     allocation: int | None,
     one_hot: bool = False,
     stages: str | None = None,
+    table: WideTable | None = None,
 ) -> "Policy":
     """Return the policy with these Q_h, of one member or with a first axis for members."""
     first, axes = q_functions[0], policy_arrays(one_hot)
@@ -129,6 +141,7 @@ def policy_of(
         clip=recipe.clip,
         one_hot=one_hot,
         stages=stages,
+        table=table,
     )
 
 
@@ -167,7 +180,9 @@ class Policy:
     the number that allocates members to episodes. With `one_hot` features, rows are given by the
     positions of their ones, integers (A,) in place of (A, d), and `whitener` by its diagonal. If Λ
     consists of blocks of m coordinates, `whitener` is (H, d, m), its blocks one below the other.
-    `stages` is the choice of a fit that chose, "own" or "shared".
+    `stages` is the choice of a fit that chose, "own" or "shared". The arrays of a wide `table` have
+    n+1 columns in place of d: those of its n positions, and the scale of the draws for all others;
+    directions are drawn too.
 
     >>> rows = np.eye(2)
     >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
@@ -190,10 +205,11 @@ class Policy:
     clip: bool = True
     one_hot: bool = False
     stages: str | None = None
+    table: WideTable | None = None
 
     def __post_init__(self) -> None:
         weights = _stacked("weights", self.weights, ("H", "d"))
-        *_, horizon, dim = weights.shape
+        *_, horizon, columns = weights.shape
         if not weights.size:
             raise ValueError(
                 f"weights must have a stage and a dimension; got shape {weights.shape}"
@@ -206,10 +222,12 @@ class Policy:
         if self.stages is not None:
             one_of("stages", self.stages, KINDS)
         shapes: dict[str, tuple[int | str, ...]] = {
-            "whitener": (horizon, dim, *(() if one_hot else (_block_size(self.whitener, dim),))),
+            "whitener": (horizon, columns)
+            if one_hot
+            else (horizon, dim, _block_size(self.whitener, dim)),
             "levels": (horizon,),
-            "directions": (horizon, dim),
-            "offsets": (horizon, "J", dim),
+            "directions": (horizon, columns),
+            "offsets": (horizon, "J", columns),
         }
         for name, shape in shapes.items():
             if (given := getattr(self, name)) is not None:
@@ -217,6 +235,9 @@ class Policy:
         if self.offsets is not None and not self.offsets.size:
             raise ValueError("offsets must hold at least one estimate; got none")
         sizes = {name: len(array) for name, array in self._by_member.items()}
+        if self.table is not None:
+            self._check_table(self.table)
+            sizes |= {"table": self.table.members} if sizes or self.table.members > 1 else {}
         if len(set(sizes.values())) > 1:
             raise ValueError(f"all arrays of members must have the same first axis; got {sizes}")
         if not sizes:
@@ -228,13 +249,30 @@ class Policy:
             most = ALLOCATIONS - 1
             set_fields(self, allocation=whole("allocation", self.allocation, least=0, most=most))
 
+    def _check_table(self, table: WideTable) -> None:
+        if not isinstance(table, WideTable):
+            raise TypeError(f"table must be a WideTable; got {short_repr(table)}")
+        if not self.one_hot or self.directions is not None:
+            raise ValueError("table must be of one-hot features, without directions; got others")
+        if self.weights.shape[-1] != len(table.positions) + 1:
+            raise ValueError(
+                f"weights must have a column for each of the {len(table.positions)} positions of "
+                f"the table and one more; got shape {self.weights.shape}"
+            )
+        drawn = "weights" if self.offsets is None else "offsets"
+        shared = table.members > 1 and drawn not in self._by_member
+        if shared and getattr(self, drawn)[..., -1].any():
+            raise ValueError(
+                f"{drawn} must be of {table.members} members, as the table's draws are"
+            )
+
     @property
     def horizon(self) -> int:
         return self.weights.shape[-2]
 
     @property
     def dim(self) -> int:
-        return self.weights.shape[-1]
+        return self.weights.shape[-1] if self.table is None else self.table.dim
 
     @classmethod
     def trusted(cls, **fields: Any) -> "Policy":
@@ -246,16 +284,19 @@ class Policy:
     @cached_property
     def members(self) -> int:
         """The number M of members; 1 for one policy."""
+        if self.table is not None:
+            return self.table.members
         return next((len(array) for array in self._by_member.values()), 1)
 
     def member(self, index: int) -> "Policy":
         """Return one member, counted from 0, as a policy of its own."""
         index = whole("index", index, least=0, most=self.members - 1)
         own = {name: array[index] for name, array in self._by_member.items()}
-        if not own:
+        if self.members == 1:
             return self
         fields = {name: getattr(self, name) for name in FIELDS}
-        return Policy.trusted(**fields | own | {"allocation": None})
+        table = None if self.table is None else self.table.member(index)
+        return Policy.trusted(**fields | own | {"allocation": None, "table": table})
 
     def allocate(self, key: str | int) -> int:
         """Return the number of the member that plays the episode of that key, counted from 0."""
@@ -269,7 +310,7 @@ class Policy:
         return self.member(self.allocate(key))
 
     def stage(self, h: int) -> QFunction:
-        """Return Q_h, of every member if this is a mixture."""
+        """Return Q_h, of every member if this is a mixture, over the columns of the arrays."""
         h = whole("h", h, least=0, most=self.horizon - 1)
         return QFunction(
             weights=self.weights[..., h, :],
@@ -285,7 +326,7 @@ class Policy:
 
         Where the values of members differ, the result is (M, A).
         """
-        return self.stage(h).q_values(self._feasible(features))
+        return self._values(h, self._feasible(features))
 
     def act(self, h: int, features: Rows) -> int:
         """Return the greedy action as an index into the rows of features (A, d)."""
@@ -315,7 +356,10 @@ class Policy:
         `features` are the rows offered at the first n stages, (k, n, A, d) or positions (k, n, A);
         `members` (k,) play them. One call in place of k·n calls of `act`.
         """
-        n = features.shape[1]
+        k, n = features.shape[:2]
+        if self.table is not None:  # the choices of all members take less code, and draws are cheap
+            chosen = [self._greedy(h, np.ravel(features[:, h]), states=k) for h in range(n)]
+            return np.stack([each[members, np.arange(k)] for each in chosen], axis=1)
         axes = policy_arrays(self.one_hot)
 
         def own(name: str) -> Floats | None:
@@ -330,7 +374,7 @@ class Policy:
         cap = np.arange(self.horizon, self.horizon - n, -1.0)[:, None] if self.clip else None
         stages = QFunction(weights, own("levels"), own("whitener"), self.beta, own("offsets"), cap)
 
-        def along(_: Floats) -> Floats:
+        def along() -> Floats:
             ties = own("directions")
             assert ties is not None
             return project(ties, features)
@@ -374,7 +418,7 @@ class Policy:
         return codec.pack("policy", *self._contents())
 
     def _contents(self) -> tuple[dict[str, Any], codec.Arrays]:
-        arrays = {
+        arrays: codec.Arrays = {
             name: array
             for name in policy_arrays(self.one_hot)
             if (array := getattr(self, name)) is not None
@@ -386,6 +430,8 @@ class Policy:
             meta["one_hot"] = True
         if self.stages is not None:
             meta["stages"] = self.stages
+        if self.table is not None:
+            meta["table"], arrays["positions"] = self.table.plain, self.table.positions
         return meta, arrays
 
     @classmethod
@@ -395,15 +441,19 @@ class Policy:
         parts.only(
             meta=("beta", "clip"),
             arrays=("weights",),
-            optional_meta=("allocation", "one_hot", "stages"),
-            optional=tuple(policy_arrays(one_hot=False)),
+            optional_meta=("allocation", "one_hot", "stages", "table"),
+            optional=(*policy_arrays(one_hot=False), "positions"),
         )
         arrays = {
             name: parts.array(name, "<f8", ("n",) * array.ndim)
             for name, array in parts.arrays.items()
+            if name != "positions"
         }
         values: dict[str, Any] = parts.meta | arrays
         with parts.reading():
+            if "table" in values or "positions" in parts.arrays:
+                positions = parts.array("positions", "<i8", ("n",))
+                values["table"] = WideTable.from_plain(values["table"], positions)
             return cls(**values)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -428,16 +478,30 @@ class Policy:
             return values.reshape(-1, states, len(rows) // states)
 
         choices = self._furthest(
-            by_state(self.stage(h).q_values(rows)),
-            lambda ties: by_state(project(ties[..., h, :], rows)),
+            by_state(self._values(h, rows)), lambda: by_state(self._ties(h, rows))
         )
         return choices if len(choices) == self.members else choices.repeat(self.members, axis=0)
 
-    def _furthest(self, values: Floats, along: Callable[[Floats], Floats]) -> Ints:
+    def _values(self, h: int, rows: Rows) -> Floats:
+        """Return Q_h of n rows, (n,) or (M, n)."""
+        stage = self.stage(h)
+        if self.table is None:
+            return stage.q_values(rows)
+        return self.table.at_rows(stage, int(h), rows).q_values(np.arange(len(rows)))
+
+    def _ties(self, h: int, rows: Rows) -> Floats:
+        """Return how far n rows are along the directions that break ties, (n,) or (M, n)."""
+        if self.table is not None:
+            return self.table.directions(int(h), rows)
+        assert self.directions is not None
+        return project(self.directions[..., h, :], rows)
+
+    def _furthest(self, values: Floats, along: Callable[[], Floats]) -> Ints:
         """Return the best action of values (..., A); of tied actions, the one furthest `along`."""
         best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
-        if self.directions is not None and np.count_nonzero(best) > best.size // best.shape[-1]:
-            furthest = np.where(best, along(self.directions), -np.inf)
+        breaks = self.directions is not None if self.table is None else self.table.ties
+        if breaks and np.count_nonzero(best) > best.size // best.shape[-1]:
+            furthest = np.where(best, along(), -np.inf)
             best = furthest >= furthest.max(axis=-1, keepdims=True) - TIE_TOLERANCE
         choices: Ints = best.argmax(axis=-1)
         return choices

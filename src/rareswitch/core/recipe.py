@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.core.exploration import MOST_MEMBERS, Bonus, Ensemble, Exploration
+from rareswitch.core.exploration import MOST_MEMBERS, Bonus, Ensemble, Exploration, Perturbation
+from rareswitch.core.wide_table import SEEDS, WideTable
 from rareswitch.support.arguments import (
     Floats,
+    Ints,
     flag,
     floats,
     one_of,
@@ -121,6 +123,36 @@ class Recipe:
         shape = (explores.members, horizon, explores.draws, dim)
         mine = isinstance(drawn, np.ndarray) and not drawn.flags.writeable  # no one else's memory
         return floats("perturbations", drawn, shape, owned=mine)
+
+    def table(self, version: int, dim: int, positions: Ints, *, shared: bool) -> WideTable:
+        """Return the table of a version's wide policy, whose columns are those of `positions`."""
+        return WideTable(
+            dim=dim,
+            positions=positions,
+            seed=int(self._perturbations.at(version).integers(SEEDS)),
+            members=self.exploration.members,
+            common=COMMON if shared else 0.0,
+            ties=self.ties == "direction",
+        )
+
+    def table_perturbations(self, table: WideTable, horizon: int, known: Ints) -> Floats | None:
+        """Return the perturbations of n known positions, and the scale for all others, or None.
+
+        The shape is (M, H, J, n+1).
+        """
+        explores = self.exploration
+        if not explores.draws:
+            return None
+        if type(explores) is not Ensemble and type(explores) is not Perturbation:
+            raise TypeError(
+                "exploration must be a Bonus, a Perturbation or an Ensemble for a table of "
+                f"{table.dim} positions; got {short_repr(explores)}"
+            )
+        drawn = np.ones((explores.members, horizon, explores.draws, len(known) + 1))
+        stages, draws = np.ogrid[:horizon, : explores.draws]
+        drawn[..., :-1] = table.perturbations(stages[..., None], draws[..., None], known)
+        drawn *= explores.scale
+        return drawn
 
     def allocation(self, version: int) -> int | None:
         """Return the number that allocates episodes to members; None for a single member."""

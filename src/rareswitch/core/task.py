@@ -22,6 +22,9 @@ from rareswitch.support.arguments import (
 STAGES = ("auto", "own", "shared")
 # The numbers of all Λ_h of stages on their own with which "auto" is affordable: 16 MB.
 MOST_CHOSEN = 2**21
+# One-hot tasks with more positions are wide. Above it even a table whose every position was visited
+# is fitted as fast, at half the bytes.
+WIDE = 2**12
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -100,6 +103,11 @@ class Task:
         """Whether fits choose between own and shared stages; two stages share too little."""
         return self.stages == "auto" and self.horizon > 2
 
+    @property
+    def wide(self) -> bool:
+        """Whether the table is so large that learners and policies keep only visited positions."""
+        return self.one_hot and self.dim > WIDE
+
     def __repr__(self) -> str:
         given = {part.name: (getattr(self, part.name), part.default) for part in fields(self)}
         said = (f"{name}={value!r}" for name, (value, default) in given.items() if value != default)
@@ -110,7 +118,8 @@ def affordable_stages(dim: int, horizon: int, *, one_hot: bool, blocks: int = 1)
     """Return "auto", or "shared" where stages on their own would take too much memory and time.
 
     A fit that chooses keeps and factors one Λ for each stage: H·d² numbers, H·d²/B in B blocks,
-    or H·d of one-hot features. The limit is two million.
+    or H·d of one-hot features. The limit is two million. All positions of a table count, since all
+    may be seen.
 
     >>> [affordable_stages(160, horizon, one_hot=False) for horizon in (50, 200)]
     ['auto', 'shared']

@@ -48,7 +48,7 @@ def _by_members(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
     taken = np.ones((len(stage.state), policy.members))
     played = stage.played
     taken[played] = choices[stage.state[played]] == stage.taken[played, None]
-    rows = GroupedRows(stage.rows[wanted])
+    rows = GroupedRows(stage.columns[wanted])
     return StageBehaviour(rows, lambda values: values[places, columns], taken)
 
 
@@ -73,7 +73,7 @@ def _by_chances(stage: LoggedStage) -> StageBehaviour:
     def expected(values: Floats) -> Floats:
         return np.add.reduceat(chances * values, starts) if len(starts) else values
 
-    return StageBehaviour(GroupedRows(stage.rows), expected, taken)
+    return StageBehaviour(GroupedRows(stage.columns), expected, taken)
 
 
 def path_probabilities(behaviour: list[StageBehaviour]) -> Floats:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,12 +27,15 @@ class LoggedStage:
     """The T distinct states of one stage and the episodes that visited them.
 
     `rows` are the rows offered by all states end to end, (R, d) or (R,) for one-hot features, and
-    `starts` (T,) is where those of each state begin. `state` (N,) is the state of each episode, −1
-    after its end, and `taken` (N,) the place of its action among the rows offered, −1 where it took
-    none. `chances` (R,) are the probabilities of the rows under a function, if one was given.
+    `starts` (T,) is where those of each state begin. `columns` are the rows for a regression: the
+    positions of one-hot features are numbered among those of the log. `state` (N,) is the state of
+    each episode, −1 after its end, and `taken` (N,) the place of its action among the rows offered,
+    −1 where it took none. `chances` (R,) are the probabilities of the rows under a function, if one
+    was given.
     """
 
     rows: Rows
+    columns: Rows
     starts: Ints
     state: Ints
     taken: Ints
@@ -49,8 +52,8 @@ class LoggedStage:
         return GroupedRows(self.taken_rows(self.played))
 
     def taken_rows(self, episodes: Bools) -> Rows:
-        """Return the rows of the actions that these episodes took."""
-        return self.rows[self.starts[self.state[episodes]] + self.taken[episodes]]
+        """Return the rows of the actions that these episodes took, for a regression."""
+        return self.columns[self.starts[self.state[episodes]] + self.taken[episodes]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,7 +98,7 @@ class LoggedEpisodes:
                 likelihood[i, :n], likelihood[i, n:] = path, path[-1]
             progress(i + 1)
         return cls(
-            stages=tuple(stage.settled() for stage in stages),
+            stages=_numbered([stage.settled() for stage in stages]),
             rewards=rewards,
             likelihood=np.maximum(likelihood, LEAST_LIKELIHOOD),
         )
@@ -109,8 +112,8 @@ class LoggedEpisodes:
 
     @property
     def dim(self) -> int:
-        """The dimension of the rows, or one more than the largest position of one-hot rows."""
-        every = [stage.rows for stage in self.stages if len(stage.rows)]
+        """The dimension of the rows, or the number of positions of one-hot rows in the log."""
+        every = [stage.columns for stage in self.stages if len(stage.rows)]
         one_hot = every[0].ndim == 1
         return 1 + int(max(rows.max() for rows in every)) if one_hot else every[0].shape[1]
 
@@ -142,13 +145,27 @@ class _GrowingStage:
 
     def settled(self) -> LoggedStage:
         lengths = [len(rows) for rows in self._rows]
+        rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 1))
         return LoggedStage(
-            rows=np.concatenate(self._rows) if self._rows else np.zeros((0, 1)),
+            rows=rows,
+            columns=rows,
             starts=np.cumsum([0, *lengths[:-1]]) if lengths else np.zeros(0, np.int64),
             state=np.array(self._state),
             taken=np.array(self._taken),
             chances=np.concatenate(self._chances) if self._chances else np.zeros(0),
         )
+
+
+def _numbered(stages: list[LoggedStage]) -> tuple[LoggedStage, ...]:
+    """Return the stages with the positions of one-hot rows numbered from 0, in their order."""
+    every = [stage.rows for stage in stages if stage.rows.ndim == 1]
+    if not every:
+        return tuple(stages)
+    known = np.unique(np.concatenate(every))
+    return tuple(
+        replace(stage, columns=known.searchsorted(stage.rows)) if stage.rows.ndim == 1 else stage
+        for stage in stages
+    )
 
 
 def _state_at(

@@ -53,7 +53,7 @@ def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -
     if isinstance(history, BothHistories):
         sharing = compare_stages(history.own, history.shared)
         history = history.shared if sharing.better == "shared" else history.own
-    known = history.step_sums[0, history.task.dim] > 0  # every episode has a first step
+    known = history.step_sums[0, history.dim] > 0  # every episode has a first step
     reach = _reach(history, recipe) if known else None
     warnings = []
     if reach is not None and reach < LEAST_REACH:
@@ -87,7 +87,7 @@ def _reach(history: SummedHistory, recipe: Recipe) -> float:
     if explores.estimate:
         return strength  # an untried direction has the average value, and one spread of uncertainty
     pools = history.pools
-    steps = history.step_sums[:, history.task.dim]
+    steps = history.step_sums[:, history.dim]
     estimated = EstimatedRegression(history, perturbed=False)
     stages = backward(history, estimated, beta=0.0, clip=recipe.clip)
     average = np.array([stage.levels for stage in stages])
@@ -113,7 +113,7 @@ def _squared_norms(history: SummedHistory) -> Floats:
 
 def _lost_in_ridge(history: SummedHistory) -> bool:
     """Return whether, in some pool, all features together are below the rounding error of λ."""
-    sums, dim = history.step_sums, history.task.dim
+    sums, dim = history.step_sums, history.dim
     seen = sums[:, :dim].any(axis=1) & (sums[:, dim] > 0)
     return bool((seen & (_squared_norms(history) < LEAST_NORM * history.ridge)).any())
 

@@ -337,9 +337,10 @@ def checked_recipe(recipe: Any) -> Recipe:
 def _require_room(task: Task, recipe: Recipe) -> None:
     """Refuse a task whose Λ and policies exceed the machine's memory."""
     pools = task.pools.count + task.horizon * task.chooses_stages
-    gram = pools * task.dim * (1 if task.one_hot else task.block_size)
+    dim = 1 if task.wide else task.dim  # a wide table begins with no position
+    gram = pools * dim * (1 if task.one_hot else task.block_size)
     explores = recipe.exploration
-    vectors = explores.members * (4.0 + explores.draws) * task.horizon * task.dim
+    vectors = explores.members * (4.0 + explores.draws) * task.horizon * dim
     matrices = "" if task.one_hot else f"dim × {'dim' if task.blocks == 1 else task.block_size} "
     require_memory(
         8.0 * (2.0 * gram + vectors),

@@ -84,7 +84,9 @@ class Snapshot:
             if len(sums.arrays) < pools:
                 raise ValueError(f"its arrays are too few for horizon {task.horizon}")
             size = (pools, task.dim)
-            if task.one_hot:  # the largest array is there before memory is taken for its size
+            if task.wide:
+                sums.array("counts/places", "<i8", ("n",))
+            elif task.one_hot:  # the largest array is there before memory is taken for its size
                 sums.array("counts", "<f8", size)
             else:
                 sums.array("whitener", "<f8", (*size, task.block_size))

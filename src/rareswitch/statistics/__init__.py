@@ -9,6 +9,7 @@ from rareswitch.statistics.both import BothHistories
 from rareswitch.statistics.dense import DenseHistory
 from rareswitch.statistics.history import SummedHistory
 from rareswitch.statistics.one_hot import OneHotHistory
+from rareswitch.statistics.wide import WideHistory
 
 __all__ = [
     "BlockHistory",
@@ -16,6 +17,7 @@ __all__ = [
     "DenseHistory",
     "History",
     "OneHotHistory",
+    "WideHistory",
     "history_of",
 ]
 
@@ -27,6 +29,8 @@ def history_of(task: Task, ridge: float = 1.0, log: Iterable[Episode] = ()) -> H
     kind: type[SummedHistory] = OneHotHistory if checked_task(task).one_hot else DenseHistory
     if task.blocks > 1:
         kind = BlockHistory
+    if task.wide:
+        kind = WideHistory
     if task.chooses_stages:
         return BothHistories(task, ridge, kind).absorb_log(log)
     return kind(task, ridge).absorb_log(log)

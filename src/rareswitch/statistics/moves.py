@@ -89,47 +89,66 @@ class Moves:
 
         The end of an episode is worth `ended`.
         """
-        layout = self._layout
-        values = layout.state_values(following, ended)
-        total = layout.sum_moves(values) if layout.table is None else values @ layout.table
-        total[..., -1] = np.square(values) @ layout.counts
-        return total
+        return self._layout.value_sums(following, ended)
+
+    @property
+    def offered(self) -> Ints:
+        """The positions of all states end to end."""
+        return np.concatenate([END, *self._states])
+
+    def lay_out(self, known: Ints) -> "Layout":
+        """Return the moves in columns of ascending positions, which all of theirs are among."""
+        return Layout(self, known)
 
     def to_arrays(self) -> Arrays:
         """Return the states, how many positions each has, and the moves by position and state."""
         return {
             "lengths": np.array([len(state) for state in self._states], np.int64),
-            "positions": np.concatenate([END, *self._states]),
+            "positions": self.offered,
             "pairs": self.pairs,
             "sums": self.sums,
         }
 
     @cached_property
-    def _layout(self) -> "_Layout":
-        return _Layout(self)
+    def _layout(self) -> "Layout":
+        return Layout(self)
 
 
-class _Layout:
-    """Moves between d positions and J states, laid out once for all stages of a fit."""
+class Layout:
+    """Moves between d positions and J states, laid out once for all stages of a fit.
 
-    def __init__(self, moves: Moves) -> None:
+    With n `known` positions, columns are these and one more in place of d positions.
+    """
+
+    def __init__(self, moves: Moves, known: Ints | None = None) -> None:
         self._dim, states = moves.dim, len(moves._states)
+        self._positions, taken = moves.offered, moves.pairs[:, 0]
+        if known is not None:
+            self._dim = len(known) + 1
+            self._positions = known.searchsorted(self._positions)
+            taken = known.searchsorted(taken)
         lengths = np.array([len(state) for state in moves._states], np.int64)
-        self._positions = np.concatenate([END, *moves._states])
         self._goes_on = lengths > 0
         self._starts = (np.cumsum(lengths) - lengths)[self._goes_on]
-        (position, state), (count, reward) = moves.pairs.T, moves.sums.T
+        state, (count, reward) = moves.pairs[:, 1], moves.sums.T
         self.counts = np.bincount(state, count, states)
         self._rewards = np.bincount(state, reward, states)
         self.table: Floats | None = None
-        if states * moves.dim <= LARGEST_TABLE:
-            self.table = np.zeros((states, moves.dim + 3))
-            self.table[state, position] = count
+        if states * self._dim <= LARGEST_TABLE:
+            self.table = np.zeros((states, self._dim + 3))
+            self.table[state, taken] = count
             self.table[:, -3], self.table[:, -2] = self.counts, self._rewards
         else:
             self._state, self._count = state, count
-            self._first = np.flatnonzero(np.diff(position, prepend=-1))
-            self._taken = position[self._first]
+            self._first = np.flatnonzero(np.diff(taken, prepend=-1))
+            self._taken = taken[self._first]
+
+    def value_sums(self, following: QFunction, ended: float) -> Floats:
+        """Return `Moves.value_sums`, in these columns."""
+        values = self.state_values(following, ended)
+        total = self.sum_moves(values) if self.table is None else values @ self.table
+        total[..., -1] = np.square(values) @ self.counts
+        return total
 
     def sum_moves(self, values: Floats) -> Floats:
         """Return Σ V·(φ, 1, r, 0), move by move."""

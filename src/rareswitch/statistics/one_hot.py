@@ -41,7 +41,7 @@ class OneHotHistory(SummedHistory):
 
     @property
     def step_sums(self) -> Floats:
-        return np.concatenate([self.gram.counts, self._moments[:, :2]], axis=1)
+        return np.concatenate([self._count_table(), self._moments[:, :2]], axis=1)
 
     @property
     def reward_sums(self) -> Floats:
@@ -52,6 +52,9 @@ class OneHotHistory(SummedHistory):
 
     def _many_waiting(self) -> bool:
         return self._waiting_numbers > MOST_WAITING
+
+    def _count_table(self) -> Floats:
+        return self.gram.counts
 
     def _reward_table(self) -> Floats:
         return self._rewards.array(self.pools.count * self.task.dim).reshape(-1, self.task.dim)
@@ -87,26 +90,31 @@ class OneHotHistory(SummedHistory):
     def to_arrays(self) -> Arrays:
         gram = self.gram
         arrays: Arrays = {"counts": gram.counts, "logdet": gram.logdet, "trace": gram.trace}
-        arrays |= {"rewards": self._reward_table(), "moments": self._moments}
+        return arrays | {"rewards": self._reward_table()} | self._other_arrays()
+
+    def _other_arrays(self) -> Arrays:
+        """Return the arrays whose size does not depend on d."""
+        arrays: Arrays = {"moments": self._moments}
         for pool, moves in enumerate(self._moves):
             arrays |= {f"moves/{pool}/{name}": array for name, array in moves.to_arrays().items()}
         return arrays
 
     def filled(self, parts: Parts) -> Self:
-        pools, dim = self.pools.count, self.task.dim
-        filled = type(self)(self.task, self.ridge)
-        counts = parts.array("counts", "<f8", (pools, dim)).reshape(-1)
+        shape = (self.pools.count, self.task.dim)
+        counts = parts.array("counts", "<f8", shape).reshape(-1)
         if counts.min() < 0.0:
             raise ValueError(f"counts must be at least 0; got {counts.min():g}")
-        filled.gram = OneHotGram(
-            PersistentNumbers.of_array(counts),
-            parts.array("logdet", "<f8", (pools,)),
-            parts.array("trace", "<f8", (pools,)),
-            dim,
-            self.ridge,
+        rewards = parts.array("rewards", "<f8", shape).reshape(-1)
+        return self._filled(
+            parts, PersistentNumbers.of_array(counts), PersistentNumbers.of_array(rewards)
         )
-        rewards = parts.array("rewards", "<f8", (pools, dim))
-        filled._rewards = PersistentNumbers.of_array(rewards.reshape(-1))
+
+    def _filled(self, parts: Parts, visits: PersistentNumbers, rewards: PersistentNumbers) -> Self:
+        """Return the history of these counts and rewards, and of the other arrays."""
+        pools, dim = self.pools.count, self.task.dim
+        filled = type(self)(self.task, self.ridge)
+        logdet, trace = (parts.array(name, "<f8", (pools,)) for name in ("logdet", "trace"))
+        filled.gram, filled._rewards = OneHotGram(visits, logdet, trace, dim, self.ridge), rewards
         filled._moments = parts.array("moments", "<f8", (pools, 3))
         for pool in range(pools - 1):
             where = f"moves/{pool}"

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.support.arguments import Floats
+from rareswitch.support.arguments import Floats, Ints
 
 Item = TypeVar("Item")
 
@@ -154,6 +154,8 @@ class PersistentNumbers:
     >>> new = old.put([1], [5.0])
     >>> old.array(3), new.array(3), new.take([1, 2])
     (array([0., 0., 0.]), array([0., 5., 0.]), array([5., 0.]))
+    >>> new.put([0, 2], [4.0, 0.0]).nonzero()
+    (array([0, 1]), array([4., 5.]))
     """
 
     def __init__(self, numbers: dict[int, float] | None = None) -> None:
@@ -164,7 +166,12 @@ class PersistentNumbers:
     def of_array(cls, array: Floats) -> "PersistentNumbers":
         """Return the numbers of an array (n,)."""
         places = np.flatnonzero(array)
-        return cls(dict(zip(places.tolist(), array[places].tolist(), strict=True)))
+        return cls.at(places, array[places])
+
+    @classmethod
+    def at(cls, places: Ints, numbers: Floats) -> "PersistentNumbers":
+        """Return these numbers at these places."""
+        return cls(dict(zip(places.tolist(), numbers.tolist(), strict=True)))
 
     def array(self, size: int) -> Floats:
         """Return the numbers at the first places, (size,)."""
@@ -172,6 +179,15 @@ class PersistentNumbers:
         numbers = self._own()
         array[np.fromiter(numbers, np.int64, len(numbers))] = [*numbers.values()]
         return array
+
+    def nonzero(self) -> tuple[Ints, Floats]:
+        """Return the places (n,) of all numbers other than 0, ascending, and these numbers."""
+        numbers = self._own()
+        places = np.fromiter(numbers, np.int64, len(numbers))
+        values = np.fromiter(numbers.values(), np.float64, len(numbers))
+        order = np.argsort(places)
+        order = order[values[order] != 0.0]
+        return places[order], values[order]
 
     def take(self, places: Iterable[int]) -> Floats:
         """Return the numbers at these places."""

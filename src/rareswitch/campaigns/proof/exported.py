@@ -7,6 +7,7 @@ log-determinants that switching rules watch. Everything else is asked of the rul
 import hashlib
 import json
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -168,9 +169,9 @@ class SecondGram:
         self._pools = [range(horizon - 1), range(horizon)] if shared else each
         self._ridge = protocol["recipe"]["ridge"]
         self._blocks = task.get("blocks", 1)
-        size = self._dim // self._blocks
-        shape = (self._dim,) if self._one_hot else (self._blocks, size, size)
-        self._sums = [np.zeros(shape, np.longdouble) for _ in self._pools]
+        # One-hot features are counted: most positions of a table are never visited.
+        empty = Counter if self._one_hot else self._zeros
+        self._sums: list[Any] = [empty() for _ in self._pools]
         self.seq = 0
 
     def go_to(self, record: Record, seq: int) -> None:
@@ -192,22 +193,29 @@ class SecondGram:
         for total, stages in zip(self._sums, self._pools, strict=True):
             rows = features[stages.start : stages.stop]
             if self._one_hot:
-                np.add.at(total, rows, sign)
+                for position in rows.tolist():
+                    total[position] += sign
             elif len(rows):
                 apart = rows.reshape(len(rows), self._blocks, -1).transpose(1, 2, 0)
                 total += sign * (apart @ apart.mT)
+
+    def _zeros(self) -> Any:
+        size = self._dim // self._blocks
+        return np.zeros((self._blocks, size, size), np.longdouble)
 
     def differs(self, clock: Clock) -> str | None:
         """Return how the log-determinants of a clock differ from these, if they do."""
         for pool, total in enumerate(self._sums):
             if self._one_hot:
-                own = float(np.log(total + self._ridge).sum())
+                counts = np.array([*total.values()], np.longdouble)
+                own = float(np.log1p(counts / self._ridge).sum() + self._dim * np.log(self._ridge))
             else:
+                counts = total
                 gram = (total + self._ridge * np.eye(total.shape[-1])).astype(np.float64)
                 own = float(np.linalg.slogdet(gram)[1].sum())
             told = float(clock.logdet[pool])
             # Rounding of Σφφᵀ counts against the smallest eigenvalue, the ridge.
-            largest = float(np.max(total, initial=0.0))
+            largest = float(np.max(counts, initial=0.0))
             tolerance = 1e-9 * (1.0 + abs(own)) + 1e-14 * self._dim * largest / self._ridge
             if not abs(own - told) <= tolerance:
                 return f"log det Λ of pool {pool} is {own!r}, not {told!r}"
