@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -105,13 +107,13 @@ class Report:
             if not len(first):
                 raise ValueError("first_features must have at least one row; got none")
             set_fields(self, first_features=first)
-        offered = [first, *episode.next_features][:steps]
+        sizes = (LARGEST_COUNT if first is None else len(first), *episode.lengths)[:steps]
         if self.recommended is not None:
-            set_fields(self, recommended=_places("recommended", self.recommended, offered))
+            set_fields(self, recommended=_places("recommended", self.recommended, sizes))
         if self.actions is not None:
-            actions = _places("actions", self.actions, offered)
+            actions = _places("actions", self.actions, sizes)
             set_fields(self, actions=actions)
-            if not _were_chosen(actions, offered, episode.features):
+            if not _were_chosen(actions, first, episode):
                 raise ValueError(
                     "actions must be the places of the features chosen among those offered; got "
                     f"{short_repr(actions)}"
@@ -205,31 +207,37 @@ def count_deviations(
     [1]
     """
     found: list[int | None] = [None] * len(reports)
-    alike: dict[tuple[int, int], list[int]] = {}
+    alike: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
     for place, report in enumerate(reports):
-        first, episode, steps = report.first_features, report.episode, len(report.episode)
-        if first is None or report.actions is None:
-            continue
-        if {*episode.lengths[: steps - 1]} <= {len(first)}:  # usual: as many actions everywhere
-            alike.setdefault((steps, len(first)), []).append(place)
+        if report.first_features is not None and report.actions is not None:
+            lengths = report.episode.lengths
+            form = (len(report.actions), len(report.first_features), lengths)
+            alike.setdefault(form, []).append(place)
+    for (steps, size, lengths), places in alike.items():
+        if {*lengths[: steps - 1]} <= {size}:  # usual: as many actions everywhere
+            rows: list[Any] = []
+            for place in places:
+                following = reports[place].episode.next_rows[: (steps - 1) * size]
+                rows += reports[place].first_features, following
+            joined = np.concatenate(rows)
+            offers = joined.reshape(len(places), steps, size, *joined.shape[1:])
+            chosen = policy.act_through(offers, np.array([members[place] for place in places]))
+            taken: Any = [reports[place].actions for place in places]
+            counts = (chosen != np.concatenate(taken).reshape(chosen.shape)).sum(axis=1).tolist()
         else:
-            member = policy.member(members[place])
-            offered = enumerate([first, *episode.next_features[: steps - 1]])
-            actions = np.array([member.act(stage, rows) for stage, rows in offered])
-            found[place] = int(np.count_nonzero(actions != report.actions))
-    for (steps, size), places in alike.items():
-        rows: list[Rows] = []
-        for place in places:
-            told = reports[place]
-            assert told.first_features is not None
-            rows += [told.first_features, told.episode.next_rows[: (steps - 1) * size]]
-        joined = np.concatenate(rows)
-        offers = joined.reshape(len(places), steps, size, *joined.shape[1:])
-        chosen = policy.act_through(offers, np.array([members[place] for place in places]))
-        taken = np.array([reports[place].actions for place in places])
-        for place, count in zip(places, (chosen != taken).sum(axis=1).tolist(), strict=True):
+            counts = [_count_alone(policy.member(members[at]), reports[at]) for at in places]
+        for place, count in zip(places, counts, strict=True):
             found[place] = count
     return found
+
+
+def _count_alone(member: Policy, report: Report) -> int:
+    offers = [report.first_features, *report.episode.next_features]
+    assert report.actions is not None
+    return sum(
+        member.act(stage, rows) != action
+        for stage, (rows, action) in enumerate(zip(offers, report.actions.tolist(), strict=False))
+    )
 
 
 def episode_of(body: bytes) -> Episode:
@@ -285,27 +293,27 @@ def _read_alike(bodies: Sequence[bytes], start: int) -> list[Report]:
         ]
 
 
-def _places(name: str, given: Any, offered: Sequence[Rows | None]) -> Ints:
-    """Return places, one among the rows that were offered at each step, if these are known."""
+def _places(name: str, given: Any, sizes: Sequence[int]) -> Ints:
+    """Return places, one among the rows that were offered at each step."""
     places = positions(name, given, 2**31)
-    if len(places) != len(offered):
-        raise ValueError(f"{name} must be one for each of {len(offered)} steps; got {len(places)}")
-    for step, (rows, place) in enumerate(zip(offered, places.tolist(), strict=True)):
-        if rows is not None and place >= len(rows):
+    if len(places) != len(sizes):
+        raise ValueError(f"{name} must be one for each of {len(sizes)} steps; got {len(places)}")
+    for step, (size, place) in enumerate(zip(sizes, places.tolist(), strict=True)):
+        if place >= size:
             raise ValueError(
-                f"{name} must be places among the {len(rows)} rows offered; got {place} at step "
-                f"{step}"
+                f"{name} must be places among the {size} rows offered; got {place} at step {step}"
             )
     return places
 
 
-def _were_chosen(actions: Ints, offered: Sequence[Rows | None], features: Rows) -> bool:
+def _were_chosen(actions: Ints, first: Rows | None, episode: Episode) -> bool:
     """Return whether the features are the rows at these places, wherever an offer is known."""
-    unknown = sum(rows is None for rows in offered)  # the first, or none
-    places = zip(offered[unknown:], actions[unknown:].tolist(), strict=True)
-    chosen = [rows[place] for rows, place in places if rows is not None]
-    taken = features[unknown:]
-    same_bytes = b"".join([row.tobytes() for row in chosen]) == taken.tobytes()
+    starts, places = accumulate(episode.lengths, initial=0), actions.tolist()
+    chosen = episode.next_rows[[*map(add, starts, places[1:])]]
+    taken = episode.features[1:]
+    if first is not None:
+        chosen, taken = np.concatenate([first[places[0], None], chosen]), episode.features
+    same_bytes = chosen.tobytes() == taken.tobytes()
     return same_bytes or bool(np.array_equal(chosen, taken))  # 0.0 and -0.0 are equal
 
 

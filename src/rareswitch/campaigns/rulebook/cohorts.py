@@ -137,11 +137,13 @@ class Cohorts:
 
     def record(self, version: int, total: float) -> Place:
         """Count an episode that was just recorded; return its place, for a later correction."""
-        seen = self[version]
+        known = self._known
+        seen = known.get(version, NOTHING)
         place = seen.next_place
         self.episodes += 1
-        self._set(version, seen.add(place, total / self.horizon, 1))
-        self._set(INTAKE, self[INTAKE].after(0.0))
+        known[version] = seen.add(place, total / self.horizon, 1)
+        known[INTAKE] = known.get(INTAKE, NOTHING).after(0.0)
+        self.changed |= {version, INTAKE}
         return place
 
     def refuse(self) -> None:
