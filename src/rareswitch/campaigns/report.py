@@ -250,12 +250,25 @@ def read_bodies(bodies: Sequence[bytes]) -> list[Report]:
     found: dict[int, Report] = {}
     alike: dict[tuple[bytes, int], list[int]] = {}
     for place, body in enumerate(bodies):
-        header = body[: 14 + int.from_bytes(body[10:14], "little")]
-        alike.setdefault((header, len(body)), []).append(place)
+        alike.setdefault((_header(body), len(body)), []).append(place)
     for (header, _), places in alike.items():
         reports = _read_alike([bodies[place] for place in places], len(header))
         found.update(zip(places, reports, strict=True))
     return [found[place] for place in range(len(bodies))]
+
+
+def pack_bodies(arrays: codec.Arrays) -> list[bytes]:
+    """Return the bodies of reports of one form; `arrays` hold those of all reports, by name."""
+    first = codec.pack("report", {}, {name: array[0] for name, array in arrays.items()})
+    header, parts = _header(first), [array.reshape(len(array), -1) for array in arrays.values()]
+    values = np.concatenate([part.view(np.int64) for part in parts], axis=1)
+    bodies = [header + row.tobytes() for row in values[1:]]
+    return [first, *(body + hashlib.sha256(body).digest() for body in bodies)]
+
+
+def _header(body: bytes) -> bytes:
+    """Return the beginning of a body, which names its arrays, their types and shapes."""
+    return body[: 14 + int.from_bytes(body[10:14], "little")]
 
 
 def _read_alike(bodies: Sequence[bytes], start: int) -> list[Report]:

@@ -26,10 +26,15 @@ READ_TOGETHER = 512
 
 
 class Look(NamedTuple):
-    """Where the engine looked, and the values that it saw, in the order of the rules."""
+    """The row or entry at which the engine looked, and the values that it saw, rule by rule."""
 
-    where: str
+    chain: str
+    number: int
     seen: Sequence[Watched]
+
+    @property
+    def where(self) -> str:
+        return f"{self.chain} {self.number}"
 
 
 class Audit:
@@ -97,7 +102,7 @@ class Audit:
                 f"refusals: row {row.number} names row {row.seq} of the log; it came after {rows}"
             )
         self.cohorts.refuse()
-        self._watch(f"refusals: row {row.number}", self.state.in_force.version)
+        self._watch("refusals: row", row.number, self.state.in_force.version)
 
     def episode(self, row: EpisodeRow) -> None:
         """Check a row of the log."""
@@ -150,9 +155,10 @@ class Audit:
         if entry.kind == "reopened":
             self.cohorts.reopen()
         if entry.kind == "amended":
-            self._watch(where, *(version.version for version in self.state.versions))
+            versions = [version.version for version in self.state.versions]
+            self._watch("ledger: entry", entry.number, *versions)
         elif signed and row is not None:
-            self._watch(where, row.version)
+            self._watch("ledger: entry", entry.number, row.version)
 
     def end(self) -> None:
         """Leave the last look."""
@@ -190,7 +196,7 @@ class Audit:
             self._last[name] = LastRow(
                 row.seq, 0, given, row.total, row.digest, row.body is None, place
             )
-        self._watch(f"episodes: row {row.seq}", row.version)
+        self._watch("episodes: row", row.seq, row.version)
 
     def _correction(self, row: EpisodeRow) -> Iterator[str]:
         """Yield the problems of a row that corrects or withdraws an episode."""
@@ -258,12 +264,13 @@ class Audit:
             if row.deviations != count
         ]
 
-    def _watch(self, where: str, *versions: int) -> None:
+    def _watch(self, chain: str, number: int, *versions: int) -> None:
         if not self.state.stopped:
-            terms, check = self.state.terms, self.checks["stops"]
-            check.rows += 1
-            seen = [one for version in versions for one in watch(terms, self.cohorts, version)]
-            self._look = Look(where, seen)
+            self.checks["stops"].rows += 1
+            seen: list[Watched] = []
+            for version in versions:
+                seen += watch(self.state.terms, self.cohorts, version)
+            self._look = Look(chain, number, seen)
 
     def _go_on(self) -> None:
         """Leave the last look: the campaign was not stopped there."""
