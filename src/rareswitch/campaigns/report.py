@@ -232,7 +232,7 @@ def count_deviations(
 
 
 def _count_alone(member: Policy, report: Report) -> int:
-    offers = [report.first_features, *report.episode.next_features]
+    offers: list[Any] = [report.first_features, *report.episode.next_features]
     assert report.actions is not None
     return sum(
         member.act(stage, rows) != action
@@ -288,21 +288,21 @@ def _read_alike(bodies: Sequence[bytes], start: int) -> list[Report]:
         arrays[name] = own.view(first.dtype).reshape(len(bodies), *first.shape)
     with parts.reading():
         parts.only(meta=(), arrays=ARRAYS, optional=MORE_ARRAYS)
-        steps, rewards, following, cuts = (len(parts.arrays[name]) for name in ARRAYS)
+        steps, rewarded, rows, cuts = (len(parts.arrays[name]) for name in ARRAYS)
         lengths: list[list[int]] = arrays["lengths"].tolist()
-        alone = steps == rewards > 0 and steps - cuts in (0, 1)
-        if not alone or {*map(sum, lengths)} != {following}:
+        whole = steps == rewarded > 0 and steps - cuts in (0, 1)
+        if not whole or {*map(sum, lengths)} != {rows}:
             raise ValueError("its arrays must be those of one episode")
         more = [name for name in MORE_ARRAYS if name in arrays]
         totals = np.add.reduce(arrays["rewards"], axis=1).tolist()
         told = zip(*(arrays[name] for name in (*ARRAYS[:3], *more)), strict=True)
         return [
             Report._of(
-                episode=Episode.trusted(*rows[:3], lengths[place]),
+                episode=Episode.trusted(features, rewards, following, lengths[place]),
                 total=totals[place],
-                **dict(zip(more, rows[3:], strict=True)),
+                **dict(zip(more, others, strict=True)),
             )
-            for place, rows in enumerate(told)
+            for place, (features, rewards, following, *others) in enumerate(told)
         ]
 
 
@@ -321,13 +321,15 @@ def _places(name: str, given: Any, sizes: Sequence[int]) -> Ints:
 
 def _were_chosen(actions: Ints, first: Rows | None, episode: Episode) -> bool:
     """Return whether the features are the rows at these places, wherever an offer is known."""
-    starts, places = accumulate(episode.lengths, initial=0), actions.tolist()
-    chosen = episode.next_rows[[*map(add, starts, places[1:])]]
-    taken = episode.features[1:]
+    data, sizes, unknown = episode.next_rows.tobytes(), episode.lengths, 1
     if first is not None:
-        chosen, taken = np.concatenate([first[places[0], None], chosen]), episode.features
-    same_bytes = chosen.tobytes() == taken.tobytes()
-    return same_bytes or bool(np.array_equal(chosen, taken))  # 0.0 and -0.0 are equal
+        data, sizes, unknown = first.tobytes() + data, (len(first), *sizes), 0
+    taken, width = episode.features[unknown:], episode.features.nbytes // len(episode)
+    rows = map(add, accumulate(sizes, initial=0), actions[unknown:].tolist())
+    chosen = b"".join([data[row * width : (row + 1) * width] for row in rows])
+    if chosen == taken.tobytes():
+        return True
+    return bool((np.frombuffer(chosen, taken.dtype) == taken.ravel()).all())  # 0.0 equals -0.0
 
 
 def checked_participant(participant: Any) -> str:
