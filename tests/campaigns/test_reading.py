@@ -17,7 +17,7 @@ from rareswitch.campaigns.reading import (
     report_from,
     reports_from,
 )
-from rareswitch.campaigns.report import MORE_ARRAYS
+from rareswitch.campaigns.report import MORE_ARRAYS, read_bodies
 from rareswitch.core.episode import Episode
 
 VALUES = st.recursive(
@@ -224,3 +224,61 @@ def _texts(value):
     if isinstance(value, list):
         return [text for one in value for text in _texts(one)]
     return [value] if isinstance(value, str) else []
+
+
+def some_report(rng, k, steps, *, one_hot=False, cut_off=False, told=True):
+    """Return a report of random numbers; every state has another number of actions."""
+    sizes = rng.integers(1, 4, steps + 1)
+    draw = (lambda n: rng.integers(5, size=n)) if one_hot else (lambda n: rng.random((n, 3)) / 2)
+    offers = [draw(n) for n in sizes]
+    actions = [int(rng.integers(n)) for n in sizes[:steps]]
+    episode = Episode(
+        features=np.array([offers[t][a] for t, a in enumerate(actions)]),
+        rewards=rng.random(steps),
+        next_features=offers[1 : steps + cut_off],
+    )
+    more = {"first_features": offers[0], "actions": actions} if told else {}
+    return Report(id=f"p{k}", episode=episode, **more)
+
+
+def various_reports():
+    rng = np.random.default_rng(7)
+    return [
+        some_report(rng, k, steps, one_hot=one_hot, cut_off=k % 2 == 0, told=k % 5 != 0)
+        for k, (steps, one_hot) in enumerate(
+            [(steps, one_hot) for steps in (1, 2, 3, 9, 20) for one_hot in (False, True)] * 20
+        )
+    ]
+
+
+def test_reports_are_packed_together_as_each_alone():
+    reports = various_reports()
+    found = reports_from([json.loads(json.dumps(one.plain)) for one in reports])
+    assert [one.body for one in found] == [one.body for one in reports]
+    assert [one.total for one in found] == [one.total for one in reports]
+    assert [one.digest for one in found] == [one.digest for one in reports]
+
+
+def test_bodies_are_read_together_as_each_alone():
+    reports = various_reports()
+    bodies = [one.body for one in reports]
+    for found, alone, told in zip(
+        read_bodies(bodies), map(Report.from_body, bodies), reports, strict=True
+    ):
+        assert found.episode == alone.episode == told.episode
+        assert found.total == alone.total == float(np.add.reduce(told.episode.rewards))
+        for name in MORE_ARRAYS:
+            array, wanted = getattr(found, name), getattr(told, name)
+            assert (array is None) == (wanted is None)
+            assert array is None or np.array_equal(array, wanted)
+        for array in (found.episode.features, found.episode.rewards, found.episode.next_rows):
+            assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("place", [0, 1, 19])
+def test_a_damaged_body_among_others_is_refused(place):
+    rng = np.random.default_rng(1)
+    bodies = [some_report(rng, k, 1).body for k in range(20)] * 2
+    bodies[place] = bodies[place][:-40] + bytes([bodies[place][-40] ^ 1]) + bodies[place][-39:]
+    with pytest.raises(ValueError, match="checksum does not match"):
+        read_bodies(bodies)

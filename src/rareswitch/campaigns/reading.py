@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from rareswitch.campaigns.errors import UnreadableError
-from rareswitch.campaigns.report import CLAIMS, MORE_ARRAYS, Report
+from rareswitch.campaigns.report import CLAIMS, MORE_ARRAYS, Report, pack_bodies
 from rareswitch.campaigns.rulebook.names import NAME
 from rareswitch.core.episode import Episode, are_finite
 from rareswitch.support.arguments import Ints, Rows, all_within, short_repr
@@ -124,17 +124,26 @@ def _read_together(
     ):
         raise ValueError("rows must be finite, and rewards lie in [0, 1]")
     rows.flags.writeable = earned.flags.writeable = False
-    told: dict[str, Any] = {}
+    arrays = {
+        "features": rows[:, :steps],
+        "rewards": earned,
+        "next_features": rows[:, steps:ends],
+        "lengths": np.tile(np.array(lengths, np.int64), (count, 1)),
+    }
+    more: dict[str, Any] = {}
     if first:
-        told["first_features"] = rows[:, ends:]
+        more["first_features"] = rows[:, ends:]
     if "actions" in tables[0]:
-        told["actions"] = _places_taken([table["actions"] for table in tables], rows, steps,
+        more["actions"] = _places_taken([table["actions"] for table in tables], rows, steps,
                                         lengths, first)  # fmt: skip
+    bodies, totals = pack_bodies(arrays | more), np.add.reduce(earned, axis=1).tolist()
     words = [name for name in WORDS if name in tables[0]]
     return [
         Report.trusted(
             episode=Episode.trusted(rows[i, :steps], earned[i], rows[i, steps:ends], lengths),
-            **{name: part[i] for name, part in told.items()},
+            body=bodies[i],
+            total=totals[i],
+            **{name: part[i] for name, part in more.items()},
             **{name: table[name] for name in words},
         )
         for i, table in enumerate(tables)

@@ -7,7 +7,6 @@ a work that raises has changed nothing.
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -91,10 +90,12 @@ class Recording(Transaction):
             return {}
         by_version: dict[int, list[tuple[Attribution, Report]]] = {}
         for report in self._reports:
-            with suppress(CampaignError):
+            try:
                 given = self._attribute(report)
-                if given.assigned or not given.late:  # else there is a grace, counted in rows
-                    by_version.setdefault(given.version, []).append((given, report))
+            except CampaignError:
+                continue  # the report is asked again in its turn
+            if given.assigned or not given.late:  # else there is a grace, counted in rows
+                by_version.setdefault(given.version, []).append((given, report))
         found: dict[int, Played] = {}
         for version, some in by_version.items():
             counts = self._count_deviations(version, some)

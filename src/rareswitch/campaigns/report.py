@@ -1,9 +1,12 @@
 """The report of an episode by an actor: all that learning, evidence and a later reader need."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -68,9 +71,15 @@ class Report:
     @classmethod
     def trusted(cls, **told: Any) -> "Report":
         """Return a report of read-only arrays that were validated before; words are checked."""
+        report = cls._of(**told)
+        report._check_words()
+        return report
+
+    @classmethod
+    def _of(cls, **told: Any) -> "Report":
+        """Return a report of these values, without any check."""
         report = cls.__new__(cls)
         report.__dict__.update(told)
-        report._check_words()
         return report
 
     def _check_words(self) -> None:
@@ -98,13 +107,13 @@ class Report:
             if not len(first):
                 raise ValueError("first_features must have at least one row; got none")
             set_fields(self, first_features=first)
-        offered = [first, *episode.next_features][:steps]
+        sizes = (LARGEST_COUNT if first is None else len(first), *episode.lengths)[:steps]
         if self.recommended is not None:
-            set_fields(self, recommended=_places("recommended", self.recommended, offered))
+            set_fields(self, recommended=_places("recommended", self.recommended, sizes))
         if self.actions is not None:
-            actions = _places("actions", self.actions, offered)
+            actions = _places("actions", self.actions, sizes)
             set_fields(self, actions=actions)
-            if not _were_chosen(actions, offered, episode.features):
+            if not _were_chosen(actions, first, episode):
                 raise ValueError(
                     "actions must be the places of the features chosen among those offered; got "
                     f"{short_repr(actions)}"
@@ -166,13 +175,8 @@ class Report:
     @classmethod
     def from_body(cls, body: bytes, **known: Any) -> "Report":
         """Return the report that a body holds, which was checked when it was recorded."""
-        parts = codec.unpack("report", body)
-        more: dict[str, Any] = {
-            name: parts.arrays[name] for name in MORE_ARRAYS if name in parts.arrays
-        }
-        report = cls.__new__(cls)
-        with parts.reading():
-            report.__dict__.update(episode=_episode(parts), **more, **known)
+        (report,) = read_bodies([body])
+        report.__dict__.update(known)
         return report
 
 
@@ -203,73 +207,129 @@ def count_deviations(
     [1]
     """
     found: list[int | None] = [None] * len(reports)
-    alike: dict[tuple[int, int], list[int]] = {}
+    alike: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
     for place, report in enumerate(reports):
-        first, episode, steps = report.first_features, report.episode, len(report.episode)
-        if first is None or report.actions is None:
-            continue
-        if {*episode.lengths[: steps - 1]} <= {len(first)}:  # usual: as many actions everywhere
-            alike.setdefault((steps, len(first)), []).append(place)
+        if report.first_features is not None and report.actions is not None:
+            lengths = report.episode.lengths
+            form = (len(report.actions), len(report.first_features), lengths)
+            alike.setdefault(form, []).append(place)
+    for (steps, size, lengths), places in alike.items():
+        if {*lengths[: steps - 1]} <= {size}:  # usual: as many actions everywhere
+            rows: list[Any] = []
+            for place in places:
+                following = reports[place].episode.next_rows[: (steps - 1) * size]
+                rows += reports[place].first_features, following
+            joined = np.concatenate(rows)
+            offers = joined.reshape(len(places), steps, size, *joined.shape[1:])
+            chosen = policy.act_through(offers, np.array([members[place] for place in places]))
+            taken: Any = [reports[place].actions for place in places]
+            counts = (chosen != np.concatenate(taken).reshape(chosen.shape)).sum(axis=1).tolist()
         else:
-            member = policy.member(members[place])
-            offered = enumerate([first, *episode.next_features[: steps - 1]])
-            actions = np.array([member.act(stage, rows) for stage, rows in offered])
-            found[place] = int(np.count_nonzero(actions != report.actions))
-    for (steps, size), places in alike.items():
-        rows: list[Rows] = []
-        for place in places:
-            told = reports[place]
-            assert told.first_features is not None
-            rows += [told.first_features, told.episode.next_rows[: (steps - 1) * size]]
-        joined = np.concatenate(rows)
-        offers = joined.reshape(len(places), steps, size, *joined.shape[1:])
-        chosen = policy.act_through(offers, np.array([members[place] for place in places]))
-        taken = np.array([reports[place].actions for place in places])
-        for place, count in zip(places, (chosen != taken).sum(axis=1).tolist(), strict=True):
+            counts = [_count_alone(policy.member(members[at]), reports[at]) for at in places]
+        for place, count in zip(places, counts, strict=True):
             found[place] = count
     return found
 
 
+def _count_alone(member: Policy, report: Report) -> int:
+    offers: list[Any] = [report.first_features, *report.episode.next_features]
+    assert report.actions is not None
+    return sum(
+        member.act(stage, rows) != action
+        for stage, (rows, action) in enumerate(zip(offers, report.actions.tolist(), strict=False))
+    )
+
+
 def episode_of(body: bytes) -> Episode:
     """Return the episode that a body holds, which was checked when it was recorded."""
-    parts = codec.unpack("report", body)
+    return read_bodies([body])[0].episode
+
+
+def read_bodies(bodies: Sequence[bytes]) -> list[Report]:
+    """Return the reports that bodies hold, without ids; bodies of one form are read together."""
+    found: dict[int, Report] = {}
+    alike: dict[tuple[bytes, int], list[int]] = {}
+    for place, body in enumerate(bodies):
+        alike.setdefault((_header(body), len(body)), []).append(place)
+    for (header, _), places in alike.items():
+        reports = _read_alike([bodies[place] for place in places], len(header))
+        found.update(zip(places, reports, strict=True))
+    return [found[place] for place in range(len(bodies))]
+
+
+def pack_bodies(arrays: codec.Arrays) -> list[bytes]:
+    """Return the bodies of reports of one form; `arrays` hold those of all reports, by name."""
+    first = codec.pack("report", {}, {name: array[0] for name, array in arrays.items()})
+    header, parts = _header(first), [array.reshape(len(array), -1) for array in arrays.values()]
+    values = np.concatenate([part.view(np.int64) for part in parts], axis=1)
+    bodies = [header + row.tobytes() for row in values[1:]]
+    return [first, *(body + hashlib.sha256(body).digest() for body in bodies)]
+
+
+def _header(body: bytes) -> bytes:
+    """Return the beginning of a body, which names its arrays, their types and shapes."""
+    return body[: 14 + int.from_bytes(body[10:14], "little")]
+
+
+def _read_alike(bodies: Sequence[bytes], start: int) -> list[Report]:
+    """Return the reports of bodies with one header, whose values begin at byte `start`."""
+    parts = codec.unpack("report", bodies[0])
+    for body in bodies[1:]:
+        if hashlib.sha256(memoryview(body)[:-32]).digest() != body[-32:]:
+            codec.unpack("report", body)  # it says what is wrong
+    values = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(bodies), -1)[:, start:-32]
+    # Each report begins at a multiple of 16 bytes, as alone: BLAS may round by the alignment.
+    block = np.zeros((len(bodies), -(-values.shape[1] // 16) * 16), np.uint8)
+    block[:, : values.shape[1]] = values
+    block.flags.writeable = False
+    arrays, begin = codec.Arrays(), 0
+    for name, first in parts.arrays.items():
+        own = block[:, begin : (begin := begin + first.nbytes)]
+        arrays[name] = own.view(first.dtype).reshape(len(bodies), *first.shape)
     with parts.reading():
-        return _episode(parts)
+        parts.only(meta=(), arrays=ARRAYS, optional=MORE_ARRAYS)
+        steps, rewarded, rows, cuts = (len(parts.arrays[name]) for name in ARRAYS)
+        lengths: list[list[int]] = arrays["lengths"].tolist()
+        whole = steps == rewarded > 0 and steps - cuts in (0, 1)
+        if not whole or {*map(sum, lengths)} != {rows}:
+            raise ValueError("its arrays must be those of one episode")
+        more = [name for name in MORE_ARRAYS if name in arrays]
+        totals = np.add.reduce(arrays["rewards"], axis=1).tolist()
+        told = zip(*(arrays[name] for name in (*ARRAYS[:3], *more)), strict=True)
+        return [
+            Report._of(
+                episode=Episode.trusted(features, rewards, following, lengths[place]),
+                total=totals[place],
+                **dict(zip(more, others, strict=True)),
+            )
+            for place, (features, rewards, following, *others) in enumerate(told)
+        ]
 
 
-def _episode(parts: codec.Parts) -> Episode:
-    parts.only(meta=(), arrays=ARRAYS, optional=MORE_ARRAYS)
-    arrays = parts.arrays
-    features, rewards, following = (arrays[name] for name in ARRAYS[:3])
-    lengths: list[int] = arrays["lengths"].tolist()
-    whole = len(features) == len(rewards) > 0 and sum(lengths) == len(following)
-    if not whole or len(features) - len(lengths) not in (0, 1):
-        raise ValueError("its arrays must be those of one episode")
-    return Episode.trusted(features, rewards, following, lengths)
-
-
-def _places(name: str, given: Any, offered: Sequence[Rows | None]) -> Ints:
-    """Return places, one among the rows that were offered at each step, if these are known."""
+def _places(name: str, given: Any, sizes: Sequence[int]) -> Ints:
+    """Return places, one among the rows that were offered at each step."""
     places = positions(name, given, 2**31)
-    if len(places) != len(offered):
-        raise ValueError(f"{name} must be one for each of {len(offered)} steps; got {len(places)}")
-    for step, (rows, place) in enumerate(zip(offered, places.tolist(), strict=True)):
-        if rows is not None and place >= len(rows):
+    if len(places) != len(sizes):
+        raise ValueError(f"{name} must be one for each of {len(sizes)} steps; got {len(places)}")
+    for step, (size, place) in enumerate(zip(sizes, places.tolist(), strict=True)):
+        if place >= size:
             raise ValueError(
-                f"{name} must be places among the {len(rows)} rows offered; got {place} at step "
-                f"{step}"
+                f"{name} must be places among the {size} rows offered; got {place} at step {step}"
             )
     return places
 
 
-def _were_chosen(actions: Ints, offered: Sequence[Rows | None], features: Rows) -> bool:
+def _were_chosen(actions: Ints, first: Rows | None, episode: Episode) -> bool:
     """Return whether the features are the rows at these places, wherever an offer is known."""
-    unknown = sum(rows is None for rows in offered)  # the first, or none
-    places = zip(offered[unknown:], actions[unknown:].tolist(), strict=True)
-    chosen = [rows[place] for rows, place in places if rows is not None]
-    taken = features[unknown:]
-    same_bytes = b"".join([row.tobytes() for row in chosen]) == taken.tobytes()
-    return same_bytes or bool(np.array_equal(chosen, taken))  # 0.0 and -0.0 are equal
+    data, sizes, unknown = episode.next_rows.tobytes(), episode.lengths, 1
+    if first is not None:
+        data, sizes, unknown = first.tobytes() + data, (len(first), *sizes), 0
+    taken, width = episode.features[unknown:], episode.features.nbytes // len(episode)
+    rows = map(add, accumulate(sizes, initial=0), actions[unknown:].tolist())
+    chosen = b"".join([data[row * width : (row + 1) * width] for row in rows])
+    if chosen == taken.tobytes():
+        return True
+    return bool((np.frombuffer(chosen, taken.dtype) == taken.ravel()).all())  # 0.0 equals -0.0
 
 
 def checked_participant(participant: Any) -> str:

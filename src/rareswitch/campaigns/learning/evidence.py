@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.campaigns.learning.fold import Fold
-from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.report import Report, read_bodies
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import Version
 from rareswitch.core.policy import Policy
@@ -42,9 +42,9 @@ def evidence_of(
         if not row.revision or row.episode_id in rows:  # else it corrects an earlier episode
             rows[row.episode_id] = row
     offers = Offers()
-    for row in rows.values():
-        if row.body is not None:
-            offers.add(Report.from_body(row.body, id=row.episode_id), row.version)
+    told = [(row.body, row.version) for row in rows.values() if row.body is not None]
+    for report, (_, version) in zip(read_bodies([body for body, _ in told]), told, strict=True):
+        offers.add(report, version)
     offers.find_propensities(lambda version: policies(versions[version - 1].digest))
     gain, warnings = _gain(candidate, in_force, offers)
     disagreement, changes = offers.compare(candidate, in_force, fold.terms.actions)

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 
 from rareswitch.campaigns.protocol import recipe_of, schedule_of, task_of
-from rareswitch.campaigns.report import episode_of
+from rareswitch.campaigns.report import episode_of, read_bodies
 from rareswitch.campaigns.rulebook.rows import Entry, EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.terms import Terms
@@ -147,10 +147,9 @@ class Fold:
         if not block:
             return False
         self._go_to(block[0].seq)
-        episodes = [
-            episode_of(row.body) if row.learn and row.body is not None else None for row in block
-        ]
-        learnt = [episode for episode in episodes if episode is not None]
+        bodies = {row.seq: row.body for row in block if row.learn and row.body is not None}
+        learnt = [report.episode for report in read_bodies([*bodies.values()])]
+        episodes = dict(zip(bodies, learnt, strict=True))
         if until is None or self._asked_once(len(learnt)):
             before, self.learner = self.learner, copy(self.learner)
             self.learner.absorb(*learnt)
@@ -158,9 +157,9 @@ class Fold:
             if until is None or not until():
                 return False
             self.learner = before
-        for row, episode in zip(block, episodes, strict=True):
-            if episode is not None:
-                self.learner.absorb(episode)
+        for row in block:
+            if row.seq in episodes:
+                self.learner.absorb(episodes[row.seq])
             self.seq = row.seq
             if until():
                 return True

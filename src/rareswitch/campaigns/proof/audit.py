@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rareswitch.campaigns.errors import CampaignError
 from rareswitch.campaigns.proof.checks import ALTERED, Check, describe
 from rareswitch.campaigns.protocol import task_of
-from rareswitch.campaigns.report import Report, count_deviations, report_digest
+from rareswitch.campaigns.report import Report, count_deviations, read_bodies, report_digest
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
 from rareswitch.campaigns.rulebook.cohorts import Cohorts, Watched, watch
@@ -22,14 +22,19 @@ from rareswitch.campaigns.rulebook.state import State
 from rareswitch.core.policy import Policy
 from rareswitch.statistics import history_of
 
-COUNTED_TOGETHER = 512
+READ_TOGETHER = 512
 
 
 class Look(NamedTuple):
-    """Where the engine looked, and the values that it saw, in the order of the rules."""
+    """The row or entry at which the engine looked, and the values that it saw, rule by rule."""
 
-    where: str
+    chain: str
+    number: int
     seen: Sequence[Watched]
+
+    @property
+    def where(self) -> str:
+        return f"{self.chain} {self.number}"
 
 
 class Audit:
@@ -61,7 +66,7 @@ class Audit:
         self._unsigned: tuple[EpisodeRow, int] | None = None
         self._missed = False
         self._policies = policies
-        self._uncounted: dict[int, list[tuple[EpisodeRow, Report]]] = {}  # by version
+        self._unread: list[tuple[EpisodeRow, bytes]] = []  # rows whose bodies are read together
         self._counts_deviations = False
 
     def assignment(self, row: AssignmentRow) -> None:
@@ -97,7 +102,7 @@ class Audit:
                 f"refusals: row {row.number} names row {row.seq} of the log; it came after {rows}"
             )
         self.cohorts.refuse()
-        self._watch(f"refusals: row {row.number}", self.state.in_force.version)
+        self._watch("refusals: row", row.number, self.state.in_force.version)
 
     def episode(self, row: EpisodeRow) -> None:
         """Check a row of the log."""
@@ -107,12 +112,18 @@ class Audit:
         problems: list[str] = []
         try:
             problems.extend(self._correction(row) if row.revision else self._first(row))
-            problems.extend(self._content(row))
+            if row.body is not None:
+                self._unread.append((row, row.body))
+            elif (row.total, row.claims, row.digest, row.deviations) != (0.0, "{}", "", None):
+                problems.append("a withdrawal has no content")
         except CampaignError as error:
             problems.append(str(error))
         except ALTERED as error:
             problems.append(f"it cannot be checked, {describe(error)}")
-        check.problems += [f"episodes: row {row.seq}: {problem}" for problem in problems]
+        if problems:
+            check.problems += [f"episodes: row {row.seq}: {problem}" for problem in problems]
+        if len(self._unread) == READ_TOGETHER:
+            self.read_contents()
 
     def entry(self, entry: Entry) -> None:
         """Check an entry of the ledger, and go on to the state after it."""
@@ -144,9 +155,10 @@ class Audit:
         if entry.kind == "reopened":
             self.cohorts.reopen()
         if entry.kind == "amended":
-            self._watch(where, *(version.version for version in self.state.versions))
+            versions = [version.version for version in self.state.versions]
+            self._watch("ledger: entry", entry.number, *versions)
         elif signed and row is not None:
-            self._watch(where, row.version)
+            self._watch("ledger: entry", entry.number, row.version)
 
     def end(self) -> None:
         """Leave the last look."""
@@ -157,7 +169,7 @@ class Audit:
                 f"ledger: entry {approved.number}: the approval was not carried out"
             )
         self._go_on()
-        self._count_deviations()
+        self.read_contents()
 
     def _first(self, row: EpisodeRow) -> Iterator[str]:
         """Yield the problems of the first row of an episode."""
@@ -184,7 +196,7 @@ class Audit:
             self._last[name] = LastRow(
                 row.seq, 0, given, row.total, row.digest, row.body is None, place
             )
-        self._watch(f"episodes: row {row.seq}", row.version)
+        self._watch("episodes: row", row.seq, row.version)
 
     def _correction(self, row: EpisodeRow) -> Iterator[str]:
         """Yield the problems of a row that corrects or withdraws an episode."""
@@ -203,48 +215,62 @@ class Audit:
             seq=row.seq, revision=row.revision, total=row.total, withdrawn=row.body is None
         )
 
-    def _content(self, row: EpisodeRow) -> Iterator[str]:
+    def read_contents(self) -> None:
+        """Check the bodies of the rows so far: digests, returns, the task, and deviations."""
+        unread, self._unread = self._unread, []
+        check = self.checks["episodes"]
+        try:
+            reports = read_bodies([body for _, body in unread])
+        except ALTERED:
+            reports = []
+        by_version: dict[int, list[tuple[EpisodeRow, Report]]] = {}
+        for place, (row, body) in enumerate(unread):
+            try:
+                report = reports[place] if reports else Report.from_body(body)
+                problems = [*self._content(row, body, report)]
+            except ALTERED as error:
+                problems = [f"it cannot be checked, {describe(error)}"]
+            else:
+                # Rows of an early version of the store have no count; all rows from the first on.
+                self._counts_deviations |= row.deviations is not None
+                if self._counts_deviations:
+                    by_version.setdefault(row.version, []).append((row, report))
+            if problems:
+                check.problems += [f"episodes: row {row.seq}: {problem}" for problem in problems]
+        for version, some in by_version.items():
+            with suppress(*ALTERED):  # another check names a policy that cannot be read
+                self._count_deviations(version, *zip(*some, strict=True))
+
+    def _content(self, row: EpisodeRow, body: bytes, report: Report) -> Iterator[str]:
         """Yield the problems of a row's body: its digest, its return and its task."""
-        if row.body is None:
-            if (row.total, row.claims, row.digest, row.deviations) != (0.0, "{}", "", None):
-                yield "a withdrawal has no content"
-            return
-        if row.digest not in _digests(row):
+        if row.digest not in _digests(row, body):
             yield "its digest is not that of the report that it holds"
-        report = Report.from_body(row.body, id=row.episode_id)
         if report.total != row.total:
             yield f"its rewards add up to {report.total!r}, not {row.total!r}"
         if row.revision or not row.learn or row.episode_id in self._corrected:
             self._history.check(report.episode)  # the replay meets all others
-        # Rows of an early version of the store have no count; from the first on, all rows have it.
-        self._counts_deviations |= row.deviations is not None
-        if self._counts_deviations:
-            self._uncounted.setdefault(row.version, []).append((row, report))
-            if row.seq % COUNTED_TOGETHER == 0:
-                self._count_deviations()
 
-    def _count_deviations(self) -> None:
+    def _count_deviations(
+        self, version: int, rows: Sequence[EpisodeRow], reports: Sequence[Report]
+    ) -> None:
         """Count the steps again at which the action was not the one that the member takes."""
-        check, versions = self.checks["deviations"], self.state.versions
-        for version, some in self._uncounted.items():
-            check.rows += len(some)
-            rows, reports = zip(*some, strict=True)
-            with suppress(*ALTERED):  # another check names a policy that cannot be read
-                policy = self._policies(versions[version - 1].digest)
-                due = count_deviations(policy, [row.member for row in rows], reports)
-                check.problems += [
-                    f"episodes: row {row.seq}: deviations must be {count}, not {row.deviations}"
-                    for row, count in zip(rows, due, strict=True)
-                    if row.deviations != count
-                ]
-        self._uncounted.clear()
+        check = self.checks["deviations"]
+        check.rows += len(rows)
+        policy = self._policies(self.state.versions[version - 1].digest)
+        due = count_deviations(policy, [row.member for row in rows], reports)
+        check.problems += [
+            f"episodes: row {row.seq}: deviations must be {count}, not {row.deviations}"
+            for row, count in zip(rows, due, strict=True)
+            if row.deviations != count
+        ]
 
-    def _watch(self, where: str, *versions: int) -> None:
+    def _watch(self, chain: str, number: int, *versions: int) -> None:
         if not self.state.stopped:
-            terms, check = self.state.terms, self.checks["stops"]
-            check.rows += 1
-            seen = [one for version in versions for one in watch(terms, self.cohorts, version)]
-            self._look = Look(where, seen)
+            self.checks["stops"].rows += 1
+            seen: list[Watched] = []
+            for version in versions:
+                seen += watch(self.state.terms, self.cohorts, version)
+            self._look = Look(chain, number, seen)
 
     def _go_on(self) -> None:
         """Leave the last look: the campaign was not stopped there."""
@@ -288,15 +314,14 @@ def _attribution(row: EpisodeRow) -> Attribution:
     return Attribution(row.version, row.member, bool(row.assigned), bool(row.late), bool(row.learn))
 
 
-def _digests(row: EpisodeRow) -> Iterator[str]:
+def _digests(row: EpisodeRow, body: bytes) -> Iterator[str]:
     """Yield the digests that a report of this content may have.
 
     Version and member may be left to the campaign; the digest is of the report as it was told.
     """
-    assert row.body is not None
     for version in (None, row.version):
         for member in (None, row.member):
-            yield report_digest(row.body, row.claims, row.episode_id, version, member)
+            yield report_digest(body, row.claims, row.episode_id, version, member)
 
 
 def _words(one: Watched) -> str:

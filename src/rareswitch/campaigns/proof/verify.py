@@ -196,6 +196,7 @@ def _walk(
         audit.end()
     except ALTERED as error:
         audit.checks["rules"].fail(f"the rules cannot be asked, {describe(error)}")
+        audit.read_contents()
         for name in CHAINS:
             deque(rows[name], maxlen=0)  # every row that was altered is named all the same
     ended = [chain.end(record.heads[name]) for name, chain in chains.items()]

@@ -83,7 +83,7 @@ def attribute(
         raise RefusedError(
             f"episode {episode_id} was assigned to version {assigned.version}; got {number}"
         )
-    acted = state.version(number)
+    acted = state.in_force if number == in_force else state.version(number)
     if assigned is None and number < in_force:
         since = rows - state.version(number + 1).since
         if since > intake.grace:

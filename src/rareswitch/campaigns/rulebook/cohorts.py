@@ -137,11 +137,13 @@ class Cohorts:
 
     def record(self, version: int, total: float) -> Place:
         """Count an episode that was just recorded; return its place, for a later correction."""
-        seen = self[version]
+        known = self._known
+        seen = known.get(version, NOTHING)
         place = seen.next_place
         self.episodes += 1
-        self._set(version, seen.add(place, total / self.horizon, 1))
-        self._set(INTAKE, self[INTAKE].after(0.0))
+        known[version] = seen.add(place, total / self.horizon, 1)
+        known[INTAKE] = known.get(INTAKE, NOTHING).after(0.0)
+        self.changed |= {version, INTAKE}
         return place
 
     def refuse(self) -> None:
@@ -214,8 +216,8 @@ class Watched(NamedTuple):
     rule: str
     value: float
     threshold: float
-    passed: bool
-    reason: str
+    passed: bool = False
+    reason: str = ""
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -269,9 +271,11 @@ class Harm:
     def watch(self, cohorts: Cohorts, version: int) -> Watched | None:
         """Return the value that the rule looks at; None while the rule waits."""
         high = _highest_mean(cohorts, version, self.confidence)
+        if not high < self.below:
+            return Watched(self.name, high, self.below)
         means = f"returns at most {high:.3g} on average"
         reason = f"version {version} {means}, which is below {self.below:g}"
-        return Watched(self.name, high, self.below, high < self.below, reason)
+        return Watched(self.name, high, self.below, True, reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,9 +310,11 @@ class Futility:
         if cohorts.episodes < self.after:
             return None
         high = _highest_mean(cohorts, version, self.confidence)
+        if not high < self.target:
+            return Watched(self.name, high, self.target)
         means = f"version {version} returns at most {high:.3g} on average"
         reason = f"after {cohorts.episodes} episodes {means}, and {self.target:g} is the target"
-        return Watched(self.name, high, self.target, high < self.target, reason)
+        return Watched(self.name, high, self.target, True, reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,8 +335,10 @@ class DataQuality:
 
     def watch(self, cohorts: Cohorts, version: int) -> Watched | None:
         low = cohorts.intake.bounds(self.confidence).low
+        if not low > self.most:
+            return Watched(self.name, low, self.most)
         reason = f"at least {low:.0%} of all reports are refused, and {self.most:.0%} may be"
-        return Watched(self.name, low, self.most, low > self.most, reason)
+        return Watched(self.name, low, self.most, True, reason)
 
 
 StoppingRule = Harm | Futility | DataQuality
@@ -374,10 +382,9 @@ def _check_return(name: str, value: float, horizon: int) -> None:
         raise ValueError(f"{name} must be at most {horizon}, the largest return; got {value:g}")
 
 
-def watch(terms: "Terms", cohorts: Cohorts, version: int) -> Iterator[Watched]:
-    """Yield the value that each stopping rule looks at, in the order in which they are asked."""
-    for rule in terms.stopping:
-        if (seen := rule.watch(cohorts, version)) is not None:
-            yield seen
-    episodes, planned = cohorts.episodes, terms.episodes
-    yield Watched(EPISODES, episodes, planned, episodes >= planned, f"all {planned} are recorded")
+def watch(terms: "Terms", cohorts: Cohorts, version: int) -> list[Watched]:
+    """Return the value that each stopping rule looks at, in the order in which they are asked."""
+    seen = [rule.watch(cohorts, version) for rule in terms.stopping]
+    planned, episodes = terms.episodes, cohorts.episodes
+    last = Watched(EPISODES, episodes, planned, episodes >= planned, f"all {planned} are recorded")
+    return [*filter(None, seen), last]

@@ -58,6 +58,7 @@ def _connected(url: str | Path, *, create: bool, read_only: bool) -> Store:
     settings: dict[str, Any] = {
         "pool_size": CONNECTIONS,
         "max_overflow": 0,
+        "pool_use_lifo": True,  # the connection of the last commit knows its pages
         "hide_parameters": True,  # names of participants are in no traceback
     }
     if address.get_backend_name() == "sqlite":
