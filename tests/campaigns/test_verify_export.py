@@ -573,8 +573,15 @@ def test_a_wrong_determinant_is_found_by_the_second_computation(tmp_path, monkey
 def test_the_second_computation_has_the_determinants_of_the_matrices(stages, dim, blocks):
     """Of thousands of rows, some of which were withdrawn later; a large dimension is a table."""
     rng, one_hot = np.random.default_rng(0), dim > 4
-    task = Task(dim=dim, horizon=3, episodes=2000, stages=stages, feature_norm=9.0,
-                one_hot=one_hot, blocks=blocks)
+    task = Task(
+        dim=dim,
+        horizon=3,
+        episodes=2000,
+        stages=stages,
+        feature_norm=9.0,
+        one_hot=one_hot,
+        blocks=blocks,
+    )
     halves = np.repeat(np.eye(blocks), 4 // blocks, axis=1)
 
     def steps():

@@ -224,7 +224,7 @@ class Policy:
         shapes: dict[str, tuple[int | str, ...]] = {
             "whitener": (horizon, columns)
             if one_hot
-            else (horizon, dim, _block_size(self.whitener, dim)),
+            else (horizon, columns, _block_size(self.whitener, columns)),
             "levels": (horizon,),
             "directions": (horizon, columns),
             "offsets": (horizon, "J", columns),
