@@ -240,6 +240,26 @@ def test_large_files_are_announced_before_they_are_written(tmp_path, monkeypatch
     assert begun.text.startswith("up to 4 policies of about 0 MB each")
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_the_memory_of_a_learner_whose_states_are_all_new_is_announced(
+    folder, tmp_path, monkeypatch
+):
+    """8·(2·d/A + A) numbers for each next state in A blocks, and the blocks of Λ."""
+    steps = []
+    monkeypatch.setattr("rareswitch.gym.training.LARGE", 0.001)
+    given = {"folder": tmp_path / "cart"} if folder else {}
+    train(
+        "CartPole-v1", episodes=30, horizon=20, stages="shared", fresh=0, policies=False,
+        progress=steps.append, **given,
+    )  # fmt: skip
+    (begun,) = [step for step in steps if step.phase == "begun"]
+    most = 8 * (2 * 160 * 80 + 30 * 20 * (2 * 80 + 2)) / 1e6
+    where = "memory and learner.bin" if folder else "memory"
+    assert begun.text == (
+        f"the learner takes about {most:.0f} MB of {where} at most, if no state comes twice"
+    )
+
+
 # Judgement.
 
 

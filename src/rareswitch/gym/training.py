@@ -285,7 +285,7 @@ class Training:
             recording = Recording(self.folder, self.learner, policies=self._policies)
         kept = copy(self.learner), self.setting  # the state after the last whole round
         try:
-            progress(Step("begun", self.learner.episodes, episodes, self._cost()))
+            progress(Step("begun", self.learner.episodes, episodes, self._cost(episodes)))
             while self.learner.episodes < episodes:
                 try:
                     for state in self._rounds(episodes, recording, progress, callback):
@@ -356,18 +356,32 @@ class Training:
                 if stop:
                     return
 
-    def _cost(self) -> str:
-        """Return words for the files of the policies, if they are large; else nothing."""
-        learner, policy = self.learner, self.learner.policy
+    def _cost(self, episodes: int) -> str:
+        """Return words for the large files and the memory that so many episodes may need."""
+        learner, policy, task = self.learner, self.learner.policy, self.learner.task
         limit = getattr(learner.schedule, "deployment_limit", None)
-        versions = 1 + (limit(learner.task, learner.recipe.ridge) if limit else 0)
-        size = policy.members * policy.horizon * policy.dim * 8 * 2 / 1e6
-        if self.folder is None or not self._policies or versions * size < LARGE:
-            return ""
-        return (
-            f"up to {versions} policies of about {size:.0f} MB each, {versions * size:.0f} MB in "
-            "all, will be in the folder; policies=False (--no-policies) keeps none"
-        )
+        versions = 1 + (limit(task, learner.recipe.ridge) if limit else 0)
+        columns = policy.weights.shape[-1]  # of a wide table: the positions visited so far
+        size = policy.members * policy.horizon * columns * 8 * 2 / 1e6
+        found = []
+        if self.folder is not None and self._policies and versions * size >= LARGE:
+            found.append(
+                f"up to {versions} policies of about {size:.0f} MB each, {versions * size:.0f} MB "
+                "in all, will be in the folder; policies=False (--no-policies) keeps none"
+            )
+        if not task.one_hot:
+            kept = 2 if task.chooses_stages else 1  # own stages and shared ones
+            gram = (task.pools.count + task.horizon * task.chooses_stages) * task.dim
+            rows = 1 if task.blocks > 1 else self.setting.features.actions
+            state = task.block_size * (rows + 1) + self.setting.features.actions
+            most = 8 * (gram * task.block_size + kept * episodes * task.horizon * state) / 1e6
+            if most >= LARGE:
+                where = "memory" if self.folder is None else "memory and learner.bin"
+                found.append(
+                    f"the learner takes about {most:.0f} MB of {where} at most, if no state comes "
+                    "twice"
+                )
+        return "; ".join(found)
 
     def _count(self, trajectory: Trajectory) -> None:
         """Take an episode into the returns and the range of rewards."""
