@@ -113,7 +113,7 @@ def literal_episode(policy, world, features, episode, rewards=None, seed=0):
     rewards, horizon = rewards or rs.gym.Rewards(), policy.horizon
     member = policy.draw(episode)
     observation, info = world.reset(seed=seed_of(episode, seed))
-    rows, actions = rows_after(features, observation, info, 0)
+    rows, actions = first, _ = rows_after(features, observation, info, 0)
     chosen, earned, following, taken = [], [], [], []
     for h in range(horizon):
         place = member.act(h, rows)
@@ -132,6 +132,7 @@ def literal_episode(policy, world, features, episode, rewards=None, seed=0):
         features=np.array(chosen),
         rewards=[rewards.scaled(reward) for reward in earned],
         next_features=following,
+        first_features=first,
     )
     return told, taken, earned, terminated, truncated
 

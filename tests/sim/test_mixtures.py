@@ -21,7 +21,7 @@ RULES = {
     "growth": rs.DeterminantGrowth(eta=2.0),
     "adaptive": rs.rules.AdaptiveBudget(switches=9),
     "asked": Asked(rs.rules.TotalGrowth(eta=3.0)),
-    "worth": rs.rules.Worthwhile(rs.rules.AdaptiveBudget(switches=15), change=0.6, price=2.0),
+    "worth": rs.rules.Worthwhile(rs.rules.AdaptiveBudget(switches=15), change=0.2, price=1.0),
 }
 EXPLORATIONS = {
     "ensemble": rs.Ensemble(),

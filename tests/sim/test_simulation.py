@@ -27,6 +27,7 @@ RULES = {
     "rareswitch asked": Asked(rs.DeterminantGrowth(eta=6.0)),
     "total growth": rs.rules.TotalGrowth(eta=3.0),
     "adaptive": rs.rules.AdaptiveBudget(switches=20),
+    "worth": rs.rules.Worthwhile(rs.SpreadBudget(switches=20), change=0.5),
 }
 EXPLORATIONS = [
     rs.Bonus(0.5),
@@ -114,6 +115,8 @@ EVERY_RULE = {
     "capped grid": rs.rules.Capped(rs.UniformGrid(batches=9), switches=4),
     "capped budget": rs.rules.Capped(rs.SpreadBudget(switches=9), switches=6),
     "capped, a user's own": rs.rules.Capped(Eighths(), switches=4),
+    "worthwhile budget": rs.rules.Worthwhile(rs.SpreadBudget(switches=9), change=0.5),
+    "worthwhile grid": rs.rules.Worthwhile(rs.UniformGrid(batches=9), change=0.5),
     "a user's own": Eighths(),
 }
 RECIPES = {
@@ -130,7 +133,7 @@ def test_no_rule_is_left_out():
         and issubclass(thing, rs.rules.Rule)
         and thing is not rs.rules.Rule
     }
-    assert len(rules) == 10
+    assert len(rules) == 11
     assert rules == {row.cls for row in TABLE}
     assert rules <= {type(rule) for rule in EVERY_RULE.values()}
 

@@ -21,6 +21,7 @@ def test_an_episode_has_the_rows_that_were_taken_and_all_that_were_offered_next(
         features=[[0, 1], [2, 0], [0, 3]],
         rewards=[0.0, 0.25, 1.0],
         next_features=[2 * np.eye(2), 3 * np.eye(2)],
+        first_features=np.eye(2),
     )
 
 

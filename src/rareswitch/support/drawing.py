@@ -50,6 +50,7 @@ LINE_STYLES = {
     "minimax-grid": LineStyle("#8c6bb1", "<"),
     "episode-grid": LineStyle("#b8860b", ">"),
     "capped": LineStyle("#7f7f7f", "X"),
+    "worthwhile": LineStyle("#6a3d9a", "2"),
     "random-policy": LineStyle("#8c8c8c", "x"),
     "ucb2-hoeffding": LineStyle("#a6761d", "p"),
     "mvp": LineStyle("#666666", "h"),
