@@ -276,7 +276,7 @@ class Model:
             known, before, agreed = self.learnt(row), self.learnt(deployed), self.agreed(row)
             allowed = known < agreed.task.episodes and self.spent < agreed.budget
             first = not self.rows[row - 1].revision
-            if allowed and first and asked(agreed.schedule, before, known):
+            if allowed and first and asked(agreed, before, known):
                 return row
         return None
 
@@ -390,11 +390,12 @@ class Model:
             self.look(version)
 
 
-def asked(schedule, before, known):
+def asked(agreed, before, known):
     """Return whether a policy is asked for after `known` episodes, the last after `before`."""
+    schedule = agreed.schedule
     if isinstance(schedule, rs.EveryEpisode):
         return before < known
-    length = schedule.episodes // schedule.batches
+    length = agreed.task.episodes // schedule.batches
     return any(before < batch * length <= known for batch in range(schedule.batches))
 
 

@@ -8,8 +8,39 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, parent_process
 from multiprocessing.connection import wait
+from multiprocessing.context import SpawnContext, SpawnProcess
+
+
+class _Process(SpawnProcess):
+    """A process that begins with Ctrl-C blocked, and whose start Ctrl-C does not cut in two.
+
+    Either would print a traceback of Python's own start.
+    """
+
+    def start(self) -> None:
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            return super().start()
+        pressed: list[int] = []
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        main = threading.current_thread() is threading.main_thread()
+        if main:  # another thread may be told of the signal, and it is this one that is interrupted
+            handler = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+        try:
+            super().start()
+        finally:
+            if main:
+                signal.signal(signal.SIGINT, handler)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
+class _Context(SpawnContext):
+    """Starts processes anew, with Ctrl-C blocked."""
+
+    Process = _Process
 
 
 @contextmanager
@@ -19,14 +50,13 @@ def local_pool(workers: int) -> Iterator[Executor]:
     before = {name: os.environ.get(name) for name in limits}
     os.environ.update(dict.fromkeys(limits, "1"))
     here = "" in sys.path
-    pool = ProcessPoolExecutor(
-        workers, get_context("spawn"), initializer=_become_worker, initargs=(here,)
-    )
+    pool = ProcessPoolExecutor(workers, _Context(), initializer=_become_worker, initargs=(here,))
     try:
         yield pool
         pool.shutdown()
     except BaseException:
-        processes = list((pool._processes or {}).values())
+        # Not those of the pool alone: Ctrl-C may come before the pool knows of one just started.
+        processes = [process for process in active_children() if isinstance(process, _Process)]
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
@@ -53,6 +83,8 @@ def portable(error: Exception) -> Exception:
 def _become_worker(here: bool) -> None:
     """Leave Ctrl-C to the parent, and do not outlive it; import from where it does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     if here and "" not in sys.path:  # Python passes on the folder that the parent began in
         sys.path.insert(0, "")
     parent = parent_process()
