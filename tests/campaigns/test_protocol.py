@@ -313,3 +313,13 @@ def test_concealment_needs_assignments():
     with pytest.raises(ValueError, match="concealed needs assigned = true"):
         Intake(concealed=True)
     assert "concealed" not in protocol().plain["intake"]
+
+
+def test_a_rule_that_looks_at_candidates_is_refused_where_people_do():
+    looking = rs.rules.Worthwhile(rs.UniformGrid(batches=6))
+    for schedule in (looking, rs.rules.Capped(looking, switches=3)):
+        with pytest.raises(ValueError, match="schedule must not decide about candidates"):
+            protocol(schedule=schedule)
+    table = {"kind": "worthwhile", "schedule": {"kind": "uniform-grid", "batches": 6}}
+    with pytest.raises(ValueError, match="schedule must not decide about candidates"):
+        Protocol.from_plain(protocol().plain | {"schedule": table})

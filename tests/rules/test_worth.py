@@ -244,3 +244,25 @@ def test_the_rule_has_words():
 def test_a_bad_argument_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Worthwhile(rs.SpreadBudget(switches=1), **arguments)
+
+
+def test_a_declined_candidate_is_followed_by_one_with_draws_of_its_own():
+    learner = played(Worthwhile(rs.SpreadBudget(switches=0)), episodes=15)
+    policy = learner.fit()
+    assert learner.fit().digest == policy.digest
+    learner.decline()
+    assert learner.fit().digest != policy.digest
+
+
+def test_a_cap_asks_the_rule_inside_about_a_candidate():
+    looking = Worthwhile(rs.SpreadBudget(switches=9), change=0.1)
+    capped = rs.rules.Capped(looking, switches=3)
+    assert not capped.accepts(Told(0.0, 0.0, 100))
+    assert capped.accepts(Told(0.2, 0.0, 100))
+    assert not hasattr(rs.rules.Capped(rs.EveryEpisode(), switches=3), "accepts")
+
+
+def test_two_rules_that_look_must_both_accept():
+    rule = Worthwhile(Worthwhile(rs.SpreadBudget(switches=9), change=0.5), change=0.1)
+    assert not rule.accepts(Told(0.3, 0.0, 100))
+    assert rule.accepts(Told(0.6, 0.0, 100))

@@ -85,6 +85,11 @@ class Protocol:
                 rule.check(self.task.horizon, self.episodes)
             except ValueError as error:
                 raise ValueError(f"stopping rule {rule.name}: {error}") from None
+        if hasattr(self.schedule, "accepts"):
+            raise ValueError(
+                "schedule must not decide about candidates in a campaign, where people do; got "
+                f"{row_of(self.schedule).name}"
+            )
         switches = getattr(self.schedule, "switches", None)
         if isinstance(switches, int) and switches > self.budget:
             raise ValueError(
@@ -312,13 +317,7 @@ def schedule_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Schedu
 
 
 def _schedule(rule: dict[str, Any], task: Task, ridge: float, allow: Collection[str]) -> Schedule:
-    schedule = make_schedule(rule.pop("kind", None), rule, task, ridge=ridge, allow=allow)
-    if hasattr(schedule, "accepts"):
-        raise ValueError(
-            "schedule must not decide about candidates in a campaign, where people do; got "
-            f"{row_of(schedule).name}"
-        )
-    return schedule
+    return make_schedule(rule.pop("kind", None), rule, task, ridge=ridge, allow=allow)
 
 
 def _own_modules(table: Mapping[str, Any]) -> Iterator[str]:

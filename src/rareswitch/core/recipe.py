@@ -125,7 +125,7 @@ class Recipe:
         return floats("perturbations", drawn, shape, owned=mine)
 
     def table(self, version: int, dim: int, positions: Ints, *, shared: bool) -> WideTable:
-        """Return the table of a version's wide policy, whose columns are those of `positions`."""
+        """Return the table of a wide policy: the draws of its version, a column for a position."""
         return WideTable(
             dim=dim,
             positions=positions,

@@ -6,12 +6,7 @@ from rareswitch.experiments import store
 from rareswitch.experiments.algorithms import Algorithm, Scheduled
 from rareswitch.experiments.figures import FIGURES
 from rareswitch.experiments.spec import Arm, Experiment, explain_error
-from rareswitch.experiments.worlds import (
-    Adversary,
-    ObliviousAdversary,
-    Simulated,
-    build_world,
-)
+from rareswitch.experiments.worlds import Adversary, LowerBoundFamily, Simulated, build_world
 from rareswitch.sim.mdp import FiniteLinearMDP
 from rareswitch.sim.rollout import MOST_SUMMED
 from rareswitch.support.arguments import require_memory
@@ -106,13 +101,11 @@ def _check_known(experiment: Experiment, arm: Arm) -> None:
             "measure_radius needs the paper's bonus, with one member and no estimate; got "
             f"{arm.exploration}"
         )
-    if isinstance(arm.world, Adversary | ObliviousAdversary):
+    if isinstance(arm.world, LowerBoundFamily):
         _check_duel(arm, arm.world, algorithm, task)
 
 
-def _check_duel(
-    arm: Arm, world: Adversary | ObliviousAdversary, algorithm: Algorithm, task: Task
-) -> None:
+def _check_duel(arm: Arm, world: LowerBoundFamily, algorithm: Algorithm, task: Task) -> None:
     if not isinstance(algorithm, Scheduled):
         raise ValueError(
             "the adversary plays against rules with fixed batches, such as uniform-grid"

@@ -139,38 +139,30 @@ class Tabular(Table):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adversary(Table):
-    """Theorem 3's family, of which the adversary chooses a member during play; for grids only."""
+class LowerBoundFamily(Table):
+    """Theorem 3's family, whose adversary decides in which state each batch starts; for grids."""
+
+    make: ClassVar[Make] = staticmethod(worlds.lower_bound_family)
+
+    states: int
+    horizon: int
+    normalized: bool = False
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.states + 1, 2, 2 * self.states + 1, self.horizon
+
+
+class Adversary(LowerBoundFamily):
+    """The family with right actions that the adversary chooses during play."""
 
     kind: ClassVar[str] = "adversary"
-    make: ClassVar[Make] = staticmethod(worlds.lower_bound_family)
-
-    states: int
-    horizon: int
-    normalized: bool = False
-
-    @property
-    def sizes(self) -> Sizes:
-        return self.states + 1, 2, 2 * self.states + 1, self.horizon
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObliviousAdversary(Table):
-    """Theorem 3's family with right actions drawn at random for each round; for grids only.
-
-    The adversary still decides in which state each batch starts.
-    """
+class ObliviousAdversary(LowerBoundFamily):
+    """The family with right actions drawn at random for each round."""
 
     kind: ClassVar[str] = "oblivious-adversary"
-    make: ClassVar[Make] = staticmethod(worlds.lower_bound_family)
-
-    states: int
-    horizon: int
-    normalized: bool = False
-
-    @property
-    def sizes(self) -> Sizes:
-        return self.states + 1, 2, 2 * self.states + 1, self.horizon
 
 
 Known = HardToLearn | RandomLinear | Tabular | Adversary | ObliviousAdversary

@@ -37,8 +37,8 @@ MOST_UNSEEN = 0.2
 # The least random play that shows it, and the most numbers in an observation that has a key.
 LEAST_PLAYED = 200
 MOST_KEYED = 10**5
-# The places of observations that random play never met. With 4096 the table is wide and they cost
-# nothing until they are seen, but catch, a room and the deep sea were learned no better.
+# The places of observations that random play never met. With more of them the table is wide, and
+# they cost nothing until they are seen; small trials learned no better with them.
 HASHED = 256
 # The word for features chosen by `default_features`.
 DEFAULT = "default"

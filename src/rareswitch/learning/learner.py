@@ -1,7 +1,8 @@
 """The learner: it keeps what it has seen, asks its schedule, and deploys new frozen policies.
 
-`absorb` takes in an episode, `due` asks the schedule, `fit` computes a candidate and `deploy` puts
-a policy in force. `observe` is all of them, the loop of a single actor (Alg. 2, lines 2–21): the
+`absorb` takes in an episode, `due` asks the schedule, `fit` computes a candidate, `accepts` asks a
+schedule that looks at it, and `deploy` puts it in force or `decline` does not. `observe` is all of
+them, the loop of a single actor (Alg. 2, lines 2–21): the
 actor plays an episode with `policy` (line 19) and hands it to `observe`, which adds it to Λ_h (line
 5), asks whether a switch is due (line 7), and if so fits Q_h (lines 8–13) and deploys the policy.
 """

@@ -7,8 +7,9 @@ first, whether or not they change an action.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -210,6 +211,17 @@ class Capped(Rule):
         return triggers_of(self.schedule, clock)
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
-        inner = getattr(self.schedule, "deployment_limit", None)
-        last = planned_episodes(task, "a limit of deployments") - 1
-        return min(self.switches, last if inner is None else inner(task, ridge))
+        return min(self.switches, deployment_limit_of(self.schedule, task, ridge))
+
+    @property
+    def accepts(self) -> Callable[[Any], bool]:
+        """The question to the inner rule about a candidate; missing if that rule does not look."""
+        asked: Callable[[Any], bool] = self.schedule.accepts  # type: ignore[attr-defined]
+        return asked
+
+
+def deployment_limit_of(schedule: Schedule, task: Task, ridge: float) -> int:
+    """Return the most deployments of a rule after the first, K−1 where it promises nothing."""
+    last = planned_episodes(task, "a limit of deployments") - 1
+    promise = getattr(schedule, "deployment_limit", None)
+    return last if promise is None else min(last, promise(task, ridge))

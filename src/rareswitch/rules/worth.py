@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rareswitch.core.candidate import Candidate
 from rareswitch.core.clock import Clock, Rule, Schedule, Trigger, checked_schedule, triggers_of
 from rareswitch.core.task import Task, planned_episodes
+from rareswitch.rules.budget import deployment_limit_of
 from rareswitch.support.arguments import real, set_fields
 
 # After a policy was declined, the next is asked for when so much more of the time has passed that
@@ -59,7 +60,10 @@ class Worthwhile(Rule):
         return (Trigger.of_date(clock, clock.declined_at + waited),)
 
     def accepts(self, candidate: Candidate) -> bool:
-        """Return whether a candidate changes enough, or pays."""
+        """Return whether a candidate changes enough, or pays; a rule inside must accept it too."""
+        inside = getattr(self.schedule, "accepts", None)
+        if inside is not None and not inside(candidate):
+            return False
         if candidate.change >= self.change:
             return True
         left = candidate.episodes_left
@@ -67,6 +71,4 @@ class Worthwhile(Rule):
         return candidate.gain.mean * left > self.price
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
-        inner = getattr(self.schedule, "deployment_limit", None)
-        last = planned_episodes(task, "a limit of deployments") - 1
-        return last if inner is None else min(last, inner(task, ridge))
+        return deployment_limit_of(self.schedule, task, ridge)

@@ -91,7 +91,7 @@ class _Memory:
 
 
 class PersistentArray:
-    """An array of which `put` replaces rows: the cost is that of these rows.
+    """An array whose rows `put` replaces, at the cost of these rows.
 
     The newest version holds the array; an older version holds its differences from the next, and
     makes a copy when it is read.
