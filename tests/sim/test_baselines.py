@@ -6,7 +6,8 @@ import pytest
 
 import rareswitch as rs
 from rareswitch.sim import FiniteMDP, simulate_random
-from rareswitch.sim.baselines import _ucb2_triggers, mvp, ucb2_hoeffding
+from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.sim.baselines.tabular import _ucb2_triggers
 from rareswitch.sim.run import initial_states, noise_of
 
 

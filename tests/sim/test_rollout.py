@@ -74,7 +74,7 @@ def test_whatever_plays_never_reaches_a_state_of_probability_zero(play, monkeypa
     def extreme(given, episodes, horizon, seed):
         return np.full((episodes, horizon), LARGEST)
 
-    for module in ("simulation", "simulate", "baselines"):
+    for module in ("simulation", "simulate", "baselines.play"):
         monkeypatch.setattr(sys.modules[f"rareswitch.sim.{module}"], "noise_of", extreme)
     run = play(short_of_one(), episodes=20, seed=1)
     assert (run.states[:, 1:] == 1).all()
