@@ -39,6 +39,7 @@ from rareswitch.sim.tally import Tally
 from rareswitch.support.arguments import (
     Floats,
     Ints,
+    flag,
     one_of,
     positive_ridge,
     real,
@@ -326,10 +327,15 @@ class LSVIUCBPlusPlus(_RoundByRound):
 
     scale: float = 0.01
     inflation: float = 0.0
+    monotone: bool = True
 
     def __post_init__(self) -> None:
-        scale = real("scale", self.scale, least=0.0, most=1e100)
-        set_fields(self, scale=scale, inflation=real("inflation", self.inflation, least=0.0))
+        set_fields(
+            self,
+            scale=real("scale", self.scale, least=0.0, most=1e100),
+            inflation=real("inflation", self.inflation, least=0.0, most=1e100),
+            monotone=flag("monotone", self.monotone),
+        )
 
 
 ALGORITHMS = (

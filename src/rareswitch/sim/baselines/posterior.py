@@ -34,7 +34,7 @@ def psrl(
     """
     K = whole("episodes", episodes, least=1)
     alpha = real("prior", prior, least=1e-6, most=1e6)
-    each = one_of("samples", samples, SAMPLES) == "episode"
+    redraw = one_of("samples", samples, SAMPLES) == "episode" and batches is not None
     H, S, A = checked_world(world).rewards.shape
     starts = set(starts_of(world, K, batches))
     rng = generator(seed, Stream.PERTURBATION)
@@ -69,5 +69,5 @@ def psrl(
         episodes=K,
         seed=seed,
         initial_state=initial_state,
-        redraw=each,
+        redraw=redraw,
     )

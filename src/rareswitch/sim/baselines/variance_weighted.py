@@ -18,7 +18,7 @@ from rareswitch.core.gram import Gram
 from rareswitch.sim.baselines.play import Table, play
 from rareswitch.sim.mdp import FiniteMDP, checked_world
 from rareswitch.sim.run import Run
-from rareswitch.support.arguments import Floats, Ints, real, whole
+from rareswitch.support.arguments import Floats, Ints, flag, real, whole
 from rareswitch.support.streams import Seed
 
 FAILURE_PROBABILITY = 0.05  # δ
@@ -30,18 +30,21 @@ def lsvi_ucb_plus_plus(
     episodes: int,
     scale: float = 0.01,
     inflation: float = 0.0,
+    monotone: bool = True,
     seed: Seed = 0,
     initial_state: int | str | Ints = 0,
 ) -> Run:
     """Play LSVI-UCB++, which plans when the determinant of some stage has doubled.
 
-    `scale` multiplies the three radii, and `inflation` the d³ in the variances that weigh the steps
-    (D of equation 4.1 and line 21). The published algorithm has both at 1.
+    `scale` multiplies the three radii, and `inflation` what is added to the estimated variance of a
+    step: E and D of equation 4.1, and the last term of line 21. The published algorithm has both at
+    1. With `monotone=False` lines 9 and 10 ignore earlier values.
     """
     K = whole("episodes", episodes, least=1)
     c = real("scale", scale, least=0.0, most=1e100)
-    cubed = real("inflation", inflation, least=0.0, most=1e100) * checked_world(world).dim ** 3
-    H, S, A = world.rewards.shape
+    more = real("inflation", inflation, least=0.0, most=1e100)
+    keep = flag("monotone", monotone)
+    H, S, A = checked_world(world).rewards.shape
     d, space = world.dim, world.space
     states = np.repeat(np.arange(S), space.lengths)  # of each row
     rewards = world.rewards[:, states, space.actions]  # known, as in the paper
@@ -60,8 +63,8 @@ def lsvi_ucb_plus_plus(
             regressed = values[:2, h + 1] @ next_sums[h] @ whitener.T @ whitener  # ŵ and w̌
             norms = np.sqrt(np.square(whitener @ space.columns).sum(axis=0))
             mean, least = rewards[h] + regressed @ space.columns
-            high[h] = np.minimum(np.minimum(mean + beta * norms, high[h]), H)
-            low[h] = np.maximum(np.maximum(least - beta_bar * norms, low[h]), 0.0)
+            high[h] = np.minimum(mean + beta * norms, high[h] if keep else H)
+            low[h] = np.maximum(least - beta_bar * norms, low[h] if keep else 0.0)
             values[0, h] = np.maximum.reduceat(high[h], space.starts)
             values[1, h] = np.maximum.reduceat(low[h], space.starts)
         values[2] = values[0] ** 2
@@ -76,9 +79,10 @@ def lsvi_ucb_plus_plus(
         mean, least, square = np.vecdot(values[:, 1:], along)  # ŵᵀφ, w̌ᵀφ and w̃ᵀφ
         variance = np.clip(square, 0.0, H**2) - np.clip(mean, 0.0, H) ** 2
         spread = np.minimum(beta_tilde * norm, H**2) + np.minimum(2 * H * beta_bar * norm, H**2)
-        gap = np.minimum(4 * cubed * H**2 * (mean - least + 2 * beta_bar * norm), cubed * H**3)
-        sigma = np.sqrt(np.maximum(variance + spread + gap + H, H))  # (4.1), and at least √H
-        sigma = np.maximum(sigma, 2 * cubed * H**2 * np.sqrt(norm))[:, None]  # line 21
+        gap = 4 * d**3 * H**2 * (mean - least + 2 * beta_bar * norm)
+        added = spread + np.minimum(gap, d**3 * H**3)  # E + D
+        sigma = np.sqrt(np.maximum(variance + more * added + H, H))  # (4.1), and at least √H
+        sigma = np.maximum(sigma, more * 2 * d**3 * H**2 * np.sqrt(norm))[:, None]  # line 21
         gram = gram.add(features / sigma)[0]
         next_sums[stage, path[1:]] += features / sigma**2
         doubled = bool((gram.logdet - deployed >= np.log(2.0)).any())  # line 8
