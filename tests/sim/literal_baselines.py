@@ -29,6 +29,16 @@ def masked_tabular(seed, *, states=3, actions=3, horizon=3):
     )
 
 
+def nonlinear(seed, *, states=2, actions=3, dim=2, horizon=3):
+    """Return a world whose rewards are not linear in its features: estimates leave their range."""
+    rng = np.random.default_rng(seed)
+    return FiniteMDP(
+        features=rng.normal(size=(states, actions, dim)),
+        transitions=rng.dirichlet(np.ones(states), (horizon, states, actions)),
+        rewards=rng.random((horizon, states, actions)),
+    )
+
+
 TABULAR = {
     "tabular": rs.worlds.tabular(states=3, actions=3, horizon=3, seed=1),
     "masked": masked_tabular(2),
@@ -39,6 +49,7 @@ LINEAR = {
     "linear": rs.worlds.random_linear(states=3, actions=3, d=2, horizon=2, seed=2),
     "lower-bound": rs.worlds.lower_bound_family(states=2, horizon=3, seed=1),
     "masked": masked_tabular(2, states=2, actions=2),
+    "nonlinear": nonlinear(1),
 }
 
 
@@ -266,11 +277,12 @@ def lsvi_ucb_plus_plus(world, K, scale, inflation, monotone=True):
                 last[h] = gram(h)  # line 11
         return doubled
 
+    learn.state = lambda: (Q[:H], check[:H], [np.linalg.slogdet(gram(h))[1] for h in range(H)])
     return (lambda: (menus.best(Q), [0.0] * H)), learn
 
 
 def least_squares(world, history, ridge):
-    """Return the greedy actions of LSVI without a bonus, from the raw history."""
+    """Return Q[h, s, a] of LSVI without a bonus, from the raw history."""
     features, H, S = world.features, world.horizon, world.states
     menus = Menus(world)
     q, value = {}, [0.0] * S
@@ -285,7 +297,7 @@ def least_squares(world, history, ridge):
             for a in menus.menus[s]:
                 q[h, s, a] = min(max(features[s, a] @ w, 0.0), H - h)
         value = [max(q[h, s, a] for a in menus.menus[s]) for s in range(S)]
-    return menus.best(q)
+    return q
 
 
 def epsilon_greedy(world, K, epsilon, ridge=1.0, batches=None):
@@ -298,7 +310,7 @@ def epsilon_greedy(world, K, epsilon, ridge=1.0, batches=None):
         return k + 1 in starts
 
     def policy():
-        return least_squares(world, history, ridge), [epsilon] * world.horizon
+        return Menus(world).best(least_squares(world, history, ridge)), [epsilon] * world.horizon
 
     return policy, learn
 
@@ -312,7 +324,8 @@ def explore_then_commit(world, K, explore, ridge=1.0):
         return k == first
 
     def policy():
-        return least_squares(world, history[:first], ridge), [float(not history)] * world.horizon
+        best = Menus(world).best(least_squares(world, history[:first], ridge))
+        return best, [float(not history)] * world.horizon
 
     return policy, learn
 
@@ -325,8 +338,7 @@ def layer_by_layer(world, K, batches, scale, accuracy):
     eps = accuracy * H
     beta = scale * d * H * sqrt(log(d * H / (0.05 * eps)))
     starts = [i * (K // batches) + 1 for i in range(batches)]
-    deployments = []  # the episodes of each deployment
-    current = []
+    deployments, current = [], []  # the episodes of each deployment, and of this one
     state = {"layer": 1, "final": False}
 
     def inverse_gram(h, past):
@@ -352,6 +364,7 @@ def layer_by_layer(world, K, batches, scale, accuracy):
                     u = min(beta * sqrt(f @ inverse @ f), H)
                     q[h, s, a] = min(w @ f + world.rewards[h, s, a] + u, H)
             value = [max(q[h, s, a] for a in menus.menus[s]) for s in range(S)]
+        state["q"] = q
         return menus.best(q), [float(h >= state["layer"]) for h in range(H)]
 
     def learn(k, path, actions):

@@ -41,62 +41,90 @@ def lsvi_ucb_plus_plus(
     1. With `monotone=False` lines 9 and 10 ignore earlier values.
     """
     K = whole("episodes", episodes, least=1)
-    c = real("scale", scale, least=0.0, most=1e100)
-    more = real("inflation", inflation, least=0.0, most=1e100)
-    keep = flag("monotone", monotone)
-    H, S, A = checked_world(world).rewards.shape
-    d, space = world.dim, world.space
-    states = np.repeat(np.arange(S), space.lengths)  # of each row
-    rewards = world.rewards[:, states, space.actions]  # known, as in the paper
-    beta, beta_bar, beta_tilde = c * _radii(d, H, K)
-    stage = np.arange(H)
-    gram = Gram.of_ridge((H,), d, 1.0 / H**2)
-    deployed = gram.logdet
-    next_sums = np.zeros((H, S, d))  # Σ σ̄⁻²φ by next state
-    high, low = np.full((H, len(states)), float(H)), np.zeros((H, len(states)))  # Q and Q̌
-    values = np.zeros((3, H + 1, S))  # V, V̌ and V²
-    values[0, :H], values[2, :H] = H, H**2
+    learner = Weighted(
+        checked_world(world),
+        _radii(world.dim, world.horizon, K) * real("scale", scale, least=0.0, most=1e100),
+        real("inflation", inflation, least=0.0, most=1e100),
+        monotone=flag("monotone", monotone),
+    )
+    return play(
+        world,
+        learner.policy,
+        learner.learn,
+        episodes=K,
+        seed=seed,
+        initial_state=initial_state,
+    )
 
-    def plan() -> None:  # lines 5 to 17
-        for h in reversed(range(H)):
-            whitener = gram.whitener[h]
-            regressed = values[:2, h + 1] @ next_sums[h] @ whitener.T @ whitener  # ŵ and w̌
-            norms = np.sqrt(np.square(whitener @ space.columns).sum(axis=0))
-            mean, least = rewards[h] + regressed @ space.columns
-            high[h] = np.minimum(mean + beta * norms, high[h] if keep else H)
-            low[h] = np.maximum(least - beta_bar * norms, low[h] if keep else 0.0)
-            values[0, h] = np.maximum.reduceat(high[h], space.starts)
-            values[1, h] = np.maximum.reduceat(low[h], space.starts)
-        values[2] = values[0] ** 2
 
-    def learn(k: int, path: Ints, actions: Ints) -> bool:
-        nonlocal gram, deployed
-        features = world.features[path[:-1], actions]
-        whitened = np.matvec(gram.whitener, features)
-        norm = np.sqrt(np.vecdot(whitened, whitened))
-        direction = np.vecmat(whitened, gram.whitener)  # Σ⁻¹φ
-        along = np.matvec(next_sums, direction)  # (H, S)
-        mean, least, square = np.vecdot(values[:, 1:], along)  # ŵᵀφ, w̌ᵀφ and w̃ᵀφ
-        variance = np.clip(square, 0.0, H**2) - np.clip(mean, 0.0, H) ** 2
-        spread = np.minimum(beta_tilde * norm, H**2) + np.minimum(2 * H * beta_bar * norm, H**2)
-        gap = 4 * d**3 * H**2 * (mean - least + 2 * beta_bar * norm)
-        added = spread + np.minimum(gap, d**3 * H**3)  # E + D
-        sigma = np.sqrt(np.maximum(variance + more * added + H, H))  # (4.1), and at least √H
-        sigma = np.maximum(sigma, more * 2 * d**3 * H**2 * np.sqrt(norm))[:, None]  # line 21
-        gram = gram.add(features / sigma)[0]
-        next_sums[stage, path[1:]] += features / sigma**2
-        doubled = bool((gram.logdet - deployed >= np.log(2.0)).any())  # line 8
-        if doubled:
-            plan()
-            deployed = gram.logdet
-        return doubled
+class Weighted:
+    """The state of LSVI-UCB++: Σ_h, the sums Σ σ̄⁻²φ by next state, and Q and Q̌ of every row."""
 
-    def policy() -> Table:
-        q_values = np.full((H, S, A), -np.inf)
-        q_values[:, states, space.actions] = high
+    def __init__(
+        self, world: FiniteMDP, radii: Floats, inflation: float, *, monotone: bool = True
+    ) -> None:
+        self.world, self.space = world, world.space
+        H, S, _ = world.rewards.shape
+        self.beta, self.beta_bar, self.beta_tilde = radii
+        self.inflation, self.monotone = inflation, monotone
+        self.states = np.repeat(np.arange(S), self.space.lengths)  # of each row
+        self.rewards = world.rewards[:, self.states, self.space.actions]  # known, as in the paper
+        self.gram = Gram.of_ridge((H,), world.dim, 1.0 / H**2)
+        self.deployed = self.gram.logdet
+        self.next_sums = np.zeros((H, S, world.dim))
+        self.high, self.low = np.full_like(self.rewards, H), np.zeros_like(self.rewards)
+        self.values = np.zeros((3, H + 1, S))  # V, V̌ and V²
+        self.values[0, :H], self.values[2, :H] = H, H**2
+
+    def policy(self) -> Table:
+        """Return the greedy policy of Q (line 19)."""
+        q_values = np.full(self.world.rewards.shape, -np.inf)
+        q_values[:, self.states, self.space.actions] = self.high
         return Table.greedy(q_values)
 
-    return play(world, policy, learn, episodes=K, seed=seed, initial_state=initial_state)
+    def learn(self, k: int, path: Ints, actions: Ints) -> bool:
+        """Weigh and add an episode; plan if the determinant of some stage has doubled (line 8)."""
+        features = self.world.features[path[:-1], actions]
+        sigma = self.deviations(features)[:, None]
+        self.gram = self.gram.add(features / sigma)[0]  # line 22
+        self.next_sums[np.arange(len(actions)), path[1:]] += features / sigma**2
+        doubled = bool((self.gram.logdet - self.deployed >= np.log(2.0)).any())
+        if doubled:
+            self.plan()
+        return doubled
+
+    def deviations(self, features: Floats) -> Floats:
+        """Return σ̄ (H,) of the steps of an episode, features (H, d) (equation 4.1, line 21)."""
+        H, d = features.shape
+        whitened = np.matvec(self.gram.whitener, features)
+        norm = np.sqrt(np.vecdot(whitened, whitened))
+        direction = np.vecmat(whitened, self.gram.whitener)  # Σ⁻¹φ
+        along = np.matvec(self.next_sums, direction)  # (H, S)
+        mean, least, square = np.vecdot(self.values[:, 1:], along)  # ŵᵀφ, w̌ᵀφ and w̃ᵀφ
+        variance = np.clip(square, 0.0, H**2) - np.clip(mean, 0.0, H) ** 2
+        added = np.minimum(self.beta_tilde * norm, H**2)
+        added += np.minimum(2 * H * self.beta_bar * norm, H**2)  # E
+        gap = 4 * d**3 * H**2 * (mean - least + 2 * self.beta_bar * norm)
+        added += np.minimum(gap, d**3 * H**3)  # D
+        sigma = np.sqrt(np.maximum(variance + self.inflation * added + H, H))  # at least √H
+        return np.maximum(sigma, self.inflation * 2 * d**3 * H**2 * np.sqrt(norm))
+
+    def plan(self) -> None:
+        """Compute Q and Q̌ from the last stage to the first (lines 5 to 17)."""
+        H, columns = len(self.high), self.space.columns
+        for h in reversed(range(H)):
+            whitener = self.gram.whitener[h]
+            sums = self.values[:2, h + 1] @ self.next_sums[h]
+            regressed = sums @ whitener.T @ whitener  # ŵ and w̌
+            norms = np.sqrt(np.square(whitener @ columns).sum(axis=0))
+            mean, least = self.rewards[h] + regressed @ columns
+            above, below = (self.high[h], self.low[h]) if self.monotone else (H, 0.0)
+            self.high[h] = np.minimum(mean + self.beta * norms, above)
+            self.low[h] = np.maximum(least - self.beta_bar * norms, below)
+            self.values[0, h] = np.maximum.reduceat(self.high[h], self.space.starts)
+            self.values[1, h] = np.maximum.reduceat(self.low[h], self.space.starts)
+        self.values[2] = self.values[0] ** 2
+        self.deployed = self.gram.logdet
 
 
 def _radii(d: int, H: int, K: int) -> Floats:
