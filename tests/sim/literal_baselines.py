@@ -33,9 +33,9 @@ def nonlinear(seed, *, states=2, actions=3, dim=2, horizon=3):
     """Return a world whose rewards are not linear in its features: estimates leave their range."""
     rng = np.random.default_rng(seed)
     return FiniteMDP(
-        features=rng.normal(size=(states, actions, dim)),
+        features=rng.normal(size=(states, actions, dim)) * rng.uniform(0.2, 2.0, (actions, 1)),
         transitions=rng.dirichlet(np.ones(states), (horizon, states, actions)),
-        rewards=rng.random((horizon, states, actions)),
+        rewards=1.0 - 0.2 * rng.random((horizon, states, actions)),
     )
 
 

@@ -5,8 +5,7 @@ import pytest
 
 import rareswitch as rs
 from oracles import unit_rows
-from rareswitch.sim import FiniteMDP, simulate_random
-from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.sim import FiniteMDP, baselines, simulate_random
 from rareswitch.sim.mdp import thresholds
 from rareswitch.sim.rollout import Visits, logdet_growth, rollout
 
@@ -64,8 +63,8 @@ def short_of_one():
 PLAYERS = {
     "simulate": lambda world, **kw: rs.simulate(world, rs.DeterminantGrowth(eta=2.0), **kw),
     "simulate_random": simulate_random,
-    "ucb2": ucb2_hoeffding,
-    "mvp": mvp,
+    **{name: getattr(baselines, name) for name in baselines.__all__},
+    "layer_by_layer": lambda world, **kw: baselines.layer_by_layer(world, batches=4, **kw),
 }
 
 

@@ -5,7 +5,7 @@ user's own, or one of `ALGORITHMS`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -291,7 +291,7 @@ class LayerByLayer(_Batched):
 
     simulate = staticmethod(layer_by_layer)
 
-    batches: int = 10
+    batches: int = field()
     scale: float = 0.003
     accuracy: float = 1.0
 
