@@ -57,7 +57,7 @@ LINE_STYLES = {
     "eqo": LineStyle("#1f78b4", "3"),
     "psrl": LineStyle("#4d9221", "4"),
     "lsvi-ucb-plus-plus": LineStyle("#2c2c7a", "."),
-    "epsilon-greedy": LineStyle("#b15928", "$\\epsilon$"),
+    "epsilon-greedy": LineStyle("#b15928", "1"),
     "explore-then-commit": LineStyle("#999933", "|"),
     "layer-by-layer": LineStyle("#882255", "_"),
     "mixture": LineStyle("#c2185b", "*"),
