@@ -1,6 +1,5 @@
 """Check that an experiment can be held in memory, run and drawn, before anything runs."""
 
-from rareswitch.core.clock import checked_schedule
 from rareswitch.core.task import Task
 from rareswitch.experiments import store
 from rareswitch.experiments.algorithms import Algorithm, Scheduled
@@ -128,8 +127,7 @@ def _check_duel(arm: Arm, world: ObliviousAdversary, algorithm: Algorithm, task:
 def _check_algorithm(experiment: Experiment, arm: Arm, task: Task) -> Algorithm:
     """Return the algorithm of an arm, if it can serve the task and has a place in the figure."""
     algorithm = arm.algorithm(task)
-    if isinstance(algorithm, Scheduled):
-        checked_schedule(algorithm.schedule, task)
+    algorithm.check(task)
     figure = FIGURES[experiment.figure]
     if not figure.accepts(arm, algorithm, task):
         raise ValueError(
