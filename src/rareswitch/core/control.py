@@ -107,6 +107,13 @@ class Split(NamedTuple):
     floor: float = 0.0
 
     @property
+    def shares(self) -> dict[str, Any] | None:
+        """The shares of the control and the floor as plain values; None without both."""
+        if self.even:
+            return None
+        return {"control": self.control, "controls": self.controls, "floor": self.floor}
+
+    @property
     def players(self) -> int:
         """The number of players: learned members, members of the control, and the floor."""
         return self.members + self.controls + (self.floor > 0.0)

@@ -302,7 +302,8 @@ class Policy:
     @cached_property
     def controlling(self) -> "Policy":
         """The policy that the control is."""
-        assert self.control is not None and isinstance(self.control.plays, bytes)
+        assert self.control is not None
+        assert isinstance(self.control.plays, bytes)
         return Policy.from_bytes(self.control.plays)
 
     @cached_property
@@ -359,6 +360,20 @@ class Policy:
         member = self.controlling.member(number - self.members)
         return Player(role=role, horizon=horizon, policy=member)
 
+    def alone(self, number: int) -> "Policy":
+        """Return the policy of which a player, by its number, plays every episode."""
+        role = self.split.role(number)
+        if role == LEARNED:
+            return self.member(number)
+        fields = {name: getattr(self, name) for name in FIELDS}
+        if role == FLOOR:
+            return Policy.trusted(**fields | {"control": None, "floor": 1.0})
+        assert self.control is not None
+        if self.control.action is None:
+            return self.controlling.member(number - self.members)
+        always = Control(self.control.action, share=1.0)
+        return Policy.trusted(**fields | {"control": always, "floor": 0.0})
+
     def stage(self, h: int) -> QFunction:
         """Return Q_h, of every member if this is a mixture, over the columns of the arrays."""
         h = whole("h", h, least=0, most=self.horizon - 1)
@@ -404,9 +419,10 @@ class Policy:
             return False
 
     def chances(self, h: int, features: Rows, action: int | Ints) -> Floats:
-        """Return each player's probability of an action (P,); of n states with actions (n,), (P, n).
+        """Return each player's probability of an action (P,).
 
-        It is 1 or 0 for learned members and the control, and 1/A for the floor.
+        It is 1 or 0 for learned members and the control, and 1/A for the floor. For n states with A
+        actions each and actions (n,) it is (P, n).
         """
         return self.chances_of(self.choices(h, features), h, features, action)
 
@@ -479,7 +495,7 @@ class Policy:
         return found
 
     def likelihood(self, steps: Iterable[tuple[Rows, int]]) -> float:
-        """Return the probability of all of an episode's actions: the share of members that take them.
+        """Return the probability of an episode's actions: the share of members that take them all.
 
         `steps` are (features (A, d), action) from the first stage on. The ratio of two policies'
         likelihoods is the importance weight of a logged episode: a member plays it from beginning

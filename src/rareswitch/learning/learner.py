@@ -246,9 +246,7 @@ class Learner:
     def recommend(self) -> Policy:
         """Return the greedy policy of all data without exploration, for use after learning."""
         no_bonus = Bonus(0.0, estimate=self._recipe.exploration.estimate)
-        greedy = replace(
-            self._recipe, exploration=no_bonus, ties="lowest", control=None, floor=0.0
-        )
+        greedy = replace(self._recipe, exploration=no_bonus, ties="lowest", control=None, floor=0.0)
         self._state = self._folded()
         return fit(self._state.history, greedy, version=0)
 

@@ -181,8 +181,8 @@ def rebuild_control(plain: Any) -> Control:
             plays = b64decode(plays, validate=True)
         except ValueError:
             raise ValueError(
-                "control must have the place of an action, or a policy's bytes in Base64, as "
-                f"plays; got {short_repr(plays)}"
+                "plays must be the name or the place of an action, or the bytes of a policy in "
+                f"Base64; got {short_repr(plays)}"
             ) from None
     return Control(plays, plain["share"])
 

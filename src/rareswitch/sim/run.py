@@ -25,11 +25,11 @@ class Run:
     """The results of K episodes of one run.
 
     `regret` is that of the member that played, `members` its number, and `roles` its role, a place
-    in `core.control.ROLES`; without them, learned members play everything. `deployment_episodes` are the
-    episodes (counted from 1) before which a policy was deployed, and `fitted_values` the values
-    V₁(s₁) of their fits, of a mixture the mean over members. A deployment after the first that
-    changed the action of some member in some (stage, state) was a switch; `local_switches` counts
-    every such pair.
+    in `core.control.ROLES`; without them, learned members play everything. `deployment_episodes`
+    are the episodes (counted from 1) before which a policy was deployed, and `fitted_values` the
+    values V₁(s₁) of their fits, of a mixture the mean over members. A deployment after the first
+    that changed the action of some member in some (stage, state) was a switch; `local_switches`
+    counts every such pair.
     """
 
     regret: Floats  # (K,)
@@ -49,8 +49,7 @@ class Run:
 
         A role that played nothing is left out.
 
-        >>> from rareswitch import Recipe, SpreadBudget, simulate, worlds
-        >>> from rareswitch.core.control import Control
+        >>> from rareswitch import Control, Recipe, SpreadBudget, simulate, worlds
         >>> recipe = Recipe(control=Control(0, share=0.2), floor=0.1)
         >>> world = worlds.hard_to_learn(d=5, horizon=4)
         >>> run = simulate(world, SpreadBudget(switches=9), recipe, episodes=500)

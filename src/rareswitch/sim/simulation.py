@@ -267,7 +267,8 @@ class Simulation:
         episode = self.episode[live]
         changed = (actions != self._actions).any(axis=2)  # for some member
         if self.recipes[0].burn_in:  # whose members never acted
-            changed |= np.array([len(ledger) == 1 for ledger in self._record.ledgers])[:, None, None]
+            second = np.array([len(ledger) == 1 for ledger in self._record.ledgers])
+            changed |= second[:, None, None]
         changes = changed.sum(axis=(1, 2))[live]
         changes[episode == 1] = 0  # the first policy replaces none
         initial = self._initial[live, episode - 1]

@@ -42,6 +42,7 @@ _NUMBER = {"number": "Row of the chain, from 1 without a gap."}
 PARQUET_COLUMNS = {
     **_ROW,
     "current": "Whether no later row corrects or withdraws the episode, and it is not withdrawn.",
+    "role": "Who played: a learned member of the policy, its control or its floor.",
     "site": "Site, as the actor claims.",
     "began": "Begin of the episode, as the actor claims.",
     "ended": "End of the episode, as the actor claims.",
@@ -155,6 +156,7 @@ class TableRows:
             "features": episode.features.tolist(),
             "offered": [first, *map(len, episode.next_features)][:steps],
             "propensities": _propensities(report, self._policy(row.version)),
+            "role": self._policy(row.version).split.role(row.member),
             "overridden": overridden_steps(row.body),
         }
         for name in ("actions", "recommended"):
@@ -172,9 +174,9 @@ def _propensities(report: Report, policy: Policy) -> list[float] | None:
         offered = zip(
             [report.first_features, *report.episode.next_features], report.actions, strict=False
         )
-        taken = [policy.choices(h, rows) == place for h, (rows, place) in enumerate(offered)]
-        agrees = np.logical_and.accumulate(taken).sum(axis=1)  # members that took all so far
-        if not agrees[-1]:  # a person decided, with unknown probability
+        taken = [policy.chances(h, rows, place) for h, (rows, place) in enumerate(offered)]
+        likely = np.multiply.accumulate(taken) @ policy.tickets  # of all actions so far
+        if not likely[-1]:  # a person decided, with unknown probability
             return None
-        found = agrees / np.array([policy.members, *agrees[:-1]])
+        found = likely / np.array([policy.members, *likely[:-1]])
     return [*map(float, found)]
