@@ -89,6 +89,19 @@ class Recipe:
                 f"got ties='lowest' and exploration={short_repr(explores)}"
             )
 
+    def __repr__(self) -> str:
+        """Return the fields; those of a control and a floor only where they are set."""
+        plain = ("exploration", "ridge", "ties", "clip", "seed")
+        more = {"control": self.control, "floor": self.floor, "burn_in": self.burn_in}
+        said = {name: getattr(self, name) for name in plain}
+        said |= {name: value for name, value in more.items() if value}
+        return f"Recipe({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+
+    @property
+    def learned_only(self) -> bool:
+        """Whether learned members play every episode: no control, no floor and no burn-in."""
+        return self.control is None and not self.floor and not self.burn_in
+
     @classmethod
     def paper(cls, beta: float = 1.0, **rest: Any) -> "Recipe":
         """Return the paper's recipe: one policy with the bonus β·‖φ‖_{Λ⁻¹}.

@@ -163,7 +163,7 @@ class Terms:
 
     @property
     def control_action(self) -> int | None:
-        """The place of the action that the control takes; None without one, or if it is a policy."""
+        """The place of the action that the control is; None if there is none, or a policy."""
         plays = self.plain.get("recipe", {}).get("control", {}).get("plays")
         if plays in self.actions:
             return self.actions.index(plays)

@@ -133,6 +133,7 @@ class TableRows:
     def __init__(self, record: Record, entries: Sequence[Entry], state: State) -> None:
         # An entry names the row that it corrects: that row is not current any more.
         self._corrected = {e.payload["corrects"] for e in entries if e.kind == "corrected"}
+        self._versions = state.versions
         self._policy = lru_cache(maxsize=8)(
             lambda version: Policy.from_bytes(record.artifact(state.versions[version - 1].digest))
         )
@@ -144,6 +145,7 @@ class TableRows:
         plain |= {name: getattr(row, name) for name in {*_ROW, "link"} - {"total"}}
         plain |= {name: claims.get(name) for name in CLAIMS}
         plain["current"] = report is not None and row.seq not in self._corrected
+        plain["role"] = self._versions[row.version - 1].split.role(row.member)
         if report is None or row.body is None:
             return plain
         episode, steps = report.episode, len(report.episode)
@@ -156,7 +158,6 @@ class TableRows:
             "features": episode.features.tolist(),
             "offered": [first, *map(len, episode.next_features)][:steps],
             "propensities": _propensities(report, self._policy(row.version)),
-            "role": self._policy(row.version).split.role(row.member),
             "overridden": overridden_steps(row.body),
         }
         for name in ("actions", "recommended"):
