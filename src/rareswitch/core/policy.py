@@ -513,6 +513,18 @@ class Policy:
             taken *= self.chances(h, features, place)
         return float(taken @ self.tickets / self.members)
 
+    def conditional(self, chances: Floats) -> Floats:
+        """Return the probability of each of an episode's actions given those before it, (n,).
+
+        `chances` (n, P) are each player's probabilities of the actions. It is 0 from the first
+        action on that no player takes after those before.
+        """
+        likely = np.multiply.accumulate(chances) @ self.tickets
+        before = np.concatenate([[self.members], likely[:-1]])
+        # Above 1 by rounding alone.
+        found: Floats = np.minimum(likely / np.where(before > 0.0, before, 1.0), 1.0)
+        return found
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of `to_bytes()`, in hexadecimal: equal digests, equal behaviour."""

@@ -142,14 +142,12 @@ def conditional_propensities(policy: Policy, trajectory: Trajectory, features: R
             f"trajectory must have at most the {policy.horizon} steps of the policy's horizon; "
             f"got {len(trajectory)}"
         )
-    taken, propensities = np.ones(policy.players), []
-    for t in range(len(trajectory)):
-        rows, place = choice_offered(trajectory, features, t)
-        before, taken = taken @ policy.tickets, taken * policy.chances(t, rows, place)
-        if not taken.any():
-            raise ValueError(
-                f"trajectory must be one that the policy can play; of its {policy.members} members "
-                f"none takes the actions up to step {t}"
-            )
-        propensities.append(taken @ policy.tickets / before)
-    return np.array(propensities)
+    offered = [choice_offered(trajectory, features, t) for t in range(len(trajectory))]
+    chances = [policy.chances(t, rows, place) for t, (rows, place) in enumerate(offered)]
+    found = policy.conditional(np.array(chances))
+    if not found.all():
+        raise ValueError(
+            f"trajectory must be one that the policy can play; of its {policy.members} members "
+            f"none takes the actions up to step {int(np.argmin(found > 0.0))}"
+        )
+    return found

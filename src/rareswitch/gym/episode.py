@@ -367,9 +367,7 @@ class Playing:
                     zip(self._choices, self._offers, self._places, strict=False)
                 )
             ]
-            likely = np.multiply.accumulate(taken) @ policy.tickets
-            found: Floats = likely / np.concatenate([[policy.members], likely[:-1]])
-            return found
+            return policy.conditional(np.array(taken))
         same = np.array(self._choices) == np.array(self._places)[:, None]
         left = np.logical_and.accumulate(same, axis=0).sum(axis=1)
         return left / np.concatenate([[same.shape[1]], left[:-1]])

@@ -178,12 +178,15 @@ def rebuild_control(plain: Any) -> Control:
     plays = plain["plays"]
     if isinstance(plays, str):
         try:
-            plays = b64decode(plays, validate=True)
+            data = b64decode(plays, validate=True)
         except ValueError:
+            data = b""
+        if not data.startswith(codec.MAGIC):
             raise ValueError(
                 "plays must be the name or the place of an action, or the bytes of a policy in "
                 f"Base64; got {short_repr(plays)}"
-            ) from None
+            )
+        plays = data
     return Control(plays, plain["share"])
 
 

@@ -86,28 +86,24 @@ class Offers:
         """Make trajectories with the propensities of the reports, or else of the acting version."""
         silent = [(v, first, r) for v, first, r in self._played if r.propensities is None]
         chances: dict[int, Floats] = {}
-        tickets: dict[int, tuple[Floats, int]] = {}
+        acted: dict[int, Policy] = {}
         for version in {version for version, _, _ in silent}:
-            mine, taken = list[int](), list[int]()
+            mine, places = list[int](), list[int]()
             for v, first, report in silent:
                 if v == version and report.actions is not None:
                     mine += range(first, first + len(report.episode))
-                    taken += report.actions.tolist()
-            policy = policy_of(version)
-            tickets[version] = policy.tickets, policy.members
-            chances |= dict(zip(mine, self._chances(policy, mine, taken), strict=True))
+                    places += report.actions.tolist()
+            policy = acted[version] = policy_of(version)
+            chances |= dict(zip(mine, self._chances(policy, mine, places), strict=True))
         for version, first, report in self._played:
             episode, known = report.episode, report.propensities
             assert report.actions is not None
             if known is None:
-                held, members = tickets[version]
-                # (n, P): whether, or how probably, each player takes all actions so far
-                steps = np.array([chances[first + t] for t in range(len(episode))])
-                likely = np.multiply.accumulate(steps) @ held
-                if not likely[-1]:  # a person decided otherwise, with unknown probability
+                taken = [chances[first + t] for t in range(len(episode))]
+                known = acted[version].conditional(np.array(taken))
+                if not known[-1]:  # a person decided otherwise, with unknown probability
                     self._otherwise += 1
                     continue
-                known = likely / np.array([members, *likely[:-1]])
             self.trajectories.append(
                 Trajectory(
                     observations=range(first, first + len(episode) + 1),  # the end has no rows

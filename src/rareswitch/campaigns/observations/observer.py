@@ -192,16 +192,18 @@ class Observer:
         `steps` are the earlier (observation, recommended action) pairs. The result is the share of
         the members that recommend this action, among those that recommended all earlier ones.
         """
-        likely, before = np.ones(policy.players), float(policy.members)
-        for stage, (seen, taken) in enumerate([*steps, (observation, action)]):
-            before = float(likely @ policy.tickets)
-            if not before:
-                raise ValueError(
-                    f"steps must be actions that the policy recommends; none of its "
-                    f"{policy.members} members takes those up to stage {stage - 1}"
-                )
-            likely *= policy.chances(stage, self.rows(seen, stage), self.place(taken))
-        return float(likely @ policy.tickets / before)
+        chances = [
+            policy.chances(stage, self.rows(seen, stage), self.place(taken))
+            for stage, (seen, taken) in enumerate([*steps, (observation, action)])
+        ]
+        found = policy.conditional(np.array(chances))
+        if not found[:-1].all():
+            raise ValueError(
+                f"steps must be actions that the policy recommends; none of its "
+                f"{policy.members} members takes those up to stage "
+                f"{int(np.argmin(found > 0.0))}"
+            )
+        return float(found[-1])
 
     def report(self, values: Any) -> Report:
         """Return the report that holds observations, as JSON has it, with rows in their place."""

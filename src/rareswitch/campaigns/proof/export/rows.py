@@ -176,8 +176,7 @@ def _propensities(report: Report, policy: Policy) -> list[float] | None:
             [report.first_features, *report.episode.next_features], report.actions, strict=False
         )
         taken = [policy.chances(h, rows, place) for h, (rows, place) in enumerate(offered)]
-        likely = np.multiply.accumulate(taken) @ policy.tickets  # of all actions so far
-        if not likely[-1]:  # a person decided, with unknown probability
+        found = policy.conditional(np.array(taken))
+        if not found[-1]:  # a person decided, with unknown probability
             return None
-        found = likely / np.array([policy.members, *likely[:-1]])
     return [*map(float, found)]
