@@ -28,21 +28,28 @@ class Others:
         self.counts = np.array([len(options) for options in self._options])
         self._world, self._recipe = world, recipe
         self.members = recipe.exploration.members
-        random = recipe.floor > 0.0 or recipe.burn_in
-        places = [*self._control(), *(self._always(a) for a in range(self.counts.max() * random))]
+        self.random = recipe.floor > 0.0 or recipe.burn_in  # whether anything is played at random
+        places = self._control()
+        if self.random:
+            places += [self._always(place) for place in range(self.counts.max())]
         horizon, states = world.horizon, world.states
         self.actions = np.zeros((horizon, len(places), states), np.int64)
         for seat, chosen in enumerate(places):
             for state, options in enumerate(self._options):
                 self.actions[:, seat, state] = options[chosen[:, state]]
-        catalogue = world.space
         self.rows = np.empty_like(self.actions)
+        if places:
+            self._find_rows()
+
+    def _find_rows(self) -> None:
+        """Fill in the rows of the catalogue; actions with the same features share one."""
+        catalogue, world = self._world.space, self._world
         for state, options in enumerate(self._options):
             start = catalogue.starts[state]
-            known = catalogue.rows[start : start + catalogue.lengths[state]]
-            same = (known[None] == self.menus[state][:, None]).all(axis=-1)  # (A, rows)
+            known = catalogue.rows[start : start + catalogue.lengths[state]] + 0.0  # no -0.0
+            row_of = {row.tobytes(): start + place for place, row in enumerate(known)}
             of_action = np.zeros(world.features.shape[1], np.int64)
-            of_action[options] = start + same.argmax(axis=1)
+            of_action[options] = [row_of[row.tobytes()] for row in self.menus[state] + 0.0]
             self.rows[..., state] = of_action[self.actions[..., state]]
 
     @property

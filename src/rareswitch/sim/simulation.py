@@ -98,7 +98,9 @@ class Simulation:
             ]
         )
         self._optimal = np.stack([world.optimal_values()[0] for world in worlds])  # (R, S)
-        self._random = np.stack([world.random_values()[0] for world in worlds])
+        self._random: Floats | None = None  # of a floor
+        if self._others.random:
+            self._random = np.stack([world.random_values()[0] for world in worlds])
         self._initial = np.stack(
             [initial_states(initial_state, states, self.episodes, seed) for seed in seeds]
         )
@@ -294,8 +296,8 @@ class Simulation:
         for h in reversed(range(horizon)):
             value = rewards[:, h] + np.matvec(transitions[:, h], value)
         # V*₁ − V₁^π of every player at every state (R, P, S); below zero is rounding.
-        players = self._members + self._others.controls
-        if players < members:  # the seats of the floor, of which none is a policy
+        if self._random is not None:  # the seats of the floor, of which none is a policy
+            players = self._members + self._others.controls
             value = np.concatenate([value[:, :players], self._random[:, None]], axis=1)
         self._gap = np.maximum(self._optimal[:, None] - value, 0.0)
         cells = (runs, horizon, members * states)
@@ -325,8 +327,8 @@ class Simulation:
             run = np.arange(len(index))[:, None]
             initial, noise = self._initial[run, index], self._noise[run, index]
         members = np.zeros(initial.shape, np.int64)
-        others, draws = self._others, np.zeros(noise.shape, np.int64)
-        random = np.zeros(members.shape, bool)
+        others, random = self._others, np.zeros(members.shape, bool)
+        draws = np.zeros(noise.shape if others.random else 0, np.int64)
         for r, (_, split) in enumerate(self._fits):
             if split.allocation is not None:
                 keys = range(int(self.episode[r]), int(self.episode[r]) + length)
