@@ -34,8 +34,8 @@ NEED_EPISODES = {
     "Capped twice": Capped(Capped(rs.UniformGrid(batches=5), 3), 2),
     "Worthwhile": rs.rules.Worthwhile(rs.SpreadBudget(switches=3)),
     "Worthwhile grid": rs.rules.Worthwhile(rs.UniformGrid(batches=5)),
-    "Waiting": rs.rules.Waiting(rs.SpreadBudget(switches=3), first=9, apart=7),
-    "Waiting grid": rs.rules.Waiting(rs.UniformGrid(batches=5), first=20),
+    "Waiting": rs.rules.Waiting(rs.SpreadBudget(switches=3), apart=7),
+    "Waiting grid": rs.rules.Waiting(rs.UniformGrid(batches=5), apart=20),
 }
 OPEN_ENDED = {
     "EveryEpisode": rs.EveryEpisode(),
@@ -186,6 +186,10 @@ def independent(rule, clock):
         return clock.deployments <= rule.switches and independent(rule.schedule, clock)
     if isinstance(rule, rs.rules.Worthwhile):  # nothing was declined on this clock
         return independent(rule.schedule, clock)
+    if isinstance(rule, rs.rules.Waiting):
+        wait = rule.first if clock.deployments == 1 else rule.apart
+        reported = clock.episode - clock.deployed_at
+        return reported >= wait and independent(rule.schedule, clock)
     if isinstance(rule, rs.EveryEpisode):
         return clock.episode > clock.deployed_at
     if isinstance(rule, rs.DeterminantGrowth):
