@@ -179,8 +179,8 @@ def test_mixtures_are_compared_on_three_other_worlds():
 def test_an_experiment_of_the_paper_is_known_at_any_scale_and_no_other_for_it():
     scale = {"rounds": 3, "episodes": 60, "seed": 5}
     text = paper_specs()["figure1"]
-    assert load.is_paper(parse_spec(text, source="x", overrides=scale))
-    assert not load.is_paper(parse_spec(text.replace("delta = 0.35", "delta = 0.3"), source="x"))
+    assert load.is_own(parse_spec(text, source="x", overrides=scale))
+    assert not load.is_own(parse_spec(text.replace("delta = 0.35", "delta = 0.3"), source="x"))
     few = text.replace("[10, 20, 30, 40, 50]", "5")
-    assert not load.is_paper(parse_spec(few, source="x", overrides={"episodes": 20}))
-    assert not load.is_paper(experiment())
+    assert not load.is_own(parse_spec(few, source="x", overrides={"episodes": 20}))
+    assert not load.is_own(experiment())

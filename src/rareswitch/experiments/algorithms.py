@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rareswitch.core.clock import Schedule, checked_schedule
-from rareswitch.core.exploration import is_paper_bonus
+from rareswitch.core.exploration import MOST_MEMBERS, is_paper_bonus
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
@@ -27,6 +27,7 @@ from rareswitch.sim.baselines import (
     lsvi_ucb_plus_plus,
     mvp,
     psrl,
+    redrawn_mixture,
     ucb2_hoeffding,
 )
 from rareswitch.sim.baselines.posterior import SAMPLES
@@ -303,6 +304,20 @@ class LayerByLayer(_Batched):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RedrawnMixture(_Batched):
+    """The mixture without tuning, with a member drawn again at every step."""
+
+    simulate = staticmethod(redrawn_mixture)
+
+    batches: int = 10
+    members: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_fields(self, members=whole("members", self.members, least=1, most=MOST_MEMBERS))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExploreThenCommit(_RoundByRound):
     """Random episodes, then one greedy fit of LSVI."""
 
@@ -348,6 +363,7 @@ ALGORITHMS = (
     Row(EpsilonGreedy, "epsilon-greedy", "ε-greedy LSVI"),
     Row(ExploreThenCommit, "explore-then-commit", "explore, then commit"),
     Row(LayerByLayer, "layer-by-layer", "layer by layer"),
+    Row(RedrawnMixture, "redrawn-mixture", "mixture, redrawn at every step"),
 )
 KINDS = (*RULES, *ALGORITHMS)
 EVERY, BATCH, RARE = "every-episode", "uniform-grid", "determinant-growth"  # the paper's three

@@ -17,6 +17,7 @@ from matplotlib.ticker import NullLocator
 
 from rareswitch.core.task import Task
 from rareswitch.experiments.algorithms import BATCH, EVERY, KINDS, RARE, Algorithm
+from rareswitch.experiments.field import draw_world
 from rareswitch.experiments.members import draw_members
 from rareswitch.experiments.mixtures import draw_mixtures
 from rareswitch.experiments.results import Results
@@ -280,6 +281,7 @@ FIGURES = {
         need="a schedule with switches",
         accepts=lambda arm, *_: "switches" in arm.schedule,
     ),
+    "field": Kind(draw_world),
     "mixtures": Kind(draw_mixtures),
     "members": Kind(
         draw_members,

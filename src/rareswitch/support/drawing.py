@@ -60,6 +60,7 @@ LINE_STYLES = {
     "epsilon-greedy": LineStyle("#b15928", "1"),
     "explore-then-commit": LineStyle("#999933", "|"),
     "layer-by-layer": LineStyle("#882255", "_"),
+    "redrawn-mixture": LineStyle("#e78ac3", "<"),
     "mixture": LineStyle("#c2185b", "*"),
     "bonus-members": LineStyle("#1b7f5c", "^"),
     "bonus-estimate": LineStyle("#8c6bb1", "v"),
