@@ -17,12 +17,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.core.clock import Clock
+from rareswitch.core.clock import Clock, Schedule, Trigger
 from rareswitch.core.policy import Policy
 from rareswitch.support.arguments import Floats, Rows
 
 # The last episodes of the policy in force that a candidate is compared on.
 RECENT = 500
+
+
+def reasons_of(schedule: Schedule, candidate: "Candidate") -> tuple[Trigger, ...]:
+    """Return why a rule accepts a candidate or not; without `reasons`, only whether it does."""
+    reasons = getattr(schedule, "reasons", None)
+    if reasons is not None:
+        return tuple(reasons(candidate))
+    accepted = bool(schedule.accepts(candidate))  # type: ignore[attr-defined]
+    return (Trigger("accepted", float(accepted), 1.0, accepted),)
 
 
 class Gain(NamedTuple):
@@ -69,7 +78,9 @@ class Candidate:
     def _compared(self) -> tuple[Floats, Floats]:
         """The change and the gain of each episode."""
         if not self.paths:
-            raise ValueError("candidate must have episodes of the policy in force; got none")
+            raise ValueError(
+                "candidate must have episodes of the policy in force, with first_features; got none"
+            )
         change, gain = np.zeros((2, len(self.paths)))
         longest = max(map(len, self.paths))
         for step in range(longest):
