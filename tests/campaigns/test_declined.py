@@ -176,6 +176,8 @@ def test_a_learner_that_never_stopped_writes_the_same_ledger(store, tmp_path):
             while whole.step() is not None:
                 pass
         for a, b in zip(ledger(one), ledger(two), strict=True):
+            for entry in (a, b):
+                del entry.payload["reached"]  # links depend on when a report was received
             assert (a.kind, a.actor, a.reason, a.payload) == (b.kind, b.actor, b.reason, b.payload)
     assert {"declined", "deployed"} <= {entry.kind for entry in ledger(one)}
 

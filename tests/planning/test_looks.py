@@ -14,7 +14,10 @@ TASK = rs.Task(dim=2, horizon=3, episodes=100)
 
 
 class Looks:
-    """Mixtures lose 50, or `lost` if they look at candidates, and then make `made` deployments."""
+    """Mixtures lose 50, or `lost` if they look at candidates, and then make `made` deployments.
+
+    Rules that may deploy less than ten times lose more.
+    """
 
     def __init__(self, lost=50.0, made=4, error=None):
         self.lost, self.made, self.error, self.looked = lost, made, error, []
@@ -25,11 +28,13 @@ class Looks:
             self.looked.append(schedule)
             if self.error is not None:
                 raise self.error
-        lost = self.lost if looks else 50.0 if recipe.exploration.members > 1 else 90.0
+        limit = schedule.deployment_limit(task, 1.0)
+        good = recipe.exploration.members > 1 and limit >= 10
+        lost = self.lost if looks else 50.0 if good else 190.0
         lost = lost if callable(lost) else lambda r, level=lost: level
-        made = self.made if looks else 10
+        made = self.made if looks else min(10, limit)
         made = made if callable(made) else lambda r, level=made: level
-        return [Outcome(regret=lost(r), deployments=made(r) + 1, switches=1) for _, r in seeds]
+        return [Outcome(regret=lost(r), deployments=made(r) + 1, switches=0) for _, r in seeds]
 
 
 def plan(simulator, **request):

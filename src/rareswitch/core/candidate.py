@@ -31,7 +31,7 @@ def reasons_of(schedule: Schedule, candidate: "Candidate") -> tuple[Trigger, ...
     if reasons is not None:
         return tuple(reasons(candidate))
     accepted = bool(schedule.accepts(candidate))  # type: ignore[attr-defined]
-    return (Trigger("accepted", float(accepted), 1.0, accepted),)
+    return (Trigger("accepted", float(accepted), 0.5, accepted),)
 
 
 class Gain(NamedTuple):
@@ -39,6 +39,9 @@ class Gain(NamedTuple):
 
     mean: float
     error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g}, standard error {self.error:.3g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

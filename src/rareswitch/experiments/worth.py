@@ -56,6 +56,8 @@ def find_pairs(results: Results) -> list[Pair]:
                 made=(float(made[0].mean()), float(made[1].mean())),
             )
         )
+    if not pairs:
+        raise ValueError("figure 'worth' needs an arm with schedule kind worthwhile; got none")
     return pairs
 
 
@@ -126,6 +128,6 @@ def draw_worth(results: Results) -> Figure:
     below.errorbar(x, ratio, yerr=ends, color=colour, marker="o", linestyle="none")
     below.axhline(1.0, color="black", linewidth=0.8)
     below.axhline(SIMILAR, color="black", linewidth=0.8, linestyle=":")
-    below.set_ylabel("regret, times that on its dates")
+    below.set(xlabel="world and budget B", ylabel="regret, times that on its dates")
     below.set_xticks(x, [pair.name for pair in pairs], rotation=35, ha="right", fontsize=8)
     return figure

@@ -138,7 +138,9 @@ class Replay:
                 continue
             if key == "warnings" and _as_many(told.get(key), found.get(key)):
                 continue  # another version of the library may word them otherwise
-            if not alike(_but_rounding(told.get(key)), _but_rounding(found.get(key))):
+            if key == "worth" and key in found and _decided_by_rounding(found[key]):
+                told[key], found[key] = (_undecided(side.get(key)) for side in (told, found))
+            if not alike(told.get(key), found.get(key)):
                 self.check.fail(
                     f"{_name(entry)}: its evidence has {key} {told.get(key)}; the log gives "
                     f"{found.get(key)}"
@@ -184,13 +186,17 @@ def _due_by_rounding(fold: Fold) -> bool:
     return all(0.0 < one.margin <= TOLERANCE for one in fold.triggers if one.reached)
 
 
-def _but_rounding(told: Any) -> Any:
-    """Return a table of reasons without the decisions that rounding may have turned."""
-    reasons = told.get("reasons") if isinstance(told, dict) else None
-    if not any(abs(one.get("margin", 1.0)) <= TOLERANCE for one in reasons or ()):
-        return told
-    kept = [{k: v for k, v in one.items() if k != "reached"} for one in reasons or ()]
-    return {k: v for k, v in told.items() if k != "accepted"} | {"reasons": kept}
+def _decided_by_rounding(worth: dict[str, Any]) -> bool:
+    """Return whether a reason for or against a candidate is within rounding of its threshold."""
+    return any(abs(reason["margin"]) <= TOLERANCE for reason in worth["reasons"])
+
+
+def _undecided(worth: Any) -> Any:
+    """Return the worth of a candidate without the decision, if it is a worth."""
+    if not isinstance(worth, dict):
+        return worth
+    reasons = [one | {"reached": None} for one in worth["reasons"]]
+    return worth | {"accepted": None, "reasons": reasons}
 
 
 def _name(entry: Entry) -> str:
