@@ -79,7 +79,8 @@ class Plan:
         if options is None:
             return None
         numbers = ["--ridge", repr(self.recipe.ridge), "--episodes", str(self.task.episodes)]
-        if isinstance(self.recommended.candidate.schedule, AdaptiveBudget | SpreadBudget):
+        rule = self.recommended.candidate.schedule
+        if isinstance(getattr(rule, "schedule", rule), AdaptiveBudget | SpreadBudget):
             numbers += ["--feature-norm", repr(self.task.feature_norm)]  # their thresholds use it
         return shlex.join(["rareswitch", "learn", *options, *numbers])
 
