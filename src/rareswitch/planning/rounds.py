@@ -82,8 +82,8 @@ class Rounds:
 
     def saves(self, outcomes: Sequence[Outcome], base: Sequence[Outcome]) -> bool:
         """Return whether deployments are measurably fewer than another's at equal regret."""
-        made = (np.array([float(one.deployments) for one in each]) for each in (outcomes, base))
-        fewer = bootstrap.difference_interval(*made, self._weights)[2] < 0.0
+        ours, theirs = (np.array([float(one.deployments) for one in e]) for e in (outcomes, base))
+        fewer = bootstrap.difference_interval(ours, theirs, self._weights)[2] < 0.0
         lost = bootstrap.difference_interval(regrets(outcomes), regrets(base), self._weights)[2]
         return bool(fewer and lost <= SIMILAR * mean_regret(base))
 
