@@ -15,7 +15,7 @@ from rareswitch.support.streams import Stream, generator
 
 BETA_EXPONENTS = range(-3, 3)
 # So much more regret, as a share, still counts as equal.
-SIMILAR = 0.05
+SIMILAR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
