@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from campaign_builders import create, fill, propose, report
+from forgery import Forgery
 from rareswitch.campaigns import (
     Approval,
     Campaign,
     Learning,
     NotAllowedError,
     candidates,
+    export,
     heads,
     ledger,
     open_store,
@@ -23,7 +25,7 @@ from rareswitch.campaigns.learning import evidence, learning
 from rareswitch.campaigns.learning.fold import Fold
 from rareswitch.campaigns.proof.export.words import candidate_lines
 from rareswitch.cli.campaign_look import _entry, _status, candidate_text
-from two_proofs import of_export, of_store
+from two_proofs import of_export, of_folder, of_store
 
 ANA, BEN = {"by": "ana", "reason": "agreed"}, {"by": "ben", "reason": "after a look"}
 SECOND = Approval(by="second-person", retry_after=3)
@@ -416,3 +418,21 @@ def test_words_of_evidence_that_is_missing():
         assert not any("fitted model" in line for line in lines)
     lines = candidate_lines(7, evidence={"worth": {"gain": {"value": 0.5, "error": None}}}, **known)
     assert "gain by the fitted model: 0.5 per episode" in lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "said"),
+    [
+        ("declined", "candidate", "by its evidence the candidate is not worth proposing"),
+        ("candidate", "declined", "by its evidence the candidate is worth proposing"),
+    ],
+)
+def test_an_entry_of_the_other_kind_is_named(store, tmp_path, kind, other, said):
+    """Somebody who links all rows anew cannot turn a decision round."""
+    campaign = happen(create(store, schedule=Picky((10,))), 12, learn)
+    export(campaign, tmp_path / "out", by="zoe", reason="a proof")
+    forged = Forgery(tmp_path / "out", tmp_path / "forged")
+    forged.entries(kind)[0]["kind"] = other
+    forged.cover_up()
+    found = of_folder(tmp_path / "forged")
+    assert any(said in problem for problems in found.values() for problem in problems), found
