@@ -50,7 +50,7 @@ class Snapshot:
             "trace_deployed": np.array([d.trace for d in self.ledger]),
             "policy": np.frombuffer(self.policy.to_bytes(), np.uint8),
         }
-        if hasattr(self.schedule, "accepts"):
+        if hasattr(self.schedule, "accepts") or self.ledger.declined:
             states = [rows for path in self.paths for rows in path]
             arrays |= {
                 "declined": np.array(self.ledger.declined, np.int64),
@@ -94,7 +94,7 @@ class Snapshot:
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)
             rule = rebuild(meta["schedule"]) if schedule is None else schedule
-            looks = hasattr(rule, "accepts")
+            looks = hasattr(rule, "accepts") or "declined" in parts.arrays
             more = MORE_ARRAYS if looks else ()
             parts.only(meta=META, arrays=(*ARRAYS, *more, *history.to_arrays()))
             episodes = whole("episodes", meta["episodes"], least=0)
