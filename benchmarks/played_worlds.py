@@ -160,7 +160,7 @@ WORLDS = {
     "ICU-Sepsis, table": World(partial(sepsis, table=True), 600, 3),
     "ICU-Sepsis, 100 numbers": World(partial(sepsis, table=False), 1000, 3),
     "recommender": World(recommender, 1000, 4),
-    "RiverSwim": World(partial(studied, study_worlds.river_swim), 1000, 8),
+    "RiverSwim": World(partial(studied, worlds.river_swim), 1000, 8),
     "chain": World(partial(studied, study_worlds.deep_chain), 1000, 8),
     "deterministic": World(partial(studied, study_worlds.deterministic), 1000, 8),
     "ten arms": World(partial(studied, study_worlds.bandit), 500, 8),

@@ -31,29 +31,12 @@ def stationary(chances: Floats, rewards: Floats, horizon: int, features: Any = N
     )
 
 
-def frozen_lake(seed: Seed) -> FiniteMDP:
-    """Return FrozenLake 4×4: a step goes as meant with 0.8; optimum 0.724, random 0.008."""
-    moves, goal, stuck = ((0, -1), (1, 0), (0, 1), (-1, 0)), 15, (5, 7, 11, 12, 15)
-    chances = np.zeros((16, 4, 16))
-    for state, action in np.ndindex(16, 4):
-        for turn, chance in ((0, 0.8), (1, 0.1), (-1, 0.1)):
-            place = np.add(divmod(state, 4), moves[(action + turn) % 4]).clip(0, 3)
-            chances[state, action, place @ (4, 1)] += chance
-    rewards = chances[:, :, goal].copy()
-    chances[stuck, :], rewards[stuck, :] = np.eye(16)[stuck, None], 0.0
-    return stationary(chances, rewards, horizon=12)
-
-
-def river_swim(seed: Seed, unit: float = 1.0) -> FiniteMDP:
-    """Return RiverSwim: a little is paid at once downstream, a unit at the far end upstream."""
-    chances, rewards = np.zeros((6, 2, 6)), np.zeros((6, 2))
-    for state in range(6):
-        chances[state, 0, max(state - 1, 0)] = 1.0
-        if 0 < state < 5:
-            chances[state, 1, state - 1 : state + 2] = 0.05, 0.6, 0.35
-    chances[0, 1, :2] = chances[5, 1, 4:] = 0.4, 0.6
-    rewards[0, 0], rewards[5, 1] = 0.005 * unit, unit
-    return stationary(chances, rewards, horizon=20)
+def poor_river(seed: Seed) -> FiniteMDP:
+    """Return RiverSwim with rewards in twentieths."""
+    river = worlds.river_swim()
+    return FiniteMDP(
+        features=river.features, transitions=river.transitions, rewards=river.rewards / 20.0
+    )
 
 
 def deep_chain(seed: Seed) -> FiniteMDP:
@@ -179,9 +162,9 @@ WORLDS = {
     "lower-bound": World(
         partial(worlds.lower_bound_family, states=4, horizon=6), 1000, 20, start=1
     ),
-    "lake": World(frozen_lake, 3000, 30),
-    "river": World(river_swim, 2000, 20),
-    "river, paid in twentieths": World(partial(river_swim, unit=0.05), 2000, 20),
+    "lake": World(worlds.frozen_lake, 3000, 30),
+    "river": World(worlds.river_swim, 2000, 20),
+    "river, paid in twentieths": World(poor_river, 2000, 20),
     "chain": World(deep_chain, 1000, 15),
     "deterministic": World(deterministic, 1000, 10),
     "bandit": World(bandit, 500, 8),

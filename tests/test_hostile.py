@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from cli.terminal import call
 from rareswitch.cli import main
-from rareswitch.sim import FiniteLinearMDP, FiniteMDP, Simulation, play_adversary, simulate_random
+from rareswitch.sim import (
+    FiniteLinearMDP,
+    FiniteMDP,
+    Simulation,
+    baselines,
+    play_adversary,
+    simulate_random,
+)
 from rareswitch.sim.baselines import mvp, ucb2_hoeffding
 from rareswitch.statistics import history_of
 from rareswitch.statistics.partitions import LocalPartitions, LogPartition, LogStatistics
@@ -272,6 +279,27 @@ CALLS = {
     "FiniteMDP.task": (WORLD.task, {"episodes": 5, "stages": "own"}),
     "mvp": (mvp, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0, "initial_state": 0}),
     "ucb2_hoeffding": (ucb2_hoeffding, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0}),
+    "eqo": (baselines.eqo, {"world": WORLD, "episodes": 5, "scale": 0.1, "seed": 0}),
+    "psrl": (
+        baselines.psrl,
+        {"world": WORLD, "episodes": 5, "prior": 1.0, "batches": 2, "samples": "batch", "seed": 0},
+    ),
+    "epsilon_greedy": (
+        baselines.epsilon_greedy,
+        {"world": WORLD, "episodes": 5, "epsilon": 0.1, "ridge": 1.0, "batches": 2, "seed": 0},
+    ),
+    "explore_then_commit": (
+        baselines.explore_then_commit,
+        {"world": WORLD, "episodes": 5, "explore": 0.1, "ridge": 1.0, "seed": 0},
+    ),
+    "layer_by_layer": (
+        baselines.layer_by_layer,
+        {"world": WORLD, "episodes": 5, "batches": 2, "scale": 0.1, "accuracy": 1.0, "seed": 0},
+    ),
+    "lsvi_ucb_plus_plus": (
+        baselines.lsvi_ucb_plus_plus,
+        {"world": WORLD, "episodes": 5, "scale": 0.1, "inflation": 0.1, "monotone": True},
+    ),
     "play_adversary": (
         duel, {"states": 1, "horizon": 2, "episodes": 8, "starts": (1, 3, 5, 7), "seed": 0},
     ),

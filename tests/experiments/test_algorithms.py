@@ -1,11 +1,13 @@
+import inspect
+
 import numpy as np
 import pytest
 
 import rareswitch as rs
 from experiments.miniature import RANDOM, WORLD, computed, experiment
-from rareswitch.experiments.algorithms import KINDS
+from rareswitch.experiments.algorithms import ALGORITHMS, KINDS
 from rareswitch.experiments.worlds import build_world
-from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.sim import baselines
 from rareswitch.support.drawing import LINE_STYLES
 
 TABULAR = '\n[world]\nkind = "tabular"\nstates = 3\nactions = 2\nhorizon = 2\n'
@@ -26,6 +28,39 @@ schedule = { kind = "ucb2-hoeffding", scale = [0.01, 0.5] }
 [[arms]]
 name = "mvp-{scale}"
 schedule = { kind = "mvp", scale = [0.01, 0.5] }
+
+[[arms]]
+name = "eqo-{scale}"
+schedule = { kind = "eqo", scale = [0.01, 0.5] }
+
+[[arms]]
+name = "psrl"
+schedule = { kind = "psrl", prior = 0.5 }
+
+[[arms]]
+name = "psrl-{batches}-{samples}"
+schedule = { kind = "psrl", batches = [3, 5], samples = ["batch", "episode"] }
+"""
+LINEAR_BASELINES = """
+[[arms]]
+name = "plus-{scale}"
+schedule = { kind = "lsvi-ucb-plus-plus", scale = [0.001, 0.1], inflation = 1e-4, monotone = false }
+
+[[arms]]
+name = "greedy-{epsilon}"
+schedule = { kind = "epsilon-greedy", epsilon = [0, 0.2], ridge = 0.1 }
+
+[[arms]]
+name = "greedy-{batches}"
+schedule = { kind = "epsilon-greedy", batches = [3, 5] }
+
+[[arms]]
+name = "commit-{explore}"
+schedule = { kind = "explore-then-commit", explore = [0.2, 1], ridge = 0.1 }
+
+[[arms]]
+name = "layers-{batches}"
+schedule = { kind = "layer-by-layer", batches = [4, 6], scale = 0.01, accuracy = 0.5 }
 """
 PERTURBED = """
 [[arms]]
@@ -70,10 +105,13 @@ def test_a_rule_is_made_for_its_world_and_number_of_episodes(episodes):
 
 
 def test_an_algorithm_tells_what_it_can_guarantee():
-    spec = experiment(arms=BASELINES + RANDOM + BUDGETS, world=TABULAR)
+    spec = experiment(arms=BASELINES + LINEAR_BASELINES + RANDOM + BUDGETS, world=TABULAR)
     task = build_world(spec.arms[0].world, 0).task(episodes=24)
     limits = {arm.name: arm.algorithm(task).deployment_limit(task) for arm in spec.arms}
-    assert limits["mvp-0.5"] == limits["ucb2-0.5"] == 23
+    assert limits["mvp-0.5"] == limits["ucb2-0.5"] == limits["eqo-0.5"] == limits["psrl"] == 23
+    assert limits["psrl-3-batch"] == limits["psrl-3-episode"] == limits["greedy-3"] == 2
+    assert limits["plus-0.1"] == limits["greedy-0"] == 23
+    assert (limits["commit-0.2"], limits["layers-6"]) == (1, 5)
     assert limits["random"] == 0
     assert all(limits[f"{rule}-4"] <= 4 + 1e-9 for rule in RULES)
     proved = {arm.family.name for arm in spec.arms if arm.algorithm(task).regret_bound(task)}
@@ -98,18 +136,39 @@ def test_every_kind_has_a_name_a_colour_and_a_marker_that_no_other_has():
     assert len({style.colour for style in styles}) == len(KINDS)
 
 
-def test_baselines_play_their_rounds(tmp_path):
-    spec = experiment(arms=BASELINES, world=TABULAR, rounds=2, episodes=30, seed=4)
+def player(kind):
+    return getattr(baselines, kind.replace("-", "_"))
+
+
+@pytest.mark.parametrize(
+    ("arms", "world"),
+    [(BASELINES, TABULAR), (LINEAR_BASELINES, TABULAR), (LINEAR_BASELINES, WORLD)],
+    ids=["tabular", "linear on tabular", "linear"],
+)
+def test_baselines_play_their_rounds(arms, world, tmp_path):
+    spec = experiment(arms=arms, world=world, rounds=2, episodes=30, seed=4)
     runs = computed(spec, tmp_path)
-    assert len(spec.arms) == 4
+    assert len(spec.arms) > 9
     for i, arm in enumerate(spec.arms):
-        play = mvp if arm.schedule["kind"] == "mvp" else ucb2_hoeffding
+        settings = {key: arm.schedule[key] for key in arm.schedule if key != "kind"}
+        limit = arm.algorithm(build_world(arm.world, 0).task(episodes=30))
         for round_ in range(2):
-            world = rs.worlds.tabular(states=3, actions=2, horizon=2, seed=(4, round_))
-            run = play(world, episodes=30, scale=arm.schedule["scale"], seed=(4, round_))
+            seed = (4, round_)
+            known = build_world(arm.world, seed)
+            run = player(arm.schedule["kind"])(known, episodes=30, **settings, seed=seed)
             np.testing.assert_allclose(runs.regret[i, round_], run.regret, atol=1e-6)
             assert runs.switched[i, round_].sum() == run.switches
+            assert runs.deployed[i, round_].sum() == run.deployments
             assert runs.local_switches[i, round_] == run.local_switches
+            assert run.deployments - 1 <= limit.deployment_limit(known.task(episodes=30))
+
+
+def test_defaults_of_an_arm_are_those_of_its_function():
+    for row in ALGORITHMS[1:]:
+        given = inspect.signature(row.cls.simulate).parameters
+        for name, parameter in inspect.signature(row.cls).parameters.items():
+            needed = given[name].default is inspect.Parameter.empty
+            assert needed or given[name].default == parameter.default
 
 
 def test_perturbed_arms_run_and_differ_from_a_bonus(tmp_path):

@@ -81,6 +81,22 @@ def test_zeta_must_be_a_fraction(zeta):
         ('{ kind = "minimax-grid", switches = 3 }', "no argument 'switches'"),
         ('{ kind = "adaptive-budget" }', "needs switches"),
         ('{ kind = "mvp", scale = -0.1 }', "scale must be"),
+        ('{ kind = "eqo", scale = -0.1 }', "scale must be"),
+        ('{ kind = "psrl", prior = 0 }', "prior must be"),
+        ('{ kind = "psrl", samples = "step" }', "samples must be one of 'batch', 'episode'"),
+        ('{ kind = "epsilon-greedy", epsilon = 2 }', "epsilon must be"),
+        ('{ kind = "epsilon-greedy", ridge = 0 }', "ridge must be"),
+        ('{ kind = "epsilon-greedy", batches = 0 }', "batches must be at least 1"),
+        ('{ kind = "epsilon-greedy", batches = 25 }', "batches must be from 1 to 24; got 25"),
+        ('{ kind = "layer-by-layer", batches = 25 }', "batches must be from 1 to 24; got 25"),
+        ('{ kind = "layer-by-layer", batches = 5, accuracy = 0 }', "accuracy must be"),
+        ('{ kind = "layer-by-layer", batches = 5, scale = -1 }', "scale must be"),
+        ('{ kind = "layer-by-layer" }', "layer-by-layer needs batches"),
+        ('{ kind = "explore-then-commit", explore = 2 }', "explore must be"),
+        ('{ kind = "explore-then-commit", ridge = 0 }', "ridge must be"),
+        ('{ kind = "lsvi-ucb-plus-plus", scale = -1 }', "scale must be"),
+        ('{ kind = "lsvi-ucb-plus-plus", inflation = -1 }', "inflation must be"),
+        ('{ kind = "lsvi-ucb-plus-plus", monotone = 1 }', "monotone must be True or False"),
         ('{ kind = "no_such_module:Rule" }', "cannot be imported"),
         ('{ kind = "json:JSONDecoder" }', "must be a class with a method due; it is"),
         ("{ kind = [1] }", "schedule must be a table with a kind, a name; got {'kind': 1}"),
@@ -90,8 +106,10 @@ def test_a_rule_that_cannot_be_made_is_refused(schedule, words):
     refused(toml(arms=EVERY.replace('{ kind = "every-episode" }', schedule)), words)
 
 
-def test_a_tabular_algorithm_needs_a_tabular_world():
-    refused(toml(arms=EVERY.replace("every-episode", "mvp")), "lsvi-ucb", "tabular world")
+@pytest.mark.parametrize("kind", ["ucb2-hoeffding", "mvp", "eqo", "psrl"])
+def test_a_tabular_algorithm_needs_a_tabular_world(kind):
+    text = toml(arms=EVERY.replace("every-episode", kind))
+    refused(text, f"arm 'lsvi-ucb': schedule kind {kind} needs a tabular world")
 
 
 def test_the_adversary_needs_a_batch_for_every_state_and_stage():

@@ -26,7 +26,7 @@ def test_every_experiment_of_the_paper_is_valid_and_named_after_its_file(name):
 
 def test_the_listed_experiments_are_the_files_of_the_package():
     assert list(paper_specs()) == list(PAPER)
-    assert len(PAPER) == 14
+    assert len(PAPER) == 15
     folder = Path(load.__file__).parent / "paper"
     files = sorted(path.name for path in folder.iterdir())
     assert files == [f"{n:02}-{name}.toml" for n, name in enumerate(PAPER, 1)]
@@ -123,9 +123,9 @@ def test_optimism_compares_a_bonus_and_perturbations_on_the_same_dates():
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in PAPER if name not in ("mixtures", "members", "exploration")]
+    "name", [name for name in PAPER if name not in ("mixtures", "members", "exploration", "worth")]
 )
-def test_all_but_three_experiments_are_of_the_papers_bonus_alone(name):
+def test_all_but_four_experiments_are_of_the_papers_bonus_alone(name):
     assert all(arm.has_paper_bonus for arm in paper(name).arms if arm.scheduled)
 
 
@@ -179,8 +179,8 @@ def test_mixtures_are_compared_on_three_other_worlds():
 def test_an_experiment_of_the_paper_is_known_at_any_scale_and_no_other_for_it():
     scale = {"rounds": 3, "episodes": 60, "seed": 5}
     text = paper_specs()["figure1"]
-    assert load.is_paper(parse_spec(text, source="x", overrides=scale))
-    assert not load.is_paper(parse_spec(text.replace("delta = 0.35", "delta = 0.3"), source="x"))
+    assert load.is_own(parse_spec(text, source="x", overrides=scale))
+    assert not load.is_own(parse_spec(text.replace("delta = 0.35", "delta = 0.3"), source="x"))
     few = text.replace("[10, 20, 30, 40, 50]", "5")
-    assert not load.is_paper(parse_spec(few, source="x", overrides={"episodes": 20}))
-    assert not load.is_paper(experiment())
+    assert not load.is_own(parse_spec(few, source="x", overrides={"episodes": 20}))
+    assert not load.is_own(experiment())

@@ -154,7 +154,7 @@ def test_results_of_the_paper_are_not_replaced_by_those_of_a_namesake(tmp_path, 
         mine = parse_spec(text.replace("[18, 36]", "[18, 30]"), source="mine", overrides=scale)
         run([paper], tmp_path, Inline())
         before = files(tmp_path / "lower-bound")
-        with pytest.raises(ValueError, match=r"holds the paper's experiment .* another name or"):
+        with pytest.raises(ValueError, match=r"holds the package's experiment .* another name or"):
             run([mine], tmp_path, executor := Inline())
         assert executor.submitted == []
         assert files(tmp_path / "lower-bound") == before

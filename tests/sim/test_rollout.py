@@ -5,8 +5,7 @@ import pytest
 
 import rareswitch as rs
 from oracles import unit_rows
-from rareswitch.sim import FiniteMDP, simulate_random
-from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.sim import FiniteMDP, baselines, simulate_random
 from rareswitch.sim.mdp import thresholds
 from rareswitch.sim.rollout import Visits, logdet_growth, rollout
 
@@ -64,8 +63,8 @@ def short_of_one():
 PLAYERS = {
     "simulate": lambda world, **kw: rs.simulate(world, rs.DeterminantGrowth(eta=2.0), **kw),
     "simulate_random": simulate_random,
-    "ucb2": ucb2_hoeffding,
-    "mvp": mvp,
+    **{name: getattr(baselines, name) for name in baselines.__all__},
+    "layer_by_layer": lambda world, **kw: baselines.layer_by_layer(world, batches=4, **kw),
 }
 
 
@@ -74,7 +73,7 @@ def test_whatever_plays_never_reaches_a_state_of_probability_zero(play, monkeypa
     def extreme(given, episodes, horizon, seed):
         return np.full((episodes, horizon), LARGEST)
 
-    for module in ("simulation", "simulate", "baselines"):
+    for module in ("simulation", "simulate", "baselines.play"):
         monkeypatch.setattr(sys.modules[f"rareswitch.sim.{module}"], "noise_of", extreme)
     run = play(short_of_one(), episodes=20, seed=1)
     assert (run.states[:, 1:] == 1).all()

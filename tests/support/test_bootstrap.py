@@ -120,3 +120,31 @@ def test_the_slope_interval_is_of_the_mean_curve_and_spans_its_rounds():
     value, low, high = bootstrap.slope_interval(curves, episodes, weights(10))
     assert value == pytest.approx(float(bootstrap.slope(curves.mean(axis=0), episodes)))
     assert -0.7 < low < value < high < -0.3
+
+
+def test_sign_flips_agree_with_all_signs_of_a_few_rounds():
+    rng = np.random.default_rng(0)
+    differences = rng.standard_normal((4, 8)) + np.array([0.0, 0.5, 1.0, 3.0])[:, None]
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 8)).reshape(8, -1).T  # all 256
+    exact = (np.abs(signs @ differences.T) >= np.abs(differences.sum(axis=1)) - 1e-9).mean(axis=0)
+    found = bootstrap.sign_flip_p(differences, np.random.default_rng(1))
+    # Five standard errors of a share over the draws.
+    error = 5 * np.sqrt(exact * (1 - exact) / bootstrap.SIGN_FLIPS) + 1 / bootstrap.SIGN_FLIPS
+    assert (np.abs(found - exact) < error).all()
+
+
+def test_no_difference_has_the_largest_p_value():
+    assert bootstrap.sign_flip_p(np.zeros((1, 5)), np.random.default_rng(0)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_rejects_step_by_step(seed):
+    p = np.random.default_rng(seed).random(7) ** 3
+    adjusted = bootstrap.holm(p)
+    for level in (0.01, 0.05, 0.2):
+        rejected = set()
+        for step, i in enumerate(np.argsort(p)):  # Holm 1979, as it is printed
+            if p[i] > level / (len(p) - step):
+                break
+            rejected.add(int(i))
+        assert set(np.flatnonzero(adjusted <= level).tolist()) == rejected

@@ -64,7 +64,7 @@ def propose(
     by: str,
     reason: str,
 ) -> Candidate:
-    """Enter a candidate; the schedule alone puts it in force at once."""
+    """Enter a candidate; the schedule alone puts it in force at once, or declines it."""
     state = transaction.state
     task, in_force = state.terms.plain["task"], state.in_force.version
     sizes = {name: getattr(policy, name) for name in ("dim", "horizon", "one_hot")}
@@ -75,9 +75,11 @@ def propose(
         raise MovedError(message, version=in_force)
     deployed = _deployment(policy, version=expected + 1, seq=seq)
     payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
-    entry = transaction.enter("candidate", payload, by=by, reason=reason)
+    declined = planned and not evidence.get("worth", {}).get("accepted", True)
+    kind = "declined" if declined else "candidate"
+    entry = transaction.enter(kind, payload, by=by, reason=reason)
     transaction.add_artifact("policy", policy.to_bytes(), policy.digest)
-    if planned and not state.terms.approval.two_persons:
+    if planned and not declined and not state.terms.approval.two_persons:
         told = deployed | {"candidate": entry.number}
         transaction.enter("deployed", told, by=by, reason=reason)
     return transaction.state.candidate(entry.number)

@@ -18,8 +18,6 @@ from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
 from rareswitch.learning.snapshot import describe_recipe, rebuild_control
-from rareswitch.rules.table import row_of
-from rareswitch.rules.waiting import inner_rule
 from rareswitch.rules.words import describe, make_exploration, make_schedule
 from rareswitch.support.arguments import set_fields, short_repr, whole
 
@@ -89,12 +87,10 @@ class Protocol:
                 rule.check(self.task.horizon, self.episodes)
             except ValueError as error:
                 raise ValueError(f"stopping rule {rule.name}: {error}") from None
-        if hasattr(self.schedule, "accepts"):
-            raise ValueError(
-                "schedule must not decide about candidates in a campaign, where people do; got "
-                f"{row_of(self.schedule).name}"
-            )
-        switches = getattr(inner_rule(self.schedule), "switches", None)
+        inner: Any = self.schedule
+        while not hasattr(inner, "switches") and hasattr(inner, "schedule"):
+            inner = inner.schedule  # the budget of a rule inside
+        switches = getattr(inner, "switches", None)
         if isinstance(switches, int) and switches > self.budget:
             raise ValueError(
                 f"budget must be at least {switches}, the switches that the schedule may make; got "

@@ -129,6 +129,12 @@ class Report:
     def total(self) -> float:
         return float(np.add.reduce(self.episode.rewards))
 
+    @property
+    def episode_with_offers(self) -> Episode:
+        """The episode with `first_features`, for a rule that looks at candidates."""
+        told, first = self.episode, self.first_features
+        return Episode.trusted(told.features, told.rewards, told.next_rows, told.lengths, first)
+
     @cached_property
     def claims(self) -> str:
         """Site, begin and end as the actor tells them, in canonical JSON."""

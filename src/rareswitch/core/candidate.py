@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.core.clock import Clock
+from rareswitch.core.clock import Clock, Schedule, Trigger
 from rareswitch.core.policy import Policy
 from rareswitch.support.arguments import Floats, Rows
 
@@ -25,11 +25,23 @@ from rareswitch.support.arguments import Floats, Rows
 RECENT = 500
 
 
+def reasons_of(schedule: Schedule, candidate: "Candidate") -> tuple[Trigger, ...]:
+    """Return why a rule accepts a candidate or not; without `reasons`, only whether it does."""
+    reasons = getattr(schedule, "reasons", None)
+    if reasons is not None:
+        return tuple(reasons(candidate))
+    accepted = bool(schedule.accepts(candidate))  # type: ignore[attr-defined]
+    return (Trigger("accepted", float(accepted), 0.5, accepted),)
+
+
 class Gain(NamedTuple):
     """The expected gain per episode in rewards as learned, with its standard error."""
 
     mean: float
     error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g}, standard error {self.error:.3g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +81,9 @@ class Candidate:
     def _compared(self) -> tuple[Floats, Floats]:
         """The change and the gain of each episode."""
         if not self.paths:
-            raise ValueError("candidate must have episodes of the policy in force; got none")
+            raise ValueError(
+                "candidate must have episodes of the policy in force, with first_features; got none"
+            )
         change, gain = np.zeros((2, len(self.paths)))
         longest = max(map(len, self.paths))
         for step in range(longest):

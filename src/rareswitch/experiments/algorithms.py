@@ -5,28 +5,49 @@ user's own, or one of `ALGORITHMS`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.core.clock import Schedule
-from rareswitch.core.exploration import is_paper_bonus
+from rareswitch.core.clock import Schedule, checked_schedule
+from rareswitch.core.exploration import MOST_MEMBERS, is_paper_bonus
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
 from rareswitch.rules.table import RULES, Row
 from rareswitch.rules.theory import RegretBound
 from rareswitch.sim.adversary import play_adversary, target_states
-from rareswitch.sim.baselines import mvp, ucb2_hoeffding
+from rareswitch.sim.baselines import (
+    epsilon_greedy,
+    eqo,
+    explore_then_commit,
+    layer_by_layer,
+    lsvi_ucb_plus_plus,
+    mvp,
+    psrl,
+    redrawn_mixture,
+    ucb2_hoeffding,
+)
+from rareswitch.sim.baselines.posterior import SAMPLES
 from rareswitch.sim.mdp import FiniteLinearMDP, FiniteMDP
 from rareswitch.sim.outcome import Outcome, Simulator
 from rareswitch.sim.run import Run
 from rareswitch.sim.simulate import simulate_random
 from rareswitch.sim.simulation import Simulation
 from rareswitch.sim.tally import Tally
-from rareswitch.support.arguments import Floats, Ints, real, set_fields, short_repr
+from rareswitch.support.arguments import (
+    Floats,
+    Ints,
+    flag,
+    one_of,
+    positive_ridge,
+    real,
+    set_fields,
+    short_repr,
+    whole,
+)
 from rareswitch.support.streams import Seed
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -46,6 +67,9 @@ class Algorithm:
 
     learns: ClassVar[bool] = True
     tabular: ClassVar[bool] = False  # it needs a tabular world
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that the algorithm cannot serve."""
 
     def play(self, rounds: Rounds) -> list[Arrays]:
         """Return the measurements of a run in each round."""
@@ -71,6 +95,9 @@ class Scheduled(Algorithm):
     schedule: Schedule
     recipe: Recipe
     measure_radius: bool = False
+
+    def check(self, task: Task) -> None:
+        checked_schedule(self.schedule, task)
 
     def deployment_limit(self, task: Task) -> float:
         limit = getattr(self.schedule, "deployment_limit", None)
@@ -180,7 +207,7 @@ class RandomPolicy(_RoundByRound):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Baseline(_RoundByRound):
+class _Optimistic(_RoundByRound):
     """A tabular algorithm; `scale` is the constant of its bonus."""
 
     tabular: ClassVar[bool] = True
@@ -191,22 +218,152 @@ class _Baseline(_RoundByRound):
         set_fields(self, scale=real("scale", self.scale, least=0.0, most=1e100))
 
 
-class UCB2Hoeffding(_Baseline):
+class UCB2Hoeffding(_Optimistic):
     """Q-learning with few local switches."""
 
     simulate = staticmethod(ucb2_hoeffding)
 
 
-class MVP(_Baseline):
+class MVP(_Optimistic):
     """Optimistic value iteration with few global switches."""
 
     simulate = staticmethod(mvp)
+
+
+class EQO(_Optimistic):
+    """Value iteration with a bonus of scale/n, before every episode."""
+
+    simulate = staticmethod(eqo)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batched(_RoundByRound):
+    """An algorithm that deploys before each of so many equal batches, or before every episode."""
+
+    batches: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batches is not None:
+            set_fields(self, batches=whole("batches", self.batches, least=1))
+
+    def check(self, task: Task) -> None:
+        if self.batches is not None:
+            whole("batches", self.batches, least=1, most=planned_episodes(task, "batches"))
+
+    def deployment_limit(self, task: Task) -> float:
+        limit = super().deployment_limit(task)
+        return limit if self.batches is None else min(limit, self.batches - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PSRL(_Batched):
+    """Posterior sampling in tabular worlds."""
+
+    tabular: ClassVar[bool] = True
+    simulate = staticmethod(psrl)
+
+    prior: float = 1.0
+    samples: str = "batch"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        prior = real("prior", self.prior, least=1e-6, most=1e6)
+        set_fields(self, prior=prior, samples=one_of("samples", self.samples, SAMPLES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonGreedy(_Batched):
+    """LSVI without a bonus, and random steps."""
+
+    simulate = staticmethod(epsilon_greedy)
+
+    epsilon: float = 0.1
+    ridge: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share = real("epsilon", self.epsilon, least=0.0, most=1.0)
+        set_fields(self, epsilon=share, ridge=positive_ridge(self.ridge))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerByLayer(_Batched):
+    """A deployment explores one stage."""
+
+    simulate = staticmethod(layer_by_layer)
+
+    batches: int = field()
+    scale: float = 0.003
+    accuracy: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scale = real("scale", self.scale, least=0.0, most=1e100)
+        accuracy = real("accuracy", self.accuracy, above=0.0, most=1.0)
+        set_fields(self, scale=scale, accuracy=accuracy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedrawnMixture(_Batched):
+    """The mixture without tuning, with a member drawn again at every step."""
+
+    simulate = staticmethod(redrawn_mixture)
+
+    batches: int = 10
+    members: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_fields(self, members=whole("members", self.members, least=1, most=MOST_MEMBERS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreThenCommit(_RoundByRound):
+    """Random episodes, then one greedy fit of LSVI."""
+
+    simulate = staticmethod(explore_then_commit)
+
+    explore: float = 0.1
+    ridge: float = 1.0
+
+    def __post_init__(self) -> None:
+        share = real("explore", self.explore, least=0.0, most=1.0)
+        set_fields(self, explore=share, ridge=positive_ridge(self.ridge))
+
+    def deployment_limit(self, task: Task) -> float:
+        return min(1, super().deployment_limit(task))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSVIUCBPlusPlus(_RoundByRound):
+    """Regressions weighted by variances, anew when a determinant has doubled."""
+
+    simulate = staticmethod(lsvi_ucb_plus_plus)
+
+    scale: float = 0.01
+    inflation: float = 0.0
+    monotone: bool = True
+
+    def __post_init__(self) -> None:
+        set_fields(
+            self,
+            scale=real("scale", self.scale, least=0.0, most=1e100),
+            inflation=real("inflation", self.inflation, least=0.0, most=1e100),
+            monotone=flag("monotone", self.monotone),
+        )
 
 
 ALGORITHMS = (
     Row(RandomPolicy, "random-policy", "uniformly random"),
     Row(UCB2Hoeffding, "ucb2-hoeffding", "UCB2-Hoeffding"),
     Row(MVP, "mvp", "MVP"),
+    Row(EQO, "eqo", "EQO"),
+    Row(PSRL, "psrl", "PSRL"),
+    Row(LSVIUCBPlusPlus, "lsvi-ucb-plus-plus", "LSVI-UCB++"),
+    Row(EpsilonGreedy, "epsilon-greedy", "ε-greedy LSVI"),
+    Row(ExploreThenCommit, "explore-then-commit", "explore, then commit"),
+    Row(LayerByLayer, "layer-by-layer", "layer by layer"),
+    Row(RedrawnMixture, "redrawn-mixture", "mixture, redrawn at every step"),
 )
 KINDS = (*RULES, *ALGORITHMS)
 EVERY, BATCH, RARE = "every-episode", "uniform-grid", "determinant-growth"  # the paper's three

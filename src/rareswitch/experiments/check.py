@@ -1,12 +1,11 @@
 """Check that an experiment can be held in memory, run and drawn, before anything runs."""
 
-from rareswitch.core.clock import checked_schedule
 from rareswitch.core.task import Task
 from rareswitch.experiments import store
 from rareswitch.experiments.algorithms import Algorithm, Scheduled
 from rareswitch.experiments.figures import FIGURES
 from rareswitch.experiments.spec import Arm, Experiment, explain_error
-from rareswitch.experiments.worlds import Adversary, LowerBoundFamily, Simulated, build_world
+from rareswitch.experiments.worlds import Adversary, ObliviousAdversary, Simulated, build_world
 from rareswitch.sim.mdp import FiniteLinearMDP
 from rareswitch.sim.rollout import MOST_SUMMED
 from rareswitch.support.arguments import require_memory
@@ -88,7 +87,7 @@ def _check_known(experiment: Experiment, arm: Arm) -> None:
     world = build_world(arm.world, (experiment.seed, 0))
     task = world.task(episodes=experiment.episodes)
     algorithm = _check_algorithm(experiment, arm, task)
-    if algorithm.tabular and arm.world.kind != "tabular":
+    if algorithm.tabular and not world.tabular:
         raise ValueError(f"schedule kind {arm.family.name} needs a tabular world")
     if isinstance(arm.initial_state, int) and not 0 <= arm.initial_state < world.states:
         raise ValueError(
@@ -101,11 +100,11 @@ def _check_known(experiment: Experiment, arm: Arm) -> None:
             "measure_radius needs the paper's bonus, with one member and no estimate; got "
             f"{arm.exploration}"
         )
-    if isinstance(arm.world, LowerBoundFamily):
+    if isinstance(arm.world, ObliviousAdversary):
         _check_duel(arm, arm.world, algorithm, task)
 
 
-def _check_duel(arm: Arm, world: LowerBoundFamily, algorithm: Algorithm, task: Task) -> None:
+def _check_duel(arm: Arm, world: ObliviousAdversary, algorithm: Algorithm, task: Task) -> None:
     if not isinstance(algorithm, Scheduled):
         raise ValueError(
             "the adversary plays against rules with fixed batches, such as uniform-grid"
@@ -128,8 +127,7 @@ def _check_duel(arm: Arm, world: LowerBoundFamily, algorithm: Algorithm, task: T
 def _check_algorithm(experiment: Experiment, arm: Arm, task: Task) -> Algorithm:
     """Return the algorithm of an arm, if it can serve the task and has a place in the figure."""
     algorithm = arm.algorithm(task)
-    if isinstance(algorithm, Scheduled):
-        checked_schedule(algorithm.schedule, task)
+    algorithm.check(task)
     figure = FIGURES[experiment.figure]
     if not figure.accepts(arm, algorithm, task):
         raise ValueError(

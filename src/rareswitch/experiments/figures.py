@@ -17,10 +17,12 @@ from matplotlib.ticker import NullLocator
 
 from rareswitch.core.task import Task
 from rareswitch.experiments.algorithms import BATCH, EVERY, KINDS, RARE, Algorithm
+from rareswitch.experiments.field import draw_world
 from rareswitch.experiments.members import draw_members
 from rareswitch.experiments.mixtures import draw_mixtures
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.spec import Arm, Words, canonical_json
+from rareswitch.experiments.worth import draw_worth
 from rareswitch.rules.table import Row
 from rareswitch.support import bootstrap
 from rareswitch.support.drawing import LineStyle, draw_intervals, line_style, style
@@ -280,12 +282,14 @@ FIGURES = {
         need="a schedule with switches",
         accepts=lambda arm, *_: "switches" in arm.schedule,
     ),
+    "field": Kind(draw_world),
     "mixtures": Kind(draw_mixtures),
     "members": Kind(
         draw_members,
         need="schedule kind uniform-grid on a world of kind oblivious-adversary",
         accepts=lambda arm, *_: (arm.family.name, arm.world.kind) == (BATCH, "oblivious-adversary"),
     ),
+    "worth": Kind(draw_worth),
 }
 
 

@@ -6,13 +6,13 @@ list is written as a list in a list), and {key} in the name and label of an arm 
 
 import math
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from rareswitch.experiments import PAPER
+from rareswitch.experiments import FIELD, FIELD_SPEC, PAPER
 from rareswitch.experiments.check import check
 from rareswitch.experiments.spec import Experiment, read_experiment
 from rareswitch.experiments.worlds import check_type, is_simulated
@@ -46,7 +46,7 @@ def parse_spec(
 ) -> Experiment:
     """Return the experiment of TOML text; `overrides` replace some of its top-level keys."""
     try:
-        experiment = _read(text, overrides, folders, allow)
+        experiment = _read(_parse(text), overrides, folders, allow)
         check(experiment)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{source}: {error}") from None
@@ -58,25 +58,64 @@ def paper_specs() -> dict[str, str]:
     return {name: path.read_text(encoding="utf-8") for name, path in PAPER.items()}
 
 
-def is_paper(experiment: Experiment) -> bool:
-    """Return whether it is an experiment of the paper, whatever its rounds, episodes and seed."""
-    text = paper_specs().get(experiment.name)
-    scale = {key: getattr(experiment, key) for key in ("rounds", "episodes", "seed")}
-    return text is not None and _read(text, scale).digest == experiment.digest
+def field_specs() -> dict[str, dict[str, Any]]:
+    """Return the tables of the field by name: one experiment for each of its worlds.
+
+    An arm with `only` is played in the worlds with that tag, any other arm in all of them.
+    """
+    raw = _parse(FIELD_SPEC.read_text(encoding="utf-8"))
+    worlds, arms = raw.pop("worlds"), raw.pop("arms")
+    specs = {}
+    for world in worlds:
+        tags = (None, *world.pop("tags"))
+        played = [arm for arm in arms if arm.get("only") in tags]
+        own = [{key: value for key, value in arm.items() if key != "only"} for arm in played]
+        name = f"{FIELD}-{world['name']}"
+        specs[name] = raw | world | {"name": name, "arms": own}
+    return specs
+
+
+def load_own(names: Iterable[str], overrides: Overrides | None = None) -> list[Experiment]:
+    """Return experiments of the package by name; `field` stands for all of the field."""
+    field = field_specs()
+    experiments = []
+    for name in names:
+        if name in PAPER:
+            text = paper_specs()[name]
+            experiments.append(parse_spec(text, source=f"{name}.toml", overrides=overrides))
+        elif name in field or name == FIELD:
+            for own in field if name == FIELD else (name,):
+                experiments.append(_read(field[own], overrides))
+                check(experiments[-1])
+        else:
+            allowed = ", ".join((*PAPER, FIELD, *field))
+            raise ValueError(f"NAMES must be among {allowed}; got {name}")
+    return experiments
+
+
+def is_own(experiment: Experiment) -> bool:
+    """Return whether it is one of the package's, whatever its rounds, episodes and seed."""
+    name, scale = experiment.name, ("rounds", "episodes", "seed")
+    table = _parse(paper_specs()[name]) if name in PAPER else field_specs().get(name)
+    overrides = {key: getattr(experiment, key) for key in scale}
+    return table is not None and _read(table, overrides).digest == experiment.digest
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"is not TOML ({error})") from None
 
 
 def _read(
-    text: str,
+    raw: dict[str, Any],
     overrides: Overrides | None = None,
     folders: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> Experiment:
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"is not TOML ({error})") from None
-    raw |= {key: value for key, value in (overrides or {}).items() if value is not None}
-    return read_experiment(_expand(raw), folders, allow)
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    return read_experiment(_expand(raw | given), folders, allow)
 
 
 def _expand(raw: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +156,8 @@ def _combine(value: Any, key: str = "arms") -> Iterator[Any]:
 def _fill_in(arm: dict[str, Any]) -> dict[str, Any]:
     """Fill in the templates of an arm's name and label."""
     given = arm["world"].get("arguments")  # of an environment
-    tables = (given, arm["world"], arm.get("exploration"), arm.get("schedule"), arm)
+    rule = arm.get("schedule", {})
+    tables = (given, arm["world"], arm.get("exploration"), rule.get("schedule"), rule, arm)
     values = {
         key: value
         for table in tables

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.experiments import claims, members, mixtures
+from rareswitch.experiments import FIELD, claims, field, members, mixtures, worth
 from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
+from rareswitch.support import drawing
 from rareswitch.support.archive import write_bytes
 from rareswitch.support.pages import template
 
@@ -37,25 +38,40 @@ CLAIMS: dict[str, tuple[Callable[[Results], Claim], ...]] = {
         members.law_in_members,
         members.more_members_pay,
     ),
+    "worth": (worth.similar_regret, worth.saves_deployments, worth.never_above_the_budget),
 }
 
 
 def check_claims(results: Mapping[str, Results]) -> list[Claim]:
     """Return the claims about these experiments, with their verdicts."""
-    return [
+    found = [
         claim(results[name]) for name, own in CLAIMS.items() if name in results for claim in own
     ]
+    if worlds := find_field(results):
+        found += [claim(worlds) for claim in field.CLAIMS]
+    return found
+
+
+def find_field(results: Mapping[str, Results]) -> dict[str, Results]:
+    """Return the experiments of the field among these."""
+    return {name: own for name, own in results.items() if own.experiment.figure == FIELD}
 
 
 def write_report(
     results: Mapping[str, Results], checked: list[Claim], out: Path, command: str
 ) -> None:
-    """Write report.html, with the figures that were saved in the folders of the experiments."""
+    """Write report.html, with the figures that were saved in the folders of the experiments.
+
+    The field has a figure and tables of its own, over all its worlds, in the folder `field`.
+    """
+    worlds = find_field(results)
+    if worlds:
+        write_field(worlds, out / FIELD)
     sections = [
         {
             "spec": found.experiment,
-            "svg": base64.b64encode((out / name / "figure.svg").read_bytes()).decode(),
-            "rows": found.compare(),
+            "svg": _embed(out / name),
+            "rows": field.best_rows(found) if name in worlds else found.compare(),
             "baseline": found.arms[found.baseline].label,
             "cpu": float(found.cpu_seconds.sum()),
         }
@@ -64,6 +80,7 @@ def write_report(
     page = template(Path(__file__).parent / "report.html").render(
         sections=sections,
         claims=checked,
+        field=_embed(out / FIELD) if worlds else "",
         bounds=list_bounds(results["bounds"]) if "bounds" in results else [],
         readings=list_readings(results["readings"]) if "readings" in results else [],
         radii=list_radii(results["beta"]) if "beta" in results else [],
@@ -71,6 +88,19 @@ def write_report(
         command=command,
     )
     write_bytes(out / "report.html", page.encode())
+
+
+def write_field(worlds: Mapping[str, Results], folder: Path) -> None:
+    """Write the figure of the field, table.csv with every comparison, and table.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawing.save_figure(field.draw_field(worlds), folder)
+    for name, text in zip(("table.csv", "table.md"), field.write_table(worlds), strict=True):
+        write_bytes(folder / name, text.encode())
+
+
+def _embed(folder: Path) -> str:
+    """Return the figure of a folder for the page."""
+    return base64.b64encode((folder / "figure.svg").read_bytes()).decode()
 
 
 def list_bounds(results: Results) -> list[dict[str, Any]]:

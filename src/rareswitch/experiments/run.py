@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import rareswitch
-from rareswitch.experiments import PAPER
+from rareswitch.experiments import FIELD
 from rareswitch.experiments.algorithms import Arrays, Rounds, Scheduled
 from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import (
@@ -77,8 +77,21 @@ def reproduce(
 
 
 def plot(folder: Path) -> None:
-    """Draw the figure of a results folder again, from its saved runs alone."""
-    _draw(load_results(folder), folder)
+    """Draw the figure of a results folder again, from its saved runs alone.
+
+    The folder of the whole field has no runs: its figure and tables are made of the folders of its
+    worlds beside it.
+    """
+    if folder.name != FIELD or (folder / "manifest.json").exists():
+        _draw(load_results(folder), folder)
+        return
+    from rareswitch.experiments import load, report
+
+    beside = {name: folder.parent / name for name in load.field_specs()}
+    worlds = {name: load_results(path) for name, path in beside.items() if path.is_dir()}
+    if not worlds:
+        raise ValueError(f"{folder} has no results of the field beside it, such as field-tabular")
+    report.write_field(worlds, folder)
 
 
 def run_pieces(
@@ -180,14 +193,14 @@ def _count_deployments(piece: Piece) -> float:
 
 
 def _check_place(experiment: Experiment, folder: Path) -> None:
-    """Refuse to replace results of the paper by those of another experiment of the same name."""
-    if experiment.name not in PAPER or not (folder / "manifest.json").exists():
+    """Refuse to replace results of the package's own experiments by others of the same name."""
+    if not (folder / "manifest.json").exists():
         return
-    from rareswitch.experiments.load import is_paper
+    from rareswitch.experiments.load import is_own
 
     found = load_manifest(folder)["spec"]
-    if found.digest != experiment.digest and is_paper(found) and not is_paper(experiment):
+    if found.digest != experiment.digest and is_own(found) and not is_own(experiment):
         raise ValueError(
-            f"{folder} holds the paper's experiment of the name {experiment.name!r}, and this is "
+            f"{folder} holds the package's experiment of the name {experiment.name!r}, and this is "
             "another; choose another name or another --out"
         )

@@ -23,7 +23,7 @@ from rareswitch.support.archive import load_archive, save_archive, write_bytes
 from rareswitch.support.arguments import real
 
 # Rounds stepped together. Another cut gives other keys, and the same numbers.
-ROUNDS_PER_PIECE = 25
+ROUNDS_PER_PIECE = 30
 # Rounds of a simulated world, which may take long and are not stepped together.
 SIMULATED_ROUNDS_PER_PIECE = 1
 # The format of pieces and of folders of results. Readers refuse any other.

@@ -139,9 +139,69 @@ class Tabular(Table):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowerBoundFamily(Table):
-    """Theorem 3's family, whose adversary decides in which state each batch starts; for grids."""
+class RiverSwim(Table):
+    """A little is paid downstream, 1 at the far end."""
 
+    kind: ClassVar[str] = "river-swim"
+    make: ClassVar[Make] = staticmethod(worlds.river_swim)
+
+    states: int = 6
+    horizon: int = 20
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.states, 2, 2 * self.states, self.horizon
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepSea(Table):
+    """Only the way straight right finds the treasure."""
+
+    kind: ClassVar[str] = "deep-sea"
+    make: ClassVar[Make] = staticmethod(worlds.deep_sea)
+
+    size: int = 8
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.size, 2, 2 * self.size, self.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombinationLock(Table):
+    """One right action at every stage, and a reward after all of them."""
+
+    kind: ClassVar[str] = "combination-lock"
+    make: ClassVar[Make] = staticmethod(worlds.combination_lock)
+
+    horizon: int = 6
+    actions: int = 4
+
+    @property
+    def sizes(self) -> Sizes:
+        return 2, self.actions, 2 * self.actions, self.horizon
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenLake(Table):
+    """The lake of 4×4 cells, with slippery steps."""
+
+    kind: ClassVar[str] = "frozen-lake"
+    make: ClassVar[Make] = staticmethod(worlds.frozen_lake)
+
+    chance: float = 0.8
+    horizon: int = 12
+
+    @property
+    def sizes(self) -> Sizes:
+        return 16, 4, 64, self.horizon
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowerBoundFamily(Table):
+    """Theorem 3's family with right actions drawn at random for each round."""
+
+    kind: ClassVar[str] = "lower-bound-family"
     make: ClassVar[Make] = staticmethod(worlds.lower_bound_family)
 
     states: int
@@ -153,19 +213,32 @@ class LowerBoundFamily(Table):
         return self.states + 1, 2, 2 * self.states + 1, self.horizon
 
 
-class Adversary(LowerBoundFamily):
-    """The family with right actions that the adversary chooses during play."""
-
-    kind: ClassVar[str] = "adversary"
-
-
 class ObliviousAdversary(LowerBoundFamily):
-    """The family with right actions drawn at random for each round."""
+    """The same, with an adversary that decides in which state each batch starts; for grids."""
 
     kind: ClassVar[str] = "oblivious-adversary"
 
 
-Known = HardToLearn | RandomLinear | Tabular | Adversary | ObliviousAdversary
+class Adversary(ObliviousAdversary):
+    """The same, with right actions that the adversary chooses during play."""
+
+    kind: ClassVar[str] = "adversary"
+
+
+KNOWN = (
+    HardToLearn, RandomLinear, Tabular, RiverSwim, DeepSea, CombinationLock, FrozenLake,
+    LowerBoundFamily, Adversary, ObliviousAdversary,
+)  # fmt: skip
+Known = (
+    HardToLearn
+    | RandomLinear
+    | Tabular
+    | RiverSwim
+    | DeepSea
+    | CombinationLock
+    | FrozenLake
+    | LowerBoundFamily
+)
 
 
 @lru_cache(maxsize=MOST_WORLDS)
@@ -242,10 +315,7 @@ class Gymnasium(Simulated):
 
 
 World = Known | Simulated
-KINDS = tuple(
-    Row(cls, cls.kind, "")
-    for cls in (HardToLearn, RandomLinear, Tabular, Adversary, ObliviousAdversary, Gymnasium)
-)
+KINDS = tuple(Row(cls, cls.kind, "") for cls in (*KNOWN, Gymnasium))
 
 
 def is_simulated(kind: Any) -> bool:

@@ -135,11 +135,13 @@ class Learner:
     def absorb(self, *episodes: Episode) -> None:
         """Take in finished episodes, whichever version acted in them and whenever they come.
 
-        All or nothing: where one is refused, none is absorbed.
+        All or nothing: where one is refused, none is absorbed. A rule that looks at candidates
+        compares them on episodes with `first_features`.
         """
         history, paths = self._state.history.absorb(*episodes), self._state.paths
         if hasattr(self.schedule, "accepts"):
-            paths = paths.extend([episode.offers for episode in episodes])
+            told = [episode for episode in episodes if episode.first_features is not None]
+            paths = paths.extend([episode.offers for episode in told])
             if len(paths) >= 2 * RECENT:
                 paths = PersistentList(paths[-RECENT:])
         self._state = self._state._replace(history=history, paths=paths)
@@ -222,6 +224,8 @@ class Learner:
         All or nothing: if the schedule or the fit raises, the episode is not absorbed either.
         """
         before = self._state
+        if hasattr(self.schedule, "accepts"):
+            _ = episode.offers  # refuses an episode on which no candidate can be compared
         try:
             self.absorb(episode)  # Alg. 2, line 5: Gram.add_episode
             if not self.due:  # line 7; Alg. 1, line 4
@@ -241,7 +245,8 @@ class Learner:
         """Continue under another schedule or with another number of episodes, on the same data."""
         task = self.task if episodes is None else replace(self.task, episodes=episodes)
         schedule = checked_schedule(self.schedule if schedule is None else schedule, task)
-        self._state = self._state._replace(task=task, schedule=schedule)
+        paths = self._state.paths if hasattr(schedule, "accepts") else PersistentList()
+        self._state = self._state._replace(task=task, schedule=schedule, paths=paths)
 
     def recommend(self) -> Policy:
         """Return the greedy policy of all data without exploration, for use after learning."""

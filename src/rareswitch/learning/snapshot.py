@@ -1,6 +1,5 @@
 """The whole state of a learner as bytes: a restored learner goes on as if it had never stopped."""
 
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -52,7 +51,7 @@ class Snapshot:
             "trace_deployed": np.array([d.trace for d in self.ledger]),
             "policy": np.frombuffer(self.policy.to_bytes(), np.uint8),
         }
-        if hasattr(self.schedule, "accepts"):
+        if hasattr(self.schedule, "accepts") or self.ledger.declined:
             states = [rows for path in self.paths for rows in path]
             arrays |= {
                 "declined": np.array(self.ledger.declined, np.int64),
@@ -96,7 +95,7 @@ class Snapshot:
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)
             rule = rebuild(meta["schedule"]) if schedule is None else schedule
-            looks = hasattr(rule, "accepts")
+            looks = hasattr(rule, "accepts") or "declined" in parts.arrays
             more = MORE_ARRAYS if looks else ()
             parts.only(meta=META, arrays=(*ARRAYS, *more, *history.to_arrays()))
             episodes = whole("episodes", meta["episodes"], least=0)
@@ -151,9 +150,8 @@ def describe_recipe(recipe: Recipe) -> dict[str, Any]:
         "seed": seed,
     }
     if (control := recipe.control) is not None:
-        plays = control.plays if isinstance(control.plays, int) else b64encode(control.plays)
-        named = plays if isinstance(plays, int) else plays.decode()
-        plain["control"] = {"plays": named, "share": control.share}
+        plays = control.plays if isinstance(control.plays, int) else control.plays.hex()
+        plain["control"] = {"plays": plays, "share": control.share}
     if recipe.floor:
         plain["floor"] = recipe.floor
     if recipe.burn_in:
@@ -178,13 +176,13 @@ def rebuild_control(plain: Any) -> Control:
     plays = plain["plays"]
     if isinstance(plays, str):
         try:
-            data = b64decode(plays, validate=True)
+            data = bytes.fromhex(plays)
         except ValueError:
             data = b""
         if not data.startswith(codec.MAGIC):
             raise ValueError(
                 "plays must be the name or the place of an action, or the bytes of a policy in "
-                f"Base64; got {short_repr(plays)}"
+                f"hexadecimal; got {short_repr(plays)}"
             )
         plays = data
     return Control(plays, plain["share"])

@@ -16,11 +16,14 @@ from rareswitch.rules.table import RULES, row_of
 from rareswitch.rules.theory import RegretBound
 from rareswitch.rules.waiting import Waiting, inner_rule
 from rareswitch.rules.words import to_python, to_words
+from rareswitch.rules.worth import Worthwhile
 from rareswitch.sim.outcome import Outcome
 from rareswitch.support.arguments import short_repr, whole
 
 # The most members that a plan tries; the experiment `members` measures up to as many.
 MOST_MEMBERS = 128
+# The most deployments of a rule that a plan also tries with a look at each candidate.
+MOST_LOOKS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +226,23 @@ class Option:
             return None
         wider = replace(self.recipe, exploration=replace(explores, members=count))
         return replace(self, recipe=wider, outcomes=(), regret=None)
+
+    def with_looks(self) -> "Option | None":
+        """Return the option that declines candidates not worth a deployment, for a mixture."""
+        rule, name = self.candidate.schedule, f"worthwhile {self.candidate.name}"
+        if not self.mixture or not self.candidate.deployment_limit or hasattr(rule, "accepts"):
+            return None
+        if self.expected_deployments() > MOST_LOOKS:
+            return None
+        looking = replace(self.candidate, name=name, schedule=Worthwhile(rule), bound=None)
+        return replace(self, candidate=looking, outcomes=(), regret=None, replayed=None)
+
+    def saved(self, base: "Option") -> str:
+        """Return in words what looking at candidates saves of another option's deployments."""
+        return (
+            f"{self.title} declines candidates that are not worth a deployment: it makes "
+            f"{self.deployments} in place of {base.expected_deployments():.4g}, with {self.regret}."
+        )
 
     def expected_deployments(self) -> float:
         """Return the deployments after the first: the mean simulated, or else the limit."""

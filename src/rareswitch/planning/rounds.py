@@ -15,6 +15,8 @@ from rareswitch.support.arguments import Floats, whole
 from rareswitch.support.streams import Stream, generator
 
 BETA_EXPONENTS = range(-3, 3)
+# So much more regret, as a share, still counts as equal.
+SIMILAR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,13 @@ class Rounds:
         """Return whether regret, or shortfall, is measurably above another's, paired by rounds."""
         paired = regrets(outcomes), regrets(best)
         return bootstrap.difference_interval(*paired, self._weights)[1] > 0.0
+
+    def saves(self, outcomes: Sequence[Outcome], base: Sequence[Outcome]) -> bool:
+        """Return whether deployments are measurably fewer than another's at equal regret."""
+        ours, theirs = (np.array([float(one.deployments) for one in e]) for e in (outcomes, base))
+        fewer = bootstrap.difference_interval(ours, theirs, self._weights)[2] < 0.0
+        lost = bootstrap.difference_interval(regrets(outcomes), regrets(base), self._weights)[2]
+        return bool(fewer and lost <= SIMILAR * mean_regret(base))
 
 
 def regrets(outcomes: Sequence[Outcome]) -> Floats:

@@ -82,6 +82,13 @@ class FiniteMDP:
         return float(np.linalg.norm(self.features[self.feasible], axis=-1).max())
 
     @cached_property
+    def tabular(self) -> bool:
+        """Whether every pair (s, a) has a coordinate of its own."""
+        states, actions, dim = self.features.shape
+        rows = self.features.reshape(states * actions, dim)
+        return dim == len(rows) and np.array_equal(rows, np.eye(dim))
+
+    @cached_property
     def space(self) -> "FiniteSpace":
         """The catalogue of distinct feature rows."""
         return FiniteSpace(self.features, self.feasible)

@@ -1,4 +1,4 @@
-"""The worlds of the paper, and two general families.
+"""The worlds of the paper, two general families, and classics of the literature on exploration.
 
 Every world is drawn from its round's own stream: the same seed gives the same world to every
 algorithm.
@@ -6,10 +6,22 @@ algorithm.
 
 import numpy as np
 
+from rareswitch.sim.classics import combination_lock, deep_sea, frozen_lake, river_swim
 from rareswitch.sim.mdp import FiniteLinearMDP, FiniteMDP, checked_world
 from rareswitch.support.arguments import Floats, Ints, flag, one_of, real, require_memory, whole
 from rareswitch.support.streams import Seed, Stream, generator
 
+__all__ = [
+    "combination_lock",
+    "deep_sea",
+    "frozen_lake",
+    "hard_to_learn",
+    "lower_bound_family",
+    "misspecified",
+    "random_linear",
+    "river_swim",
+    "tabular",
+]
 READINGS = ("completed", "padded", "compact")
 
 

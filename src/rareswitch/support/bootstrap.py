@@ -6,6 +6,7 @@ from rareswitch.support.arguments import Floats, Ints
 
 RESAMPLES = 2000
 LEVEL = 0.95
+SIGN_FLIPS = 50_000
 
 
 def running_average(regret: Floats) -> Floats:
@@ -65,3 +66,27 @@ def slope_interval(curves: Floats, episodes: Ints, weights: Floats) -> tuple[flo
     """Return the slope of the mean curve over rounds (rounds, n), with its bootstrap interval."""
     low, high = interval(slope(weights @ curves, episodes))
     return float(slope(curves.mean(axis=0), episodes)), float(low), float(high)
+
+
+def sign_flip_p(differences: Floats, rng: np.random.Generator) -> Floats:
+    """Return two-sided p-values (n,) of n paired differences (n, rounds) under a symmetric null.
+
+    Signs are drawn at random, the same for all n; a p-value is at least 1/(SIGN_FLIPS + 1).
+    """
+    signs = rng.integers(0, 2, (SIGN_FLIPS, differences.shape[1])) * 2.0 - 1.0
+    seen = np.abs(differences.sum(axis=1)) * (1.0 - 1e-12)
+    extreme = (np.abs(signs @ differences.T) >= seen).sum(axis=0)
+    return (1 + extreme) / (1 + SIGN_FLIPS)
+
+
+def holm(p_values: Floats) -> Floats:
+    """Return p-values adjusted for the number of comparisons (Holm 1979), in the same order.
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values)
+    steps = len(p_values) - np.arange(len(p_values))
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * steps), 1.0)
+    return adjusted

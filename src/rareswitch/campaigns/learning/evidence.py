@@ -10,6 +10,7 @@ from rareswitch.campaigns.learning.fold import Fold
 from rareswitch.campaigns.report import Report, read_bodies
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import Version
+from rareswitch.core.candidate import reasons_of
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation.agreement import BLOCK_STATES
 from rareswitch.evaluation.compare import Comparison, compare
@@ -48,7 +49,8 @@ def evidence_of(
     offers.find_propensities(lambda version: policies(versions[version - 1].digest))
     gain, warnings = _gain(candidate, in_force, offers)
     disagreement, changes = offers.compare(candidate, in_force, fold.terms.actions)
-    return {
+    looks = hasattr(learner.schedule, "accepts")
+    return ({"worth": _worth(fold, candidate)} if looks else {}) | {
         "episodes": learner.episodes,
         "triggers": [trigger.to_dict() for trigger in fold.triggers],
         "disagreement": disagreement,
@@ -56,6 +58,36 @@ def evidence_of(
         "gain": gain,
         "warnings": [*warnings, *offers.warnings, *learner.health().warnings],
     }
+
+
+def _worth(fold: Fold, policy: Policy) -> dict[str, Any]:
+    """Return whether the schedule accepts a candidate, and why.
+
+    `gain` is that of the fitted model, with its standard error. Where no report since the last
+    deployment tells the offers, there is nothing to look at, and the candidate is accepted.
+    """
+    found, schedule = fold.candidate(policy), fold.learner.schedule
+    if not found.paths:
+        return {"accepted": True, "episodes": 0, "reasons": []}
+    gain, asked = found.gain, schedule.accepts  # type: ignore[attr-defined]
+    error = gain.error if len(found.paths) > 1 else None
+    return {
+        "accepted": bool(asked(found)),
+        "episodes": len(found.paths),
+        "episodes_left": found.episodes_left,
+        "gain": {"value": gain.mean, "error": error},
+        "reasons": [reason.to_dict() for reason in reasons_of(schedule, found)],
+    }
+
+
+def declined_because(worth: dict[str, Any]) -> str:
+    """Return in words why a candidate is not worth proposing."""
+    missed = [
+        f"{one['quantity']} {one['value']:.3g}, {one['threshold']:g} needed"
+        for one in worth["reasons"]
+        if not one["reached"]
+    ]
+    return f"not worth a deployment: {'; '.join(missed)}"
 
 
 class Offers:

@@ -48,8 +48,8 @@ class Version(NamedTuple):
 class Candidate:
     """A policy fitted on the log up to `seq` that would be `version`, with its evidence.
 
-    `number` is that of its entry. `status` is waiting, rejected, deployed, or void if another
-    version came into force meanwhile.
+    `number` is that of its entry. `status` is waiting, rejected, deployed, void if another version
+    came into force meanwhile, or declined if the schedule found it not worth proposing.
     """
 
     number: int
@@ -136,6 +136,11 @@ class State:
         return frozenset(self.cancelled)
 
     @property
+    def declined(self) -> list[Candidate]:
+        """The candidates that the schedule found not worth proposing."""
+        return [candidate for candidate in self.settled if candidate.status == "declined"]
+
+    @property
     def may_propose(self) -> bool:
         """Whether a candidate may be entered now, if a policy is due."""
         return self.waiting is None and not self.stopped and self.left > 0
@@ -209,7 +214,10 @@ def _amended(state: State, entry: Entry) -> Changes:
 def _candidate(state: State, entry: Entry) -> Changes:
     names = ("version", "seq", "digest", "planned", "evidence")
     told = {name: entry.payload[name] for name in names}
-    return {"waiting": Candidate(number=entry.number, proposer=entry.actor, entry=entry, **told)}
+    found = Candidate(number=entry.number, proposer=entry.actor, entry=entry, **told)
+    if entry.kind == "declined":
+        return {"settled": state.settled.extend([replace(found, status="declined")])}
+    return {"waiting": found}
 
 
 def _rejected(state: State, entry: Entry) -> Changes:
@@ -249,6 +257,7 @@ _CHANGES: dict[str, Callable[[State, Entry], Changes]] = {
     "amendment": lambda state, entry: {"amendment": entry},
     "amended": _amended,
     "candidate": _candidate,
+    "declined": _candidate,
     "approved": lambda state, entry: {"approved": entry},
     "rejected": _rejected,
     "deployed": _put_in_force,

@@ -21,7 +21,7 @@ from rareswitch.campaigns.rulebook.state import State
 
 MOST_LISTED = 200  # corrections, reasons and sites; all of them are counted and in the files
 # Entries that a protocol foresees. The register of unplanned changes has all others.
-FORESEEN = ("created", "approved", "rejected", "deployed", "exported")
+FORESEEN = ("created", "declined", "approved", "rejected", "deployed", "exported")
 DIFFERENCES = ("deviations from the policy", "overridden recommendations")
 
 
@@ -175,7 +175,7 @@ def _summary(facts: Facts) -> list[tuple[str, Any]]:
         ("Pending decision", f"candidate {waiting.number}" if waiting else "none"),
         ("Version in force", f"{version.version}, from episode {version.since + 1}"),
         ("Deployments after the first",
-         f"{state.spent} of at most {last['budget']['deployments']}"),
+         f"{state.spent} of at most {last['budget']['deployments']}" + _declined(state)),
         ("Episodes recorded", f"{facts.total('recorded')} of {last['task']['episodes']} planned"),
         ("Episodes withdrawn", facts.total("withdrawn")),
         ("Assigned and never reported", facts.share("missing", "assigned")),
@@ -183,6 +183,11 @@ def _summary(facts: Facts) -> list[tuple[str, Any]]:
         ("Protocol revisions", len(facts.revisions)),
         ("Ledger", f"{facts.length('ledger')} entries, {facts.record.heads['ledger'].link}"),
     ]  # fmt: skip
+
+
+def _declined(state: State) -> str:
+    many = len(state.declined)
+    return f"; {many} candidates were not worth proposing" if many else ""
 
 
 def _ended(stopped: Any) -> str:
@@ -309,7 +314,8 @@ def _decisions(facts: Facts) -> Iterator[Block]:
     deployed = {version.version: version.entry for version in facts.state.versions}
     rows = list[tuple[Any, ...]]()
     for one in facts.state.candidates.values():
-        by = one.decision or (deployed.get(one.version) if one.status == "deployed" else None)
+        entered = {"deployed": deployed.get(one.version), "declined": one.entry}
+        by = one.decision or entered.get(one.status)
         trigger = deciding_trigger(one.evidence) or {}
         watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
         rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,

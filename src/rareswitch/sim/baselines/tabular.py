@@ -1,21 +1,21 @@
-"""Two tabular algorithms with few switches, as baselines on one-hot worlds.
+"""Three optimistic algorithms for tabular worlds.
 
 UCB2-Hoeffding (Bai et al. 2019) is Q-learning whose policy follows its estimates only at visit
 counts that grow geometrically: few local switches. MVP (Zhang et al. 2021) is optimistic value
-iteration with Bernstein bonuses, run anew whenever a visit count doubles: few global switches. It
-is stated for dynamics that do not depend on the stage; here it counts for each stage.
+iteration with Bernstein bonuses, run anew whenever a visit count doubles: few global switches. EQO
+(Lee and Oh 2025) is value iteration before every episode with the bonus c/n. MVP and EQO are stated
+for dynamics that do not depend on the stage; here they count for each stage.
 
-Both take the constant of their bonus as `scale`; the published constants are far too large in
+All take the constant of their bonus as `scale`; the published constants are far too large in
 practice, as β is for LSVI-UCB.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
+from rareswitch.sim.baselines.play import Table, play
 from rareswitch.sim.mdp import FiniteMDP, checked_world
-from rareswitch.sim.run import Run, initial_states, noise_of
-from rareswitch.support.arguments import Floats, Ints, real, require_memory, whole
+from rareswitch.sim.run import Run
+from rareswitch.support.arguments import Floats, Ints, real, whole
 from rareswitch.support.streams import Seed
 
 
@@ -41,7 +41,7 @@ def ucb2_hoeffding(
     values[H] = 0.0
     visits = np.zeros((H, S, A), np.int64)
 
-    def learn(path: Ints, actions: Ints) -> bool:
+    def learn(k: int, path: Ints, actions: Ints) -> bool:
         changed = False
         for h in range(H):
             s, a = path[h], actions[h]
@@ -57,7 +57,10 @@ def ucb2_hoeffding(
                 changed = True
         return changed
 
-    return _play(world, K, seed, initial_state, lambda: deployed.argmax(axis=-1), learn)
+    def policy() -> Table:
+        return Table(deployed.argmax(axis=-1), np.zeros(H))
+
+    return play(world, policy, learn, episodes=K, seed=seed, initial_state=initial_state)
 
 
 def mvp(
@@ -77,7 +80,7 @@ def mvp(
     q_values = np.broadcast_to(np.arange(H, 0.0, -1.0)[:, None, None], (H, S, A)).copy()
     q_values[:, ~world.feasible] = -np.inf
 
-    def learn(path: Ints, actions: Ints) -> bool:
+    def learn(k: int, path: Ints, actions: Ints) -> bool:
         stage = np.arange(H)
         moves[stage, path[:-1], actions, path[1:]] += 1.0
         counts = moves[stage, path[:-1], actions].sum(axis=-1).astype(np.int64)
@@ -86,7 +89,46 @@ def mvp(
             _plan(moves, world, q_values, c * log_term)
         return doubled
 
-    return _play(world, K, seed, initial_state, lambda: q_values.argmax(axis=-1), learn)
+    def policy() -> Table:
+        return Table(q_values.argmax(axis=-1), np.zeros(H))
+
+    return play(world, policy, learn, episodes=K, seed=seed, initial_state=initial_state)
+
+
+def eqo(
+    world: FiniteMDP,
+    *,
+    episodes: int,
+    scale: float = 0.1,
+    seed: Seed = 0,
+    initial_state: int | str | Ints = 0,
+) -> Run:
+    """Play exploration via quasi-optimism (Lee and Oh 2025, Algorithm 1): the bonus is scale/n."""
+    K = whole("episodes", episodes, least=1)
+    c = real("scale", scale, least=0.0, most=1e100)
+    H, S, A = checked_world(world).rewards.shape
+    moves, counts = np.zeros((H, S, A, S)), np.zeros((H, S, A))
+    stage = np.arange(H)
+
+    def learn(k: int, path: Ints, actions: Ints) -> bool:
+        moves[stage, path[:-1], actions, path[1:]] += 1.0
+        counts[stage, path[:-1], actions] += 1.0
+        return True
+
+    def policy() -> Table:
+        seen = np.maximum(counts, 1.0)
+        paid = world.rewards + c / seen  # r̂ + b: a reward is known after one visit
+        q_values = np.empty((H, S, A))
+        value = np.zeros(S)
+        for h in reversed(range(H)):
+            estimate = np.minimum(paid[h] + moves[h] @ value / seen[h], H)
+            estimate[counts[h] == 0.0] = H
+            estimate[~world.feasible] = -np.inf
+            q_values[h] = estimate
+            value = estimate.max(axis=1)
+        return Table.greedy(q_values)
+
+    return play(world, policy, learn, episodes=K, seed=seed, initial_state=initial_state)
 
 
 def _plan(moves: Floats, world: FiniteMDP, q_values: Floats, log_term: float) -> None:
@@ -114,51 +156,3 @@ def _ucb2_triggers(step: float, first: int, most: int) -> set[int]:
         triggers.add(tau)
         r += 1
     return triggers
-
-
-def _play(
-    world: FiniteMDP,
-    episodes: int,
-    seed: Seed,
-    initial_state: int | str | Ints,
-    greedy: Callable[[], Ints],
-    learn: Callable[[Ints, Ints], bool],
-) -> Run:
-    """Play episode by episode; `learn` returns whether the policy may have changed."""
-    H, S, _ = world.rewards.shape
-    require_memory(64.0 * H * episodes, f"{episodes} episodes")
-    noise = noise_of(None, episodes, H, seed)
-    initial = initial_states(initial_state, S, episodes, seed)
-    best = world.optimal_values()[0]
-    regret = np.zeros(episodes)
-    states = np.zeros((episodes, H + 1), np.int64)
-    actions = np.zeros((episodes, H), np.int64)
-    policy = greedy()
-    gap = np.maximum(best - world.policy_values(policy)[0], 0.0)
-    deployments, switches, local = [1], [], 0
-    for k in range(episodes):
-        path = states[k]
-        path[0] = initial[k]
-        for h in range(H):
-            actions[k, h] = policy[h, path[h]]
-            path[h + 1] = (world.thresholds[h, path[h], actions[k, h]] <= noise[k, h]).sum()
-        regret[k] = gap[path[0]]
-        if learn(path, actions[k]) and k + 1 < episodes:
-            deployments.append(k + 2)
-            new = greedy()
-            if changes := int((new != policy).sum()):
-                switches.append(k + 2)
-                local += changes
-                policy = new
-                gap = np.maximum(best - world.policy_values(policy)[0], 0.0)
-    return Run(
-        regret=regret,
-        states=states,
-        actions=actions,
-        members=np.zeros(episodes, np.int64),
-        deployment_episodes=np.array(deployments, np.int64),
-        switch_episodes=np.array(switches, np.int64),
-        fitted_values=np.full(len(deployments), np.nan),
-        local_switches=local,
-        policy=None,
-    )
