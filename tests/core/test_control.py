@@ -79,7 +79,7 @@ def test_propensities_are_those_of_all_players_and_add_up_to_one(name):
         assert found.min() >= policy.floor / actions - 1e-15
     many = np.stack([rows_of(seed, 3) for seed in range(5)])
     each = [policy.propensities(1, rows) for rows in many]
-    np.testing.assert_allclose(policy.propensities(1, many), each, atol=1e-15)
+    np.testing.assert_allclose(policy.propensities_in(1, many), each, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -269,7 +269,7 @@ def test_hostile_bytes_are_refused(meta, arrays, without):
         (
             lambda: policy_of(members=1, floor=0.1),
             ValueError,
-            "allocation must be given for a mixture, a control or a floor",
+            "allocation must be given for a control or a floor",
         ),
         (
             lambda: policy_of(control=Control(Policy(weights=[[0.0] * 4] * H), share=0.1)),

@@ -100,7 +100,7 @@ class Candidate:
 
     def _at(self, h: int, rows: Rows) -> tuple[Floats, Floats]:
         """Return change and gain (n,) at stage h in n states with A actions each."""
-        new, old = (policy.propensities(h, rows) for policy in (self.policy, self.in_force))
+        new, old = (policy.propensities_in(h, rows) for policy in (self.policy, self.in_force))
         q_values = self.policy.q_values(h, np.concatenate(rows))
         q_values = q_values.reshape(-1, *new.shape).mean(axis=0)
         moved = new - old

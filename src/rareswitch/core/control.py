@@ -17,7 +17,7 @@ import numpy as np
 
 from rareswitch.support import codec
 from rareswitch.support.arguments import NOT_NUMBERS, real, set_fields, short_repr, whole
-from rareswitch.support.streams import LARGEST_SEED
+from rareswitch.support.streams import keyed_hash
 
 LEARNED, CONTROL, FLOOR = "learned", "control", "floor"
 ROLES = (LEARNED, CONTROL, FLOOR)
@@ -148,7 +148,7 @@ class Split(NamedTuple):
         >>> [split.draw(patient) for patient in ("ada", "ben", "cleo", "dan", 3)]
         [2, 5, 3, 2, 4]
         """
-        number = _hash(f"{self.allocation or 0}/{key_text(key)}", 8)
+        number = keyed_hash(f"{self.allocation or 0}", key)
         if self.even:
             return number * self.members >> 64
         low = int(self.control * 2**64)
@@ -162,7 +162,7 @@ class Split(NamedTuple):
 
 def floor_draw(allocation: int, key: str | int, step: int) -> int:
     """Return the whole number below 2⁴⁸ by which the floor acts at a step of an episode."""
-    return _hash(f"{allocation}/{step}/{key_text(key)}", FLOOR_BITS // 8, person=b"floor")
+    return keyed_hash(f"{allocation}/{step}", key, size=FLOOR_BITS // 8, person=b"floor")
 
 
 def floor_action(draw: int, offered: int) -> int:
@@ -200,22 +200,3 @@ class Player:
         assert self.draws is not None
         step = h if step is None else whole("step", step, least=0)
         return floor_action(floor_draw(*self.draws, step), len(features))
-
-
-def key_text(key: Any) -> str:
-    """Return the text of a key, which is a text or a whole number."""
-    if isinstance(key, str):
-        if not key:
-            raise ValueError("key must name the episode; got an empty text")
-        return str.__str__(key)  # a subclass may print another text
-    if not isinstance(key, int | np.integer) or isinstance(key, NOT_NUMBERS):
-        raise TypeError(
-            f"key must be a text or a whole number; got {short_repr(key)}: use str(key)"
-        )
-    return str(whole("key", key, least=0, most=LARGEST_SEED))
-
-
-def _hash(text: str, size: int, person: bytes = b"") -> int:
-    named = text.encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(named, digest_size=size, person=person).digest()
-    return int.from_bytes(digest, "big")

@@ -47,6 +47,7 @@ from rareswitch.support.arguments import (
     short_repr,
     whole,
 )
+from rareswitch.support.streams import keyed_hash
 
 # Values closer than this are equal; results then do not depend on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
@@ -155,7 +156,7 @@ def member_of(allocation: int, key: str | int, members: int) -> int:
     >>> [member_of(2026, patient, 4) for patient in ("ada", "ben", 3, "3")]
     [2, 1, 0, 0]
     """
-    return Split(members, allocation).draw(key)
+    return keyed_hash(f"{allocation}", key) * members >> 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -242,9 +243,8 @@ class Policy:
             if self.allocation is not None:
                 raise ValueError(f"allocation must be None for one policy; got {self.allocation}")
         elif self.allocation is None:
-            raise ValueError(
-                "allocation must be given for a mixture, a control or a floor; got None"
-            )
+            kind = "a mixture" if sizes else "a control or a floor"
+            raise ValueError(f"allocation must be given for {kind}; got None")
         else:
             most = ALLOCATIONS - 1
             set_fields(self, allocation=whole("allocation", self.allocation, least=0, most=most))
@@ -292,7 +292,7 @@ class Policy:
         """Return one member, counted from 0, as a policy of its own."""
         index = whole("index", index, least=0, most=self.members - 1)
         own = {name: array[index] for name, array in self._by_member.items()}
-        if self.members == 1 and self.split.even:
+        if self.members == 1 and self.learned_only:
             return self
         fields = {name: getattr(self, name) for name in FIELDS}
         table = None if self.table is None else self.table.member(index)
@@ -305,6 +305,11 @@ class Policy:
         assert self.control is not None
         assert isinstance(self.control.plays, bytes)
         return Policy.from_bytes(self.control.plays)
+
+    @property
+    def learned_only(self) -> bool:
+        """Whether learned members play every episode, without a control and a floor."""
+        return self.control is None and not self.floor
 
     @cached_property
     def split(self) -> Split:
@@ -337,6 +342,8 @@ class Policy:
 
         The members of a control come after the M learned members, and the floor comes last.
         """
+        if self.learned_only:
+            return member_of(self.allocation or 0, key, self.members)
         return self.split.draw(key)
 
     def draw(self, key: str | int) -> "Policy | Player":
@@ -349,9 +356,9 @@ class Policy:
 
     def player(self, number: int, key: str | int) -> "Policy | Player":
         """Return a player by its number, as it plays the episode of that key."""
-        role, horizon = self.split.role(number), self.horizon
-        if role == LEARNED:
+        if self.learned_only or number < self.members:
             return self.member(number)
+        role, horizon = self.split.role(number), self.horizon
         if role == FLOOR:
             return Player(role=role, horizon=horizon, draws=(self.allocation or 0, key))
         assert self.control is not None
@@ -395,7 +402,7 @@ class Policy:
 
     def act(self, h: int, features: Rows) -> int:
         """Return the greedy action as an index into the rows of features (A, d)."""
-        if self.players > 1 or not self.split.even:
+        if self.members > 1 or not self.learned_only:
             raise ValueError(
                 f"a mixture of {self.players} members acts through the member drawn for the "
                 "episode: policy.draw(key).act(…), with the episode's number or name as key"
@@ -407,16 +414,13 @@ class Policy:
 
         For n states with A actions each, features (n, A, d) or positions (n, A), it is (M, n).
         """
-        if not self._of_many(features):
+        try:
+            many = np.ndim(features) == 2 + (not self.one_hot) and len(features) > 0
+        except ValueError:  # a ragged list, which is refused below
+            many = False
+        if not many:
             return self._choices_in_one(h, features)
         return self._greedy(h, self._feasible(np.concatenate(features)), states=len(features))
-
-    def _of_many(self, features: Rows) -> bool:
-        """Return whether features are those of many states."""
-        try:
-            return np.ndim(features) == 2 + (not self.one_hot) and len(features) > 0
-        except ValueError:  # a ragged list, which is refused later
-            return False
 
     def chances(self, h: int, features: Rows, action: int | Ints) -> Floats:
         """Return each player's probability of an action (P,).
@@ -478,18 +482,25 @@ class Policy:
     def propensities(self, h: int, features: Rows) -> Floats:
         """Return the probability of each action, features (A, d) to (A,).
 
-        It is the share of members that takes it, plus the shares of the control and the floor. For
-        n states with A actions each, features (n, A, d) or positions (n, A), it is (n, A).
+        It is the share of members that takes it, plus the shares of the control and the floor.
         """
-        choices, many = self.choices(h, features), self._of_many(features)
-        offered = len(features[0]) if many else len(features)
+        return self._propensities(h, features, self._choices_in_one(h, features))
+
+    def propensities_in(self, h: int, features: Rows) -> Floats:
+        """Return the same in n states with A actions each, features (n, A, d) to (n, A)."""
+        return self._propensities(h, features, self.choices(h, features))
+
+    def _propensities(self, h: int, features: Rows, choices: Ints) -> Floats:
+        offered = len(features[0]) if choices.ndim > 1 else len(features)
         taken = choices[..., None] == np.arange(offered)  # (M, A) or (M, n, A)
         learned: Floats = np.add.reduce(taken, axis=0) / self.members
-        if self.split.even:
+        if self.learned_only:
             return learned
         found = self.split.learned * learned + self.floor / offered
         if self.control is not None and self.control.action is None:
-            found += self.control.share * self.controlling.propensities(h, features)
+            control = self.controlling
+            chosen = control.choices(h, features)
+            found += self.control.share * control._propensities(h, features, chosen)
         elif self.control is not None:
             found[..., self.control.take(offered)] += self.control.share
         return found
@@ -509,8 +520,9 @@ class Policy:
             if not isinstance(step, tuple | list) or len(step) != 2:
                 raise TypeError(f"steps must be pairs (features, action); got {short_repr(step)}")
             features, action = step
+            choices = self._choices_in_one(h, features)
             place = whole("action", action, least=0, most=len(features) - 1)
-            taken *= self.chances(h, features, place)
+            taken *= self.chances_of(choices, h, features, place)
         return float(taken @ self.tickets / self.members)
 
     def conditional(self, chances: Floats) -> Floats:
@@ -683,7 +695,7 @@ def check_control(control: Control | None, policy: Policy) -> None:
             f"control must have horizon {ours[0]}, dim {ours[1]} and one_hot = {ours[2]}; got "
             f"{theirs[0]}, {theirs[1]} and {theirs[2]}"
         )
-    if not own.split.even:
+    if not own.learned_only:
         raise ValueError("control must be a policy without a control and a floor of its own")
 
 

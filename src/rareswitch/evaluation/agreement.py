@@ -40,7 +40,7 @@ def behaviour_in(logged: LoggedEpisodes, policy: Policy | None = None) -> list[S
     """Return how a policy acts at each stage; without one, the function that the log was asked."""
     if policy is None:
         return [_by_chances(stage) for stage in logged.stages]
-    acts = _by_members if policy.split.even else _by_players
+    acts = _by_members if policy.learned_only else _by_players
     return [acts(policy, h, stage) for h, stage in enumerate(logged.stages)]
 
 

@@ -243,7 +243,7 @@ class Playing:
         self.member = actor.allocate(number)
         # With a control or a floor, which may play in the place of a learned member.
         policy = getattr(actor, "policy", None)
-        self._policy: Policy | None = None if policy is None or policy.split.even else policy
+        self._policy: Policy | None = None if policy is None or policy.learned_only else policy
         self._player: Player | None = None
         if self._policy is not None and self.member >= self._policy.members:
             player = self._policy.player(self.member, number)

@@ -188,7 +188,7 @@ class Offers:
         """Return the probability of each action in these states, (n, A)."""
         shares = np.zeros((len(states), max(len(self._rows[s]) for s in states)))
         for stage, block, rows in self._blocks(states):
-            shares[block, : rows.shape[1]] = policy.propensities(stage, rows)
+            shares[block, : rows.shape[1]] = policy.propensities_in(stage, rows)
         return shares
 
     def _chances(self, policy: Policy, states: Sequence[int], taken: Sequence[int]) -> Floats:
