@@ -10,12 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.agent import MASK, feasible_actions
+from rareswitch.agent import MASK, feasible_actions, rolling_stage
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap, as_features
 from rareswitch.features.feature_map import truths
 from rareswitch.features.spaces import kind_of
-from rareswitch.gym.episode import Actor, Offer, Offers, Place, Playing, Source, ask, pair
+from rareswitch.gym.episode import (
+    Actor,
+    CodeError,
+    Offer,
+    Offers,
+    Place,
+    Playing,
+    Source,
+    ask,
+    pair,
+)
 from rareswitch.gym.vector import VectorWorld, answer_of_copy
 from rareswitch.learning.learner import Learner
 from rareswitch.support.arguments import Ints, short_repr, whole
@@ -126,7 +136,11 @@ class Rollout:
         start = int(getattr(action_space(world), "start", 0)) if actions is None else 0
         ours = range(start, start + offers.actions)
         self._handed: Sequence[Any] = ours if actions is None else list(actions)
-        self._world, self._horizon, self._steps = world, horizon, steps
+        # After the last step a map is told the last stage that was reached.
+        last = horizon if steps is None else steps
+        self._stages = [rolling_stage(step, horizon, last) for step in range(last)]
+        self._stages.append(min(last, horizon) - 1)
+        self._world = world
         self._vector = VectorWorld(world) if hasattr(world, "num_envs") else None
         self._offers, self._seed_of, self._during = offers, seed_of, during
 
@@ -154,7 +168,11 @@ class Rollout:
         course = playing.course(*pair(ask(self._world.reset, seed=self._seed_of(number))))
         action = next(course)
         while action is not None:
-            action = course.send(ask(step, handed[action]))
+            try:  # as `ask`, without a call at every step
+                answer = step(handed[action])
+            except Exception as error:
+                raise CodeError(error, "") from error
+            action = course.send(answer)
         return playing
 
     def _play_several(
@@ -185,14 +203,7 @@ class Rollout:
         return list(playing.values())
 
     def _begin(self, number: int, actor: Actor) -> Playing:
-        return Playing(
-            number,
-            actor,
-            self._offers,
-            horizon=self._horizon,
-            rewards=self.rewards,
-            steps=self._steps,
-        )
+        return Playing(number, actor, self._offers, stages=self._stages, rewards=self.rewards)
 
     def _any_action(self, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return an action for a copy that plays no episode: a feasible one, if one is known."""
