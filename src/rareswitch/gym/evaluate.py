@@ -85,18 +85,15 @@ def evaluate(
     if not isinstance(agent, Agent):
         raise TypeError(f"agent must be an Agent; got {short_repr(agent)}")
     episodes, policy = whole("episodes", episodes, least=1), agent.policy
-    rollout, _ = rollout_of(
+    rollout = rollout_of(
         world,
         agent.features,
-        dim=policy.dim,
-        one_hot=policy.one_hot,
-        horizon=policy.horizon,
+        policy,
         rewards=None,
         actions=agent.actions,
         seed=seed,
         stream=Stream.EVALUATION,
         steps=None if steps is None else whole("steps", steps, least=1),
-        owner="policy",
     )
     mixture, totals = PolicyActor(policy, 1, Seen()), list[float]()
     while len(totals) < episodes:

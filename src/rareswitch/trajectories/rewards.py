@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.support.arguments import Floats, all_within, floats, real, set_fields, whole
+from rareswitch.support.arguments import Floats, all_within, floats, real, set_fields
 
 # Rewards may miss their range by rounding, relative to its width.
 ROUNDING = 1e-9
@@ -57,11 +57,3 @@ class Rewards:
                 f"{float(rewards[wrong][0])}: give the range as Rewards(low, high)"
             )
         return np.minimum(np.maximum(places, 0.0), 1.0)
-
-    def unscaled_return(self, total: float, steps: int) -> float:
-        """Return the sum of this many rewards whose scaled sum is total.
-
-        A stage that was not played counts as one of them if its `end` is in the total.
-        """
-        steps = whole("steps", steps, least=0)
-        return real("total", total) * (self.high - self.low) + steps * self.low
