@@ -85,23 +85,23 @@ def evaluate(
     if not isinstance(agent, Agent):
         raise TypeError(f"agent must be an Agent; got {short_repr(agent)}")
     episodes, policy = whole("episodes", episodes, least=1), agent.policy
-    rollout, _ = rollout_of(
+    rollout = rollout_of(
         world,
         agent.features,
-        dim=policy.dim,
-        one_hot=policy.one_hot,
-        horizon=policy.horizon,
+        policy,
         rewards=None,
         actions=agent.actions,
         seed=seed,
         stream=Stream.EVALUATION,
         steps=None if steps is None else whole("steps", steps, least=1),
-        owner="policy",
     )
-    actor, totals = PolicyActor(policy, 1, Seen()), list[float]()
+    mixture, totals = PolicyActor(policy, 1, Seen()), list[float]()
     while len(totals) < episodes:
-        count = min(rollout.copies, episodes - len(totals))
-        totals += [sum(one.rewards) for one in rollout.play(len(totals) + 1, count, actor)]
+        first, count = len(totals) + 1, min(rollout.copies, episodes - len(totals))
+        actor = mixture
+        if count == 1 and not policy.one_hot:  # no cache, so only the member that plays is asked
+            actor = PolicyActor(policy.draw(first), 1, Seen())
+        totals += [sum(one.rewards) for one in rollout.play(first, count, actor)]
         if progress(len(totals)):
             break
     returns = np.array(totals)
