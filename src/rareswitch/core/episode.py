@@ -23,6 +23,10 @@ from rareswitch.support.arguments import (
 ROW_KINDS = {1: INT64, 2: FLOAT64}  # positions of ones (n,), features (n, d)
 
 
+class NoOffersError(ValueError):
+    """An episode without the rows of its first step, which rules that look at candidates need."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Episode:
     """One finished episode of n ≤ H steps.
@@ -188,7 +192,9 @@ class Episode:
         (array([0, 1]),)
         """
         if self.first_features is None:
-            raise ValueError("episode must have first_features for a rule that looks at candidates")
+            raise NoOffersError(
+                "episode must have first_features for a rule that looks at candidates"
+            )
         return (self.first_features, *self.next_features)[: len(self)]
 
     @property
