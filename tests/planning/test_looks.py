@@ -7,6 +7,7 @@ import pytest
 import rareswitch as rs
 from rareswitch.campaigns import Protocol
 from rareswitch.cli.plan_protocol import protocol_of_plan
+from rareswitch.core.episode import NoOffersError
 from rareswitch.rules import Worthwhile
 from rareswitch.sim.outcome import Outcome
 
@@ -88,7 +89,7 @@ def test_a_look_that_may_lose_or_that_saves_nothing_is_no_option(other):
 
 
 def test_a_simulator_whose_episodes_do_not_tell_the_offers_is_no_error():
-    refused = ValueError("episode must have first_features for a rule that looks at candidates")
+    refused = NoOffersError("episode must have first_features for a rule that looks at candidates")
     assert not isinstance(plan(Looks(error=refused)).recommended.candidate.schedule, Worthwhile)
     with pytest.raises(ValueError, match="another"):
         plan(Looks(error=ValueError("another")))

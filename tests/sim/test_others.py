@@ -10,6 +10,7 @@ import rareswitch as rs
 from oracles import episode_of, masked_world
 from rareswitch.core.control import ROLES, Control
 from rareswitch.sim import FiniteLinearMDP, FiniteMDP, Simulation
+from rareswitch.sim.adversary import play_adversary
 from rareswitch.sim.outcome import world_simulator
 from rareswitch.sim.run import initial_states, noise_of
 
@@ -186,6 +187,13 @@ def test_a_control_that_is_not_feasible_everywhere_is_refused():
     wrong = rs.Recipe(control=Control(usual("hard", 1), share=0.1))
     with pytest.raises(ValueError, match="control must have the world's horizon"):
         rs.simulate(WORLDS["twins"], RULES["grid"], wrong, episodes=60)
+
+
+def test_an_adversary_faces_learned_policies_alone():
+    task = rs.Task(dim=5, horizon=2, episodes=40)
+    learner = rs.Learner(task, rs.UniformGrid(batches=8), rs.Recipe.paper(floor=0.1))
+    with pytest.raises(ValueError, match="without a control and a floor"):
+        play_adversary(learner, states=2, horizon=2, episodes=40, starts=range(1, 41, 5))
 
 
 def test_an_outcome_tells_what_the_control_costs():

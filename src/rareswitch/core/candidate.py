@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rareswitch.core.clock import Clock, Schedule, Trigger
+from rareswitch.core.episode import NoOffersError
 from rareswitch.core.policy import Policy
 from rareswitch.support.arguments import Floats, Rows
 
@@ -81,7 +82,7 @@ class Candidate:
     def _compared(self) -> tuple[Floats, Floats]:
         """The change and the gain of each episode."""
         if not self.paths:
-            raise ValueError(
+            raise NoOffersError(
                 "candidate must have episodes of the policy in force, with first_features; got none"
             )
         change, gain = np.zeros((2, len(self.paths)))

@@ -383,8 +383,10 @@ class Policy:
 
     def stage(self, h: int) -> QFunction:
         """Return Q_h, of every member if this is a mixture, over the columns of the arrays."""
+        if type(h) is int and (known := self._stages.get(h)) is not None:
+            return known
         h = whole("h", h, least=0, most=self.horizon - 1)
-        return QFunction(
+        self._stages[h] = QFunction(
             weights=self.weights[..., h, :],
             levels=None if self.levels is None else self.levels[..., h],
             whitener=self._whitener(h),
@@ -392,6 +394,12 @@ class Policy:
             offsets=None if self.offsets is None else self.offsets[..., h, :, :],
             cap=float(self.horizon - h) if self.clip else None,
         )
+        return self._stages[h]
+
+    @cached_property
+    def _stages(self) -> dict[int, QFunction]:
+        """The stages that were asked for: views of the arrays, made once."""
+        return {}
 
     def q_values(self, h: int, features: Rows) -> Floats:
         """Return the value of each feasible action, features (A, d) to (A,).
@@ -664,13 +672,13 @@ class Policy:
         return self.whitener[..., h, :] if self.one_hot else self.whitener[..., h, :, :]
 
     def _feasible(self, features: Rows) -> Rows:
-        """Return a checked copy of the rows of the feasible actions."""
+        """Return the rows of the feasible actions, checked and contiguous."""
         if self.one_hot:
             rows: Rows = positions("features", features, self.dim)
         elif type(features) is np.ndarray and features.dtype is FLOAT64:
             if features.ndim != 2 or features.shape[1] != self.dim:
                 raise ValueError(f"features must have shape (A, {self.dim}); got {features.shape}")
-            rows = np.array(features, order="C")  # BLAS may round differently on other layouts
+            rows = np.ascontiguousarray(features)  # BLAS may round differently on other layouts
         else:
             rows = floats("features", features, ("A", self.dim))
         if not len(rows):

@@ -6,13 +6,14 @@ that names the place.
 """
 
 import math
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rareswitch.agent import MASK, check_mask, feasible_actions, rolling_stage
+from rareswitch.agent import MASK, check_mask, feasible_actions
 from rareswitch.core.control import Player
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
@@ -23,6 +24,7 @@ from rareswitch.trajectories.observation import settled
 
 Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
 NUMBERS = (float, int)
+LARGEST = sys.float_info.max
 # Offers that are remembered, of states that are whole numbers.
 MOST_REMEMBERED = 100_000
 
@@ -225,8 +227,8 @@ class Playing:
     """An episode that one member of a policy plays, from its first observation to its end.
 
     `course` goes through it. Then `episode` is for a learner and `trajectory` for a log. Without a
-    range of rewards any finite reward will do, and there is no `episode`. More `steps` than the
-    `horizon` are played at rolling stages.
+    range of rewards any finite reward will do, and there is no `episode`. `stages` are those at
+    which the steps are played, and the one that a map is told after the last step.
     """
 
     def __init__(
@@ -235,9 +237,8 @@ class Playing:
         actor: Actor,
         offers: Source,
         *,
-        horizon: int,
+        stages: Sequence[int],
         rewards: Rewards | None,
-        steps: int | None = None,
     ) -> None:
         self.number, self.actor = number, actor
         self.member = actor.allocate(number)
@@ -251,8 +252,7 @@ class Playing:
             self._player = player
         self.rewards: list[float] = []
         self.terminated = self.truncated = False
-        self._source, self._horizon, self._range = offers, horizon, rewards
-        self._steps = horizon if steps is None else steps
+        self._source, self._stages, self._range = offers, stages, rewards
         self.observations: list[Any] = []
         self._offers: list[Offer] = []
         self._choices: list[Ints] = []  # of every member, at every step
@@ -268,13 +268,14 @@ class Playing:
 
         Actions are counted among all of them. The arguments are the answer of `reset`.
         """
-        low, high = (-math.inf, math.inf) if self._range is None else (
+        low, high = (-LARGEST, LARGEST) if self._range is None else (
             self._range.low, self._range.high,
         )  # fmt: skip
-        horizon, last, member = self._horizon, self._steps, self.member
+        stages, member = self._stages, self.member
+        last = len(stages) - 1
         after, choices_of = self._source.after, self.actor.choices
         observe, offered, earn = self.observations.append, self._offers.append, self.rewards.append
-        step, stage = 0, rolling_stage(0, horizon, last)
+        step, stage = 0, stages[0]
         # Features see an observation as a log keeps it, so a log gives the same rows.
         observation = settled("observation", observation)
         offer = after(observation, stage, info)
@@ -288,17 +289,18 @@ class Playing:
             self._choices.append(choices)
             self._places.append(place)
             answer = yield place if offer.mask is None else _action(place, offer.mask)
-            observation, reward, terminated, truncated, info = five(answer)
-            reward = number(reward)
-            if not low <= reward <= high or math.isinf(reward):  # true for NaN too
+            if type(answer) is not tuple or len(answer) != 5 or type(answer[4]) is not dict:
+                answer = five(answer)
+            observation, reward, terminated, truncated, info = answer
+            if type(reward) is not float:
+                reward = number(reward)
+            if not low <= reward <= high:  # true for NaN too
                 self._refuse(reward)
             if type(observation) is not int:
                 observation = settled("observation", observation)
             step += 1
-            if not terminated:  # after the last step a map is told the last stage
-                stage = (
-                    rolling_stage(step, horizon, last) if step < last else min(step, horizon) - 1
-                )
+            if not terminated:
+                stage = stages[step]
                 offer = after(observation, stage, info)
                 offered(offer)
             observe(observation)
@@ -326,14 +328,8 @@ class Playing:
         """Return the episode for a learner."""
         if self._range is None:
             raise ValueError("rewards must have a range to be learnt from")
-        offered = [offer.rows for offer in self._offers]
-        chosen = [rows[place] for rows, place in zip(offered, self._places, strict=False)]
-        return Episode(
-            features=np.array(chosen),
-            rewards=self._range.scaled_all(np.array(self.rewards)),
-            next_features=offered[1:],
-            first_features=offered[0],
-        )
+        rewards = self._range.scaled_all(np.array(self.rewards))
+        return Episode.of_offers([offer.rows for offer in self._offers], self._places, rewards)
 
     def trajectory(self) -> Trajectory:
         """Return the episode for a log."""
@@ -359,13 +355,10 @@ class Playing:
     def _propensities(self) -> Floats:
         """Return the share of members that take each action, among those that took all before."""
         if (policy := self._policy) is not None:
+            steps = zip(self._choices, self._stages, self._offers, self._places, strict=False)
             taken = [
-                policy.chances_of(
-                    choices, rolling_stage(t, self._horizon, self._steps), offer.rows, place
-                )
-                for t, (choices, offer, place) in enumerate(
-                    zip(self._choices, self._offers, self._places, strict=False)
-                )
+                policy.chances_of(choices, stage, offer.rows, place)
+                for choices, stage, offer, place in steps
             ]
             return policy.conditional(np.array(taken))
         same = np.array(self._choices) == np.array(self._places)[:, None]

@@ -129,7 +129,7 @@ class FiniteModel:
         states = np.arange(len(self.rewards))
         value = np.zeros((policy.members, len(states)))
         for h in reversed(range(policy.horizon)):
-            taken = states, self._choices(policy, features, h)
+            taken = states, self.choices(policy, features, h)
             later = np.take_along_axis(value[..., None], self.next_states[taken], axis=1)
             later = np.where(self.ended[taken], 0.0, later)
             value = np.vecdot(self.probabilities[taken], self.rewards[taken] + later)
@@ -145,7 +145,7 @@ class FiniteModel:
             for mine, theirs in zip(allowed, by_features, strict=True)
         ])  # fmt: skip
 
-    def _choices(self, policy: Policy, features: FeatureMap, h: int) -> Ints:
+    def choices(self, policy: Policy, features: FeatureMap, h: int) -> Ints:
         """Return every member's action in every state at stage h (M, S).
 
         States with as many feasible actions are asked for together, in turns of some.

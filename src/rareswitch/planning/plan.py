@@ -8,7 +8,7 @@ from typing import Any
 
 from rareswitch.core.clock import Schedule
 from rareswitch.core.control import Control
-from rareswitch.core.episode import Episode
+from rareswitch.core.episode import Episode, NoOffersError
 from rareswitch.core.exploration import Bonus, Exploration
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
@@ -271,9 +271,7 @@ def _try(option: Option, rounds: Rounds, episodes: int) -> Option | None:
     """Simulate a rule that looks at candidates; None if the episodes do not tell the offers."""
     try:
         return _simulate([option], rounds, episodes)[0]
-    except ValueError as error:
-        if "first_features" not in str(error):
-            raise
+    except NoOffersError:
         return None
 
 

@@ -72,11 +72,16 @@ def play_adversary(
             f"the learner must have dim 2·states+1 = {2 * d + 1} and horizon {H}; got "
             f"{learner.policy.dim} and {learner.policy.horizon}"
         )
-    if learner.policy.players > 1 and seed is None:
+    if not learner.policy.learned_only:
+        raise ValueError(
+            "the learner must deploy policies without a control and a floor, of which the bound "
+            f"says nothing; got {learner.policy}"
+        )
+    if learner.policy.members > 1 and seed is None:
         raise ValueError(
             "the learner must deploy one policy at a time, as Recipe.paper() does, where the "
             "adversary reads its actions; give a seed for an oblivious adversary; got a mixture of "
-            f"{learner.policy.players} members"
+            f"{learner.policy.members} members"
         )
     try:
         starts = EpisodeGrid(dates=starts).dates  # type: ignore[arg-type]
