@@ -139,6 +139,7 @@ def rollback(transaction: Recording, to: int, *, by: str, reason: str) -> Versio
     if last.rollback_to == to and same_person(last.entry.actor, by):
         return last
     told = {key: getattr(earlier, key) for key in ("digest", "members", "allocation")}
+    told |= {"shares": earlier.shares} if earlier.shares else {}
     told |= {"version": last.version + 1, "to": to, "seq": transaction.heads["episodes"].length}
     transaction.enter("rolled-back", told, by=by, reason=reason)
     return transaction.state.in_force
@@ -208,4 +209,5 @@ def _decided(state: State, number: int, by: str) -> Entry | None:
 def _deployment(policy: Policy, *, version: int, seq: int) -> dict[str, Any]:
     """Return the part of an entry that names a policy which is put in force, or may be."""
     values = (version, seq, policy.digest, policy.members, policy.allocation)
-    return dict(zip(DEPLOYMENT, values, strict=True))
+    shares = policy.split.shares
+    return dict(zip(DEPLOYMENT, values, strict=True)) | ({"shares": shares} if shares else {})

@@ -101,11 +101,7 @@ class Candidate:
 
     def _at(self, h: int, rows: Rows) -> tuple[Floats, Floats]:
         """Return change and gain (n,) at stage h in n states with A actions each."""
-        actions = np.arange(rows.shape[1])[:, None, None]
-        new, old = (
-            (policy.choices(h, rows) == actions).mean(axis=1).T
-            for policy in (self.policy, self.in_force)
-        )  # (n, A), the propensities
+        new, old = (policy.propensities_in(h, rows) for policy in (self.policy, self.in_force))
         q_values = self.policy.q_values(h, np.concatenate(rows))
         q_values = q_values.reshape(-1, *new.shape).mean(axis=0)
         moved = new - old

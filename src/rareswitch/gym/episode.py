@@ -13,8 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rareswitch.agent import MASK, feasible_actions
+from rareswitch.agent import MASK, check_mask, feasible_actions
+from rareswitch.core.control import Player
 from rareswitch.core.episode import Episode
+from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 from rareswitch.support.arguments import Bools, Floats, Ints, Rows, short_repr
 from rareswitch.trajectories import Rewards, Trajectory
@@ -240,6 +242,14 @@ class Playing:
     ) -> None:
         self.number, self.actor = number, actor
         self.member = actor.allocate(number)
+        # With a control or a floor, which may play in the place of a learned member.
+        policy = getattr(actor, "policy", None)
+        self._policy: Policy | None = None if policy is None or policy.learned_only else policy
+        self._player: Player | None = None
+        if self._policy is not None and self.member >= self._policy.members:
+            player = self._policy.player(self.member, number)
+            assert isinstance(player, Player)
+            self._player = player
         self.rewards: list[float] = []
         self.terminated = self.truncated = False
         self._source, self._stages, self._range = offers, stages, rewards
@@ -273,7 +283,9 @@ class Playing:
         observe(observation)
         while True:
             choices = choices_of(stage, offer)
-            place: int = choices.item(member)
+            place: int = (
+                choices.item(member) if self._player is None else self._act(stage, offer, step)
+            )
             self._choices.append(choices)
             self._places.append(place)
             answer = yield place if offer.mask is None else _action(place, offer.mask)
@@ -296,6 +308,12 @@ class Playing:
             if terminated or truncated or step == last:
                 self.terminated, self.truncated = bool(terminated), bool(truncated)
                 yield None
+
+    def _act(self, stage: int, offer: Offer, step: int) -> int:
+        """Return the action of the control or the floor."""
+        assert self._player is not None
+        check_mask(self._player.control, offer.mask)
+        return self._player.act(stage, offer.rows, step)
 
     def _refuse(self, reward: float) -> None:
         if not math.isfinite(reward):
@@ -336,6 +354,13 @@ class Playing:
 
     def _propensities(self) -> Floats:
         """Return the share of members that take each action, among those that took all before."""
+        if (policy := self._policy) is not None:
+            steps = zip(self._choices, self._stages, self._offers, self._places, strict=False)
+            taken = [
+                policy.chances_of(choices, stage, offer.rows, place)
+                for choices, stage, offer, place in steps
+            ]
+            return policy.conditional(np.array(taken))
         same = np.array(self._choices) == np.array(self._places)[:, None]
         left = np.logical_and.accumulate(same, axis=0).sum(axis=1)
         return left / np.concatenate([[same.shape[1]], left[:-1]])

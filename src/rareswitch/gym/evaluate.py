@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.agent import Agent
+from rareswitch.core.policy import Policy
 from rareswitch.evaluation.interval import Interval, Resampling, interval_of
 from rareswitch.gym.rollout import PolicyActor, Seen, rollout_of
 from rareswitch.support.arguments import Floats, short_repr, whole
@@ -71,7 +72,6 @@ def evaluate(
     learning, also with the same seed: two agents with the same seed play the same episodes.
     `progress` is called with the number of episodes played; if it returns True, no more are played.
 
-    >>> from rareswitch.core.policy import Policy
     >>> from rareswitch.features import OneHot
     >>> class Door:
     ...     def reset(self, *, seed=None, options=None):
@@ -98,9 +98,11 @@ def evaluate(
     mixture, totals = PolicyActor(policy, 1, Seen()), list[float]()
     while len(totals) < episodes:
         first, count = len(totals) + 1, min(rollout.copies, episodes - len(totals))
-        actor = mixture
-        if count == 1 and not policy.one_hot:  # no cache, so only the member that plays is asked
-            actor = PolicyActor(policy.draw(first), 1, Seen())
+        actor, drawn = mixture, policy.draw(first)
+        if count == 1 and not policy.one_hot and isinstance(drawn, Policy):
+            actor = PolicyActor(
+                drawn, 1, Seen()
+            )  # no cache, so only the member that plays is asked
         totals += [sum(one.rewards) for one in rollout.play(first, count, actor)]
         if progress(len(totals)):
             break

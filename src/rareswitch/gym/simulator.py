@@ -283,7 +283,9 @@ class Witness:
             self._known.append(
                 known_returns(policy, self._world, setting.features, setting.actions)
             )
-        does = self._choices(policy) if self._known[0] is not None else None
+        # The members of a burn-in never act, so nothing acts as it does.
+        known = self._known[0] is not None and policy.floor < 1.0
+        does = self._choices(policy) if known else None
         same = does is not None and self._does is not None and np.array_equal(does, self._does)
         self.changed.append(not first and not same)
         self._does = does

@@ -17,7 +17,7 @@ from rareswitch.core.candidate import RECENT, Candidate
 from rareswitch.core.clock import Clock, Deployment, Ledger, Schedule, checked_schedule
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Exploration
-from rareswitch.core.policy import Policy, fit
+from rareswitch.core.policy import Policy, check_control, fit
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, checked_task
 from rareswitch.learning.health import Health, health_of
@@ -83,6 +83,7 @@ class Learner:
         # Alg. 2 cannot switch at k = 1 and leaves π¹ undefined; as in Alg. 1, where t_1 = 1, the
         # first version is fitted before episode 1.
         policy = fit(history, self._recipe, version=1)
+        check_control(self._recipe.control, policy)
         self._state = _State(task, schedule, history, Ledger(), policy, PersistentList())
         self.deploy(policy)
 
@@ -250,7 +251,7 @@ class Learner:
     def recommend(self) -> Policy:
         """Return the greedy policy of all data without exploration, for use after learning."""
         no_bonus = Bonus(0.0, estimate=self._recipe.exploration.estimate)
-        greedy = replace(self._recipe, exploration=no_bonus, ties="lowest")
+        greedy = replace(self._recipe, exploration=no_bonus, ties="lowest", control=None, floor=0.0)
         self._state = self._folded()
         return fit(self._state.history, greedy, version=0)
 

@@ -1,11 +1,12 @@
 """The rounds in which all rules are played, means over them, and the choice of β."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rareswitch.core.clock import Schedule
+from rareswitch.core.exploration import Bonus
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
 from rareswitch.sim.outcome import Outcome, Simulator
@@ -118,15 +119,15 @@ class BetaSweep:
     loss_high: float
 
 
-def sweep_beta(schedule: Schedule, ridge: float, rounds: Rounds, episodes: int) -> BetaSweep:
+def sweep_beta(schedule: Schedule, recipe: Recipe, rounds: Rounds, episodes: int) -> BetaSweep:
     """Try β = 3^e, choose one, and measure the loss when it is off by 3× either way.
 
     Among the values whose regret is not measurably above the least, the choice is the one with the
-    most optimistic fits: the guarantees rest on optimism.
+    most optimistic fits: the guarantees rest on optimism. All but the exploration is the recipe's.
     """
 
     def play(e: int) -> tuple[Outcome, ...]:
-        return rounds.play(schedule, Recipe.paper(3.0**e, ridge=ridge))
+        return rounds.play(schedule, replace(recipe, exploration=Bonus(3.0**e)))
 
     tried = {e: play(e) for e in BETA_EXPONENTS}
     least = min(tried, key=lambda e: mean_regret(tried[e]))

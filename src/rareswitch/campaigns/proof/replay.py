@@ -226,7 +226,7 @@ def _close(one: Policy, other: Policy) -> bool:
             return False
         if a is not None and (a.shape != b.shape or not np.allclose(a, b, TOLERANCE, TOLERANCE)):
             return False
-    settings = ("beta", "clip", "allocation", "one_hot", "table")
+    settings = ("beta", "clip", "allocation", "one_hot", "table", "control", "floor")
     return all(getattr(one, name) == getattr(other, name) for name in settings)
 
 

@@ -96,6 +96,8 @@ def _misshapen(entry: Entry) -> Iterator[str]:
             case [int(length), str()] if length >= 0:
                 continue
         yield f"reached has no head of {chain}"
+    if "shares" in payload and not _are_shares(payload["shares"]):
+        yield f"shares cannot be {payload['shares']!r}"
     evidence: Any = payload.get("evidence")
     if not isinstance(evidence, dict):
         return
@@ -110,6 +112,17 @@ def _misshapen(entry: Entry) -> Iterator[str]:
             continue
         for trigger in triggers:
             yield from _lacking(trigger if isinstance(trigger, dict) else {}, _TRIGGER)
+
+
+def _are_shares(shares: Any) -> bool:
+    """Return whether a table holds the shares of a control and a floor."""
+    if not isinstance(shares, dict) or {*shares} != {"control", "controls", "floor"}:
+        return False
+    control, controls, floor = (shares[name] for name in ("control", "controls", "floor"))
+    if not type(control) is type(floor) is float or type(controls) is not int:
+        return False
+    possible = control >= 0.0 and floor >= 0.0 and 0.0 < control + floor <= 1.0
+    return possible and controls >= 0 and (control > 0.0) == (controls > 0)
 
 
 def _lacking(table: Mapping[str, Any], wanted: Mapping[str, Types]) -> Iterator[str]:
@@ -287,14 +300,15 @@ def _deployed(state: State, entry: Entry) -> Iterator[CampaignError]:
         signed = alone and entry.number == number + 1 and entry.actor == candidate.proposer
     if not signed:
         yield NotAllowedError(f"candidate {number} was not approved by {entry.actor}")
-    if any(candidate.entry.payload[key] != payload[key] for key in DEPLOYMENT):
+    proposed = candidate.entry.payload
+    if any(proposed.get(key) != payload.get(key) for key in (*DEPLOYMENT, "shares")):
         yield NotAllowedError(f"it is not candidate {number} that was deployed")
 
 
 def _rolled_back(state: State, entry: Entry) -> Iterator[CampaignError]:
     yield from _not_next(state, entry)
     payload, in_force = entry.payload, state.in_force
-    to, kept = payload["to"], ("digest", "members", "allocation")
+    to, kept = payload["to"], ("digest", "members", "allocation", "shares")
     if not 1 <= to <= len(state.versions):
         yield NotAllowedError(f"to must be from 1 to {len(state.versions)}; got {to}")
         return
@@ -304,7 +318,7 @@ def _rolled_back(state: State, entry: Entry) -> Iterator[CampaignError]:
             f"a rollback goes back: version {in_force.version} has the policy of version "
             f"{in_force.origin}; got version {to}"
         )
-    if any(getattr(earlier, key) != payload[key] for key in kept):
+    if any(getattr(earlier, key) != payload.get(key) for key in kept):
         yield NotAllowedError(f"its policy is not that of version {to}")
     if payload["seq"] != entry.position:
         yield NotAllowedError(f"it counts from row {payload['seq']} of {entry.position} rows")

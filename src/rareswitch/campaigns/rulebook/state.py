@@ -9,7 +9,7 @@ from rareswitch.campaigns.errors import DamagedError, NotAllowedError
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import Entry
 from rareswitch.campaigns.rulebook.terms import Terms
-from rareswitch.core.policy import member_of
+from rareswitch.core.control import Split
 from rareswitch.support.persistent import PersistentList
 
 # Errors of an entry that is not of the form that its kind has.
@@ -21,6 +21,7 @@ class Version(NamedTuple):
 
     It was fitted on the log up to `seq`, and put in force when the log had `since` rows. A rollback
     has the policy of an earlier version, `rollback_to`; `origin` is the version that first had it.
+    `shares` are those of a control and a floor, None without both.
     """
 
     version: int
@@ -32,9 +33,15 @@ class Version(NamedTuple):
     rollback_to: int | None
     origin: int
     entry: Entry
+    shares: dict[str, Any] | None = None
+
+    @property
+    def split(self) -> Split:
+        """How the episodes of the version are split between its players."""
+        return Split(self.members, self.allocation, **self.shares or {})
 
     def member(self, key: str) -> int:
-        return member_of(self.allocation or 0, key, self.members)
+        return self.split.draw(key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +242,7 @@ def _put_in_force(state: State, entry: Entry) -> Changes:
     told = {name: payload[name] for name in ("digest", "seq", "members", "allocation")}
     origin = number if to is None else state.version(to).origin
     told |= {"since": entry.position, "rollback_to": to, "origin": origin, "entry": entry}
+    told["shares"] = payload.get("shares")
     versions = state.versions.extend([Version(version=number, **told)])
     return {"settled": settled, "waiting": None, "approved": None, "versions": versions}
 

@@ -201,6 +201,7 @@ def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
     kind = "positions of a one" if task["one_hot"] else "numbers"
     named = f"; {features['name']} {features.get('digest', '')[:16]}" if features else ""
     shares = f"{members} members in equal shares, drawn by a hash of the episode's id"
+    shares = shares if members > 1 else "one policy for all episodes"
     return [
         ("Episodes planned", task["episodes"]),
         ("Most decisions in an episode", task["horizon"]),
@@ -211,9 +212,25 @@ def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
         ("Stages", {"own": "each learns from its own steps", "shared": "share steps",
                     "auto": "share steps where that predicts better"}[task["stages"]]),
         ("Exploration", _rule(recipe["exploration"], "kind")),
-        ("Allocation", shares if members > 1 else "one policy for all episodes"),
+        ("Allocation", shares),
+        *_others(recipe),
         ("Seed", canonical(recipe["seed"])),
     ]  # fmt: skip
+
+
+def _others(recipe: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the shares of a control and a floor, and whether there is a burn-in."""
+    control, rows = recipe.get("control"), list[tuple[str, Any]]()
+    if control is not None:
+        plays = str(control["plays"])
+        named = f"action {plays}" if len(plays) <= 100 else "a policy, part of the protocol"
+        rows.append(("Control", f"{control['share']:.4g} of the episodes of a version: {named}"))
+    if recipe.get("floor"):
+        share = f"{recipe['floor']:.4g} of the episodes of a version"
+        rows.append(("Floor", f"{share}, uniformly at random among the actions offered"))
+    if recipe.get("burn_in"):
+        rows.append(("Burn-in", "version 1 acts uniformly at random among the actions offered"))
+    return rows
 
 
 def _adaptations(protocol: dict[str, Any]) -> list[tuple[str, Any]]:
