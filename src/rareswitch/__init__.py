@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rareswitch import rules as rules
     from rareswitch import testing as testing
     from rareswitch.agent import Agent as Agent
+    from rareswitch.core.control import Control as Control
     from rareswitch.core.episode import Episode as Episode
     from rareswitch.core.exploration import Bonus as Bonus
     from rareswitch.core.exploration import Ensemble as Ensemble
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Agent": "agent",
     "Bonus": "core.exploration",
+    "Control": "core.control",
     "DeterminantGrowth": "rules.paper",
     "Ensemble": "core.exploration",
     "Episode": "core.episode",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rareswitch.core.control import Control, Player
 from rareswitch.core.policy import Policy, policy_arrays
 from rareswitch.features import FeatureMap, features_from_bytes
 from rareswitch.features.feature_map import truths
@@ -151,22 +152,44 @@ class Agent:
             arrays |= {f"table.{name}": np.array(value) for name, value in told.items()}
         if policy.beta:
             arrays["beta"] = np.array(policy.beta)
+        if policy.floor:
+            arrays["floor"] = np.array(policy.floor)
+        if policy.control is not None:
+            arrays["control.share"] = np.array(policy.control.share)
+            if policy.control.action is not None:
+                arrays["control.action"] = np.array(policy.control.action)
+            else:
+                plays = Agent(policy=policy.controlling, features=features).to_arrays()
+                own = {*policy_arrays(policy.one_hot), "allocation", "clip", "beta"}
+                kept = {n: a for n, a in plays.items() if n in own or n.startswith("table.")}
+                arrays |= {f"control.{name}": array for name, array in kept.items()}
         if self.actions is not None:
             arrays["actions"] = np.array(self.actions)
         return arrays | _named_arrays(features)
 
-    def _choose(self, member: Policy, observation: Any, h: int, mask: Bools | None = None) -> Any:
+    def _choose(
+        self,
+        member: Policy | Player,
+        observation: Any,
+        h: int,
+        mask: Bools | None = None,
+        step: int | None = None,
+    ) -> Any:
         observation = settled("observation", observation)  # as a log keeps it
         told = {} if mask is None else {MASK: mask}
         rows = self.features(observation, h)
         allowed = feasible_actions(self.features, observation, h, told, "mask")
-        if allowed is None:
-            chosen = member.act(h, rows)
+        offered = rows if allowed is None else rows[allowed]
+        if isinstance(member, Player):
+            check_mask(member.control, allowed)
+            chosen = member.act(h, offered, step)
         else:
-            chosen = int(np.flatnonzero(allowed)[member.act(h, rows[allowed])])
+            chosen = member.act(h, offered)
+        if allowed is not None:
+            chosen = int(np.flatnonzero(allowed)[chosen])
         return chosen if self.actions is None else self.actions[chosen]
 
-    def _predict_many(self, observations: Any, h: int, member: Policy) -> Any:
+    def _predict_many(self, observations: Any, h: int, member: Policy | Player) -> Any:
         chosen = [self._choose(member, one, h) for one in observations]
         return np.array(chosen, None if chosen and self.actions is not None else np.int64)
 
@@ -179,9 +202,14 @@ class Agent:
 class Acting:
     """One episode of an agent: `act` is called once for every step."""
 
-    def __init__(self, agent: Agent, member: Policy, steps: int | None) -> None:
+    def __init__(self, agent: Agent, member: Policy | Player, steps: int | None) -> None:
         self._agent, self._member, self._steps = agent, member, steps
         self.step = 0
+
+    @property
+    def role(self) -> str:
+        """Who plays: "learned", "control" or "floor"."""
+        return self._member.role
 
     @property
     def stage(self) -> int:
@@ -190,9 +218,17 @@ class Acting:
 
     def act(self, observation: Any, mask: Bools | None = None) -> Any:
         """Return the action for the environment; `mask` (A,) is true for feasible actions."""
-        chosen = self._agent._choose(self._member, observation, self.stage, mask)
+        chosen = self._agent._choose(self._member, observation, self.stage, mask, self.step)
         self.step += 1
         return chosen
+
+
+def check_mask(control: Control | None, mask: Bools | None) -> None:
+    """Refuse a control that is an action where a mask leaves out actions: places would shift."""
+    if control is not None and control.action is not None and mask is not None and not mask.all():
+        raise ValueError(
+            f"control must be a policy where actions are masked; got action {control.action}"
+        )
 
 
 def rolling_stage(step: int, horizon: int, steps: int | None = None) -> int:

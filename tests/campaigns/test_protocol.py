@@ -315,11 +315,12 @@ def test_concealment_needs_assignments():
     assert "concealed" not in protocol().plain["intake"]
 
 
-def test_a_rule_that_looks_at_candidates_is_refused_where_people_do():
-    looking = rs.rules.Worthwhile(rs.UniformGrid(batches=6))
+def test_a_rule_that_looks_at_candidates_is_locked_with_the_rule_inside():
+    looking = rs.rules.Worthwhile(rs.SpreadBudget(switches=5), change=0.1)
     for schedule in (looking, rs.rules.Capped(looking, switches=3)):
-        with pytest.raises(ValueError, match="schedule must not decide about candidates"):
-            protocol(schedule=schedule)
-    table = {"kind": "worthwhile", "schedule": {"kind": "uniform-grid", "batches": 6}}
-    with pytest.raises(ValueError, match="schedule must not decide about candidates"):
-        Protocol.from_plain(protocol().plain | {"schedule": table})
+        made = protocol(schedule=schedule)
+        assert Protocol.from_toml(made.to_toml()) == made
+        assert Protocol.from_plain(made.plain).schedule == schedule
+    for schedule in (looking, rs.rules.Worthwhile(looking)):
+        with pytest.raises(ValueError, match="budget must be at least 5, the switches"):
+            protocol(schedule=schedule, budget=4)

@@ -320,3 +320,44 @@ def test_no_older_view_writes_into_an_episode(kind):
         for part in (made.features, made.rewards, made.next_rows):
             assert not any(np.shares_memory(part, view) for view in views)
             assert not part.flags.writeable
+
+
+@given(st.booleans(), st.booleans(), st.integers(0, 10**6))
+def test_an_episode_of_offers_is_that_of_the_rows_taken(one_hot, cut_off, seed):
+    rng = np.random.default_rng(seed)
+    steps = int(rng.integers(1, 6))
+    offers = [
+        rng.integers(0, 9, size) if one_hot else rng.random((size, 3))
+        for size in rng.integers(1, 5, steps + cut_off).tolist()
+    ]
+    places = [int(rng.integers(len(rows))) for rows in offers[:steps]]
+    rewards = rng.random(steps)
+    wanted = rs.Episode(
+        features=np.array([rows[i] for rows, i in zip(offers, places, strict=False)]),
+        rewards=rewards,
+        next_features=offers[1:],
+        first_features=offers[0],
+    )
+    found = rs.Episode.of_offers(offers, places, rewards.copy())
+    assert found == wanted
+    assert (found.first_features == offers[0]).all()
+    assert found.lengths == wanted.lengths
+    offers[0][...] = 0  # copies, and read-only
+    assert found == wanted
+    for array in (found.features, found.rewards, found.next_rows, found.first_features):
+        assert not array.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("offers", "places", "rewards", "message"),
+    [
+        ([TWO], [0], [1.5], "rewards must lie in"),
+        ([TWO], [0], [0.5, 0.5], "rewards must have shape"),
+        ([TWO * np.nan], [0], [0.5], "features must be finite"),
+        ([TWO] * 3, [0], [0.5], "next_features must have 0 entries"),
+        ([TWO, TWO[:0], TWO], [0, 0], [0.5, 0.5], "next_features"),
+    ],
+)
+def test_bad_offers_are_refused_by_name(offers, places, rewards, message):
+    with pytest.raises((ValueError, IndexError), match=message):
+        rs.Episode.of_offers(offers, places, np.array(rewards))

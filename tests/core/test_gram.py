@@ -382,6 +382,22 @@ def test_removed_positions_leave_the_diagonals_of_the_others(seed, shared, ridge
         assert (now == then).all()
 
 
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([1e-6, 0.3, 1.0]), st.integers(0, 9))
+def test_many_episodes_are_added_bit_for_bit_as_one_after_the_other(seed, shared, ridge, before):
+    rng, pools = np.random.default_rng(seed), Pools(5, shared=shared)
+    log = [rng.integers(0, 4, int(rng.integers(1, 6))) for _ in range(12)]
+    wanted = OneHotGram.of_ridge(pools.count, 4, ridge)
+    for positions in log[:before]:
+        wanted = wanted.add_episode(positions, pools)
+    found = wanted.add_episodes(log[before:], pools)
+    for positions in log[before:]:
+        wanted = wanted.add_episode(positions, pools)
+    for name in ("counts", "logdet", "trace"):
+        assert getattr(found, name).tobytes() == getattr(wanted, name).tobytes()
+    with pytest.raises(ValueError, match="read-only"):
+        found.logdet[...] = 0.0
+
+
 def test_positions_that_were_not_visited_cannot_be_removed():
     pools = Pools(2, shared=True)
     gram = OneHotGram.of_ridge(2, 4, 1.0).add_episode(np.array([1, 2]), pools)

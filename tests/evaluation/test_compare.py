@@ -42,6 +42,24 @@ def test_a_better_policy_is_found_to_gain(scene, estimator):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_candidate_brings_the_policy_in_force_and_the_gain_of_its_model(scene, estimator):
+    _, good, poor, player, log = scene
+    rows = player.features(log[0].observations[0])
+    clock = rs.Learner(rs.Task(dim=good.dim, horizon=good.horizon), rs.EveryEpisode()).clock
+    given = {"clock": clock, "policy": good, "in_force": poor}
+    with_paths = rs.rules.Candidate(**given, paths=[(rows,), (rows,)])
+    settings = {"features": player.features, "method": Method(estimator=estimator)}
+    found = compare(with_paths, log, **settings)
+    plain = compare(good, log, against=poor, **settings)
+    assert (found.gain, found.verdict, plain.modelled) == (plain.gain, plain.verdict, None)
+    assert found.modelled == with_paths.gain
+    assert f"the model  gain {with_paths.gain.mean:.3g}, standard error" in str(found)
+    assert compare(rs.rules.Candidate(**given, paths=[]), log, **settings).modelled is None
+    with pytest.raises(TypeError, match="against must be left out: the candidate brings"):
+        compare(with_paths, log, against=poor, **settings)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_turned_around_it_is_a_loss_of_the_same_size(scene, estimator):
     _, good, poor, player, log = scene
     method = Method(estimator=estimator)

@@ -117,6 +117,19 @@ schedule = { kind = "uniform-grid", batches = 8 }
 exploration = { kind = "perturbation", scale = 1 }
 """
 )
+WORTH = """
+[[arms]]
+name = "spread-{switches}"
+schedule = { kind = "spread-budget", switches = [2, 4] }
+
+[[arms]]
+name = "worth-{switches}"
+
+[arms.schedule]
+kind = "worthwhile"
+change = 0.9
+schedule = { kind = "spread-budget", switches = [2, 4] }
+"""
 SPECS = {
     "regret": {},
     "regret-log": {},
@@ -130,6 +143,7 @@ SPECS = {
     "budget": {"arms": BUDGETS},
     "mixtures": {"arms": MIXTURES},
     "members": {"world": OBLIVIOUS, "arms": MEMBERS},
+    "worth": {"arms": WORTH, "defaults": ""},
 }
 FAMILIES = ["LSVI-UCB", "LSVI-UCB-Batch", "LSVI-UCB-RareSwitch"]
 
@@ -249,6 +263,17 @@ def test_members_have_a_panel_for_each_horizon_and_the_least_regret_in_it(drawn)
         ]
         total = runs.regret[rows[0]].sum(axis=-1).mean()
         np.testing.assert_allclose(star.get_ydata()[-1], total / (2 * 30 / 8))
+
+
+def test_worth_shows_the_deployments_of_each_pair_and_the_ratio_of_regrets(drawn):
+    runs, figure = drawn("worth")
+    above, below = figure.axes
+    heights = [bar.get_height() for bar in above.patches]
+    np.testing.assert_allclose(heights, runs.deployments.mean(axis=1) - 1)
+    assert heights[:2] == [2, 4]
+    (marks,) = (line for line in below.get_lines() if line.get_marker() == "o")
+    np.testing.assert_allclose(marks.get_ydata(), [runs.ratio(2, 0)[0], runs.ratio(3, 1)[0]])
+    assert [tick.get_text() for tick in below.get_xticklabels()] == ["spread-2", "spread-4"]
 
 
 def test_bounds_mark_where_a_bound_is_vacuous(drawn):

@@ -385,8 +385,8 @@ def test_actions_without_numbers_are_handed_on_as_they_are():
 
 def rollout_of(world, features, horizon=5, **rest):
     arguments = {"rewards": None, "actions": None, "seed": 0, "stream": Stream.ENVIRONMENT} | rest
-    sizes = {"dim": features.dim, "one_hot": features.one_hot, "horizon": horizon}
-    return rollout_with(world, features, **sizes, **arguments)[0]
+    task = rs.Task(dim=features.dim, one_hot=features.one_hot, horizon=horizon)
+    return rollout_with(world, features, task, **arguments)
 
 
 def test_an_episode_depends_on_its_number_and_on_nothing_before():

@@ -17,7 +17,8 @@ def playing_of(features, policy=None, number=7, horizon=4, rewards=None):
     policy = policy or learner_for(features, horizon=horizon).policy
     actor = Actor(policy, 2, Seen())
     rewards = rewards or Rewards()
-    return Playing(number, actor, Offers(features), horizon=horizon, rewards=rewards)
+    stages = [*range(horizon), horizon - 1]
+    return Playing(number, actor, Offers(features), stages=stages, rewards=rewards)
 
 
 def answer(observation, reward=0.5, terminated=False, truncated=False, info=None):

@@ -145,18 +145,22 @@ def test_a_deployment_that_changes_no_action_is_no_switch(exact):
     assert set(other.switch_episodes) <= set(other.deployment_episodes[1:])
 
 
+MASKED = Masked(OneHot(states=16, actions=4), mask=lambda state: np.arange(4) > 1)
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "beta", "switches"),
     [
-        {"world": "Taxi-v4"},
-        {"features": Masked(OneHot(states=16, actions=4), mask=lambda state: np.arange(4) > 1)},
+        ({"world": "Taxi-v4"}, 1.0, 2),
+        ({"features": MASKED}, 1.0, 2),
+        ({"features": MASKED}, 0.0, 0),  # without a bonus nothing is learnt from no reward
     ],
 )
-def test_where_not_all_is_feasible_every_deployment_after_the_first_counts(changes):
+def test_changes_are_known_where_not_all_is_feasible(changes, beta, switches):
     play_rounds = simulator(**{"horizon": 3, "episodes": 3} | changes)
-    greedy = rs.Recipe.paper(beta=0.0)
-    (outcome,) = rounds(play_rounds, rs.UniformGrid(batches=3), greedy, [0])
-    assert (outcome.measure, outcome.switches) == ("regret", 2)
+    recipe = rs.Recipe.paper(beta=beta, ties="lowest")
+    (outcome,) = rounds(play_rounds, rs.UniformGrid(batches=3), recipe, [0])
+    assert (outcome.measure, outcome.switches) == ("regret", switches)
 
 
 def test_the_same_seed_is_the_same_luck_under_every_rule():

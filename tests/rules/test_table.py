@@ -16,7 +16,10 @@ from rareswitch.rules.words import describe
 from rareswitch.sim import Simulation
 from rareswitch.testing import check_schedule
 
-HOMES = ("rules.paper", "rules.grids", "rules.budget", "rules.worth", "core.exploration")
+HOMES = (
+    "rules.paper", "rules.grids", "rules.budget", "rules.worth", "rules.waiting",
+    "core.exploration",
+)  # fmt: skip
 TASK = rs.Task(dim=2, horizon=2, episodes=60)
 OPEN = rs.Task(dim=2, horizon=2)
 Capped, EpisodeGrid = rs.rules.Capped, rs.rules.EpisodeGrid
@@ -31,6 +34,8 @@ NEED_EPISODES = {
     "Capped twice": Capped(Capped(rs.UniformGrid(batches=5), 3), 2),
     "Worthwhile": rs.rules.Worthwhile(rs.SpreadBudget(switches=3)),
     "Worthwhile grid": rs.rules.Worthwhile(rs.UniformGrid(batches=5)),
+    "Waiting": rs.rules.Waiting(rs.SpreadBudget(switches=3), apart=7),
+    "Waiting grid": rs.rules.Waiting(rs.UniformGrid(batches=5), apart=20),
 }
 OPEN_ENDED = {
     "EveryEpisode": rs.EveryEpisode(),
@@ -40,6 +45,7 @@ OPEN_ENDED = {
     "Capped EveryEpisode": Capped(rs.EveryEpisode(), switches=4),
     "Capped growth": Capped(rs.DeterminantGrowth(eta=1.2), switches=2),
     "Capped own": Capped(Starts([4, 9, 22]), switches=2),
+    "Waiting growth": rs.rules.Waiting(rs.DeterminantGrowth(eta=1.2), first=3, apart=6),
 }
 ALL = NEED_EPISODES | OPEN_ENDED
 
@@ -180,6 +186,10 @@ def independent(rule, clock):
         return clock.deployments <= rule.switches and independent(rule.schedule, clock)
     if isinstance(rule, rs.rules.Worthwhile):  # nothing was declined on this clock
         return independent(rule.schedule, clock)
+    if isinstance(rule, rs.rules.Waiting):
+        wait = rule.first if clock.deployments == 1 else rule.apart
+        reported = clock.episode - clock.deployed_at
+        return reported >= wait and independent(rule.schedule, clock)
     if isinstance(rule, rs.EveryEpisode):
         return clock.episode > clock.deployed_at
     if isinstance(rule, rs.DeterminantGrowth):

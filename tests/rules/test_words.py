@@ -290,13 +290,37 @@ def test_what_is_written_makes_an_equal_exploration(exploration):
     assert make_exploration(*parse(to_words(exploration))) == exploration
 
 
-def test_a_rule_around_another_cannot_be_written_in_one_word():
-    for rule in (
-        rs.rules.Capped(rs.EveryEpisode(), 3),
-        rs.rules.Capped(Asked(rs.EveryEpisode()), 3),
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (rs.rules.Capped(rs.EveryEpisode(), 3), "capped,schedule=every-episode,switches=3"),
+        (
+            rs.rules.Worthwhile(rs.SpreadBudget(switches=9), price=2.5),
+            "worthwhile,schedule=spread-budget/switches=9,price=2.5",
+        ),
+        (
+            rs.rules.Capped(rs.rules.EpisodeGrid(dates=(1, 5, 9)), 2),
+            "capped,schedule=episode-grid/dates=[1/5/9],switches=2",
+        ),
+    ],
+)
+def test_a_rule_around_another_has_slashes_inside(rule, text):
+    assert to_words(rule) == text
+    assert make_schedule(*parse(text), TASK) == rule
+
+
+def test_a_rule_inside_may_be_asked_to_keep_a_budget():
+    made = make_schedule(*parse("worthwhile,schedule=uniform-grid/switches=4,change=0.2"), TASK)
+    assert made == rs.rules.Worthwhile(rs.UniformGrid(batches=5), change=0.2)
+
+
+def test_a_rule_around_two_others_or_one_of_your_own_cannot_be_written_in_one_word():
+    for inner in (
+        rs.rules.Worthwhile(rs.SpreadBudget(switches=3)),
+        Asked(rs.EveryEpisode()),
     ):
-        with pytest.raises(ValueError, match="capped cannot be written in one word; use Python or"):
-            to_words(rule)
+        with pytest.raises(ValueError, match="cannot be written in one word; use Python or"):
+            to_words(rs.rules.Capped(inner, 3))
 
 
 def test_truth_may_be_written_as_in_python_or_as_in_json():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from oracles import stepped
-from rareswitch.core.candidate import RECENT, Gain
+from rareswitch.core.candidate import RECENT, Gain, reasons_of
 from rareswitch.core.clock import Ledger
 from rareswitch.rules import Worthwhile
 from rareswitch.rules.words import describe, make_schedule, rebuild, to_python
@@ -244,6 +244,56 @@ def test_the_rule_has_words():
 def test_a_bad_argument_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Worthwhile(rs.SpreadBudget(switches=1), **arguments)
+
+
+def test_reasons_are_what_accepts_decides_by():
+    inner = Worthwhile(rs.SpreadBudget(switches=9), change=0.5, price=3.0)
+    for rule in (inner, rs.rules.Capped(inner, switches=3)):
+        for told in (Told(0.2, 0.02, 100), Told(0.5, 0.0, 100), Told(0.0, 0.04, 100)):
+            change, gain = reasons_of(rule, told)
+            assert (change.value, change.threshold) == (told.change, 0.5)
+            assert (gain.value, gain.threshold) == (told.gain.mean * 100, 3.0)
+            assert (change.reached or gain.reached) is rule.accepts(told)
+    assert len(reasons_of(Worthwhile(inner), Told(0.2, 0.0, 100))) == 4
+    (only,) = reasons_of(Silent(), Told(0.2, 0.0, 100))
+    assert (only.quantity, only.value, only.reached) == ("accepted", 0.0, False)
+
+
+class Silent:
+    """A rule that gives no reasons."""
+
+    def due(self, clock):
+        return True
+
+    def accepts(self, candidate):
+        return False
+
+
+def test_episodes_that_do_not_tell_their_offers_are_absorbed_and_not_compared():
+    learner = rs.Learner(TASK, Worthwhile(rs.SpreadBudget(switches=2)))
+    row = WORLD.features[0][[0]]
+    silent = rs.Episode(features=row, rewards=[0.5], next_features=[])
+    learner.absorb(silent, silent)
+    with pytest.raises(ValueError, match="episodes of the policy in force, with first_features"):
+        learner.accepts(learner.fit())
+    told = rs.Episode(
+        features=row, rewards=[0.5], next_features=[], first_features=WORLD.features[0]
+    )
+    learner.absorb(told)
+    assert len(learner.candidate(learner.fit()).paths) == 1
+
+
+def test_a_learner_that_does_not_look_any_more_keeps_its_declined_candidates():
+    """Its draws depend on them; the paths are forgotten, whether it was restored or not."""
+    learner = played(Worthwhile(rs.SpreadBudget(switches=9), change=1.0, price=1e9), episodes=30)
+    assert learner.ledger.declined
+    learner.amend(schedule=rs.SpreadBudget(switches=9))
+    restored = rs.Learner.restore(learner.snapshot())
+    assert restored.ledger == learner.ledger
+    assert restored.fit().digest == learner.fit().digest
+    for one in (learner, restored):
+        one.amend(schedule=Worthwhile(rs.SpreadBudget(switches=9)))
+        assert not one.candidate(one.fit()).paths
 
 
 def test_a_declined_candidate_is_followed_by_one_with_draws_of_its_own():

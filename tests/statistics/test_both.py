@@ -50,6 +50,29 @@ def test_it_holds_the_history_of_each_kind(task):
 
 
 @BY_TASK
+@given(st.integers(0, 10**6), st.sets(st.integers(0, 9)), st.booleans())
+def test_no_byte_depends_on_when_it_is_folded(task, seed, folds, corrected):
+    log = log_of(task, 10, seed)
+    often = seldom = history_of(task, 0.5)
+    for k, episode in enumerate(log):
+        often, seldom = often.absorb(episode), seldom.absorb(episode)
+        if corrected and k == 5:
+            often, seldom = often.replace(log[2], log[3]), seldom.replace(log[2], log[3])
+        if k in folds:
+            often = often.fold()
+    assert contents(often) == contents(seldom)
+
+
+def test_only_the_gram_that_rules_watch_follows_every_episode():
+    task = TASKS["one-hot"]
+    log = log_of(task, 6, 0)
+    both, apart = history_of(task, 1.0, log), history_of(replace(task, stages="own"), 1.0, log)
+    assert both.gram.trace.sum() > history_of(task).gram.trace.sum()
+    assert (both.own.gram.trace == history_of(task).own.gram.trace).all()
+    assert both.fold().own.gram.trace.tobytes() == apart.gram.trace.tobytes()
+
+
+@BY_TASK
 @given(st.integers(0, 10**6), st.data())
 def test_order_corrections_and_folds_leave_the_choice(task, seed, data):
     log = log_of(task, 10, seed)

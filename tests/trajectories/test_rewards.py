@@ -18,7 +18,7 @@ def test_scaling_is_undone_in_what_is_shown(ends, places):
     assert scaled.min() >= 0.0
     assert scaled.max() <= 1.0
     width = rewards.high - rewards.low
-    total = rewards.unscaled_return(float(scaled.sum()), len(scaled))
+    total = float(scaled.sum()) * width + len(scaled) * rewards.low
     assert total == pytest.approx(given.sum(), abs=1e-8 * width * len(scaled))
 
 
@@ -27,8 +27,8 @@ def test_stages_that_are_not_played_add_nothing(ends, played, left):
     rewards = Rewards(*ends)
     scaled = rewards.scaled(ends[1]) * played
     width = rewards.high - rewards.low
-    alone = rewards.unscaled_return(scaled, played)
-    padded = rewards.unscaled_return(scaled + left * rewards.end, played + left)
+    alone = scaled * width + played * rewards.low
+    padded = (scaled + left * rewards.end) * width + (played + left) * rewards.low
     assert padded == pytest.approx(alone, abs=1e-9 * width * (played + left))
 
 

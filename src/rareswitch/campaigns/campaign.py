@@ -230,7 +230,7 @@ class Campaign:
         observer.rows(observation, stage)  # refused before anything is assigned
         assigned = self.assign(episode_id)
         policy = self.artifact(assigned.digest)
-        member = policy.member(assigned.member)
+        member = policy.player(assigned.member, assigned.key)
         choice = observer.choose(member, stage, observation)
         chance = observer.probability(policy, earlier, observation, choice.place)
         return Act(

@@ -64,7 +64,7 @@ def propose(
     by: str,
     reason: str,
 ) -> Candidate:
-    """Enter a candidate; the schedule alone puts it in force at once."""
+    """Enter a candidate; the schedule alone puts it in force at once, or declines it."""
     state = transaction.state
     task, in_force = state.terms.plain["task"], state.in_force.version
     sizes = {name: getattr(policy, name) for name in ("dim", "horizon", "one_hot")}
@@ -75,9 +75,11 @@ def propose(
         raise MovedError(message, version=in_force)
     deployed = _deployment(policy, version=expected + 1, seq=seq)
     payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
-    entry = transaction.enter("candidate", payload, by=by, reason=reason)
+    declined = planned and not evidence.get("worth", {}).get("accepted", True)
+    kind = "declined" if declined else "candidate"
+    entry = transaction.enter(kind, payload, by=by, reason=reason)
     transaction.add_artifact("policy", policy.to_bytes(), policy.digest)
-    if planned and not state.terms.approval.two_persons:
+    if planned and not declined and not state.terms.approval.two_persons:
         told = deployed | {"candidate": entry.number}
         transaction.enter("deployed", told, by=by, reason=reason)
     return transaction.state.candidate(entry.number)
@@ -137,6 +139,7 @@ def rollback(transaction: Recording, to: int, *, by: str, reason: str) -> Versio
     if last.rollback_to == to and same_person(last.entry.actor, by):
         return last
     told = {key: getattr(earlier, key) for key in ("digest", "members", "allocation")}
+    told |= {"shares": earlier.shares} if earlier.shares else {}
     told |= {"version": last.version + 1, "to": to, "seq": transaction.heads["episodes"].length}
     transaction.enter("rolled-back", told, by=by, reason=reason)
     return transaction.state.in_force
@@ -206,4 +209,5 @@ def _decided(state: State, number: int, by: str) -> Entry | None:
 def _deployment(policy: Policy, *, version: int, seq: int) -> dict[str, Any]:
     """Return the part of an entry that names a policy which is put in force, or may be."""
     values = (version, seq, policy.digest, policy.members, policy.allocation)
-    return dict(zip(DEPLOYMENT, values, strict=True))
+    shares = policy.split.shares
+    return dict(zip(DEPLOYMENT, values, strict=True)) | ({"shares": shares} if shares else {})

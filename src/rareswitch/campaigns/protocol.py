@@ -17,8 +17,7 @@ from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
-from rareswitch.learning.snapshot import describe_recipe
-from rareswitch.rules.table import row_of
+from rareswitch.learning.snapshot import describe_recipe, rebuild_control
 from rareswitch.rules.words import describe, make_exploration, make_schedule
 from rareswitch.support.arguments import set_fields, short_repr, whole
 
@@ -76,6 +75,9 @@ class Protocol:
             stopping=tuple(self.stopping),
         )
         self._check_possible()
+        control = self.recipe.control
+        if self.actions and control is not None and control.action is not None:
+            whole("control", control.action, least=0, most=len(self.actions) - 1)
         self.learner()  # refuses a recipe that does not fit the task
 
     def _check_possible(self) -> None:
@@ -85,12 +87,10 @@ class Protocol:
                 rule.check(self.task.horizon, self.episodes)
             except ValueError as error:
                 raise ValueError(f"stopping rule {rule.name}: {error}") from None
-        if hasattr(self.schedule, "accepts"):
-            raise ValueError(
-                "schedule must not decide about candidates in a campaign, where people do; got "
-                f"{row_of(self.schedule).name}"
-            )
-        switches = getattr(self.schedule, "switches", None)
+        inner: Any = self.schedule
+        while not hasattr(inner, "switches") and hasattr(inner, "schedule"):
+            inner = inner.schedule  # the budget of a rule inside
+        switches = getattr(inner, "switches", None)
         if isinstance(switches, int) and switches > self.budget:
             raise ValueError(
                 f"budget must be at least {switches}, the switches that the schedule may make; got "
@@ -144,7 +144,7 @@ class Protocol:
             "format": FORMAT,
             "name": self.name,
             "task": self.task.plain | ({"actions": list(self.actions)} if self.actions else {}),
-            "recipe": describe_recipe(self.recipe),
+            "recipe": self._plain_recipe(),
             "schedule": describe(self.schedule),
             "budget": {"deployments": self.budget},
             "approval": _without_empty(vars(self.approval), "signers"),
@@ -157,6 +157,13 @@ class Protocol:
         if self.simulation:
             tables["simulation"] = {"digest": self.simulation}
         return tables
+
+    def _plain_recipe(self) -> dict[str, Any]:
+        """Return the recipe as plain values; a control that is a named action has its name."""
+        plain, control = describe_recipe(self.recipe), self.recipe.control
+        if self.actions and control is not None and control.action is not None:
+            plain["control"]["plays"] = self.actions[control.action]
+        return plain
 
     @cached_property
     def digest(self) -> str:
@@ -225,7 +232,7 @@ class Protocol:
             _check_needed(given["task"], "dim", "horizon", "episodes")
             task = task_of(given["task"])
         with _reading("recipe"):
-            recipe = recipe or _recipe(given["recipe"], allow)
+            recipe = recipe or _recipe(given["recipe"], allow, given["task"].get("actions", ()))
         with _reading("schedule"):
             rule = _table(tables["schedule"], "schedule")
             schedule = schedule or _schedule(rule, task, recipe.ridge, allow)
@@ -307,7 +314,7 @@ def task_of(table: Mapping[str, Any]) -> Task:
 
 def recipe_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Recipe:
     """Return the recipe of a locked protocol; code of your own needs its module in `allow`."""
-    return _recipe(dict(plain["recipe"]), allow)
+    return _recipe(dict(plain["recipe"]), allow, plain["task"].get("actions", ()))
 
 
 def schedule_of(plain: Mapping[str, Any], allow: Collection[str] = ()) -> Schedule:
@@ -365,9 +372,14 @@ def _reading(name: str) -> Iterator[None]:
         raise type(error)(f"[{name}] {error}") from None
 
 
-def _recipe(table: dict[str, Any], allow: Collection[str]) -> Recipe:
+def _recipe(table: dict[str, Any], allow: Collection[str], actions: Any) -> Recipe:
     exploration = _table(table.pop("exploration", {"kind": "ensemble"}), "exploration")
     kind = exploration.pop("kind", None)
     if isinstance(seed := table.get("seed"), list):
         table["seed"] = tuple(seed)
+    if "control" in table:
+        control = _table(table["control"], "control")
+        if isinstance(actions, list | tuple) and control.get("plays") in actions:
+            control["plays"] = actions.index(control["plays"])
+        table["control"] = rebuild_control(control)
     return Recipe(exploration=make_exploration(kind, exploration, allow=allow), **table)

@@ -29,6 +29,7 @@ from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.campaigns.store.transaction import Transaction, count_again, sealed_place
+from rareswitch.core.control import LEARNED
 from rareswitch.core.policy import Policy
 from rareswitch.statistics import History, history_of
 
@@ -117,8 +118,13 @@ class Recording(Transaction):
         self, version: int, some: Sequence[tuple[Attribution, Report]]
     ) -> list[int | None]:
         policy = self._policies(self.state.version(version).digest)
-        members = [given.member for given, _ in some]
-        return count_deviations(policy, members, [report for _, report in some])
+        members, reports = [given.member for given, _ in some], [report for _, report in some]
+        return count_deviations(policy, members, reports, [self._key(one.id) for one in reports])
+
+    def _key(self, episode_id: str) -> str:
+        """Return the key that drew the member of an episode."""
+        given = self.assigned(episode_id)
+        return episode_id if given is None else given.key(episode_id)
 
 
 class Recorded(NamedTuple):
@@ -137,7 +143,10 @@ class Recorded(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """The version and member that play an episode; the policy draws the member by `key`."""
+    """The version and member that play an episode; the policy draws the member by `key`.
+
+    `role` is "learned", or "control" or "floor" where the member is no learned one.
+    """
 
     episode_id: str
     version: int
@@ -145,6 +154,7 @@ class Assignment(NamedTuple):
     key: str
     digest: str
     new: bool
+    role: str = LEARNED
 
 
 class Refusal(NamedTuple):
@@ -171,9 +181,9 @@ def assign(episode_id: str) -> Work:
                 begun=transaction.heads["assignments"].length,
             )
             transaction.assign(episode_id, given)
-        digest = state.version(given.version).digest
-        key = given.key(episode_id)
-        return Assignment(episode_id, given.version, given.member, key, digest, new)
+        version, key = state.version(given.version), given.key(episode_id)
+        role = version.split.role(given.member)
+        return Assignment(episode_id, given.version, given.member, key, version.digest, new, role)
 
     return Work(run, (episode_id,))
 
@@ -308,9 +318,15 @@ def check_task(terms: Terms, reports: Sequence[Report]) -> None:
             raise RefusedError(
                 f"first_features must be no longer than {task.feature_norm:g}; got {longest:.6g}"
             )
-    if terms.actions:
+    control = terms.control_action
+    if terms.actions or control is not None:
         offered = [*map(len, told), *(most for r in reports for most in r.episode.lengths)]
-        if (most := max(offered, default=0)) > len(terms.actions):
+        if control is not None and offered and (least := min(offered)) <= control:
+            raise RefusedError(
+                f"at least {control + 1} actions must be offered in a state, where the control "
+                f"takes action {control}; got {least}"
+            )
+        if terms.actions and (most := max(offered, default=0)) > len(terms.actions):
             raise RefusedError(
                 f"at most {len(terms.actions)} actions may be offered in a state; got {most}"
             )

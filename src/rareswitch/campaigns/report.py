@@ -13,6 +13,7 @@ import numpy as np
 
 from rareswitch.campaigns.rulebook.names import checked_name, checked_text
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
+from rareswitch.core.control import Player
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
 from rareswitch.support import codec
@@ -128,6 +129,12 @@ class Report:
     def total(self) -> float:
         return float(np.add.reduce(self.episode.rewards))
 
+    @property
+    def episode_with_offers(self) -> Episode:
+        """The episode with `first_features`, for a rule that looks at candidates."""
+        told, first = self.episode, self.first_features
+        return Episode.trusted(told.features, told.rewards, told.next_rows, told.lengths, first)
+
     @cached_property
     def claims(self) -> str:
         """Site, begin and end as the actor tells them, in canonical JSON."""
@@ -195,11 +202,15 @@ def report_digest(
 
 
 def count_deviations(
-    policy: Policy, members: Sequence[int], reports: Sequence[Report]
+    policy: Policy,
+    members: Sequence[int],
+    reports: Sequence[Report],
+    keys: Sequence[str] | None = None,
 ) -> list[int | None]:
     """Return the steps of each report whose action is not the one that its member takes.
 
     None stands for a report that does not tell its actions, or the rows offered at its first state.
+    `keys` drew the members, by default the reports' ids; a floor acts by its key.
 
     >>> episode = Episode(features=[[1.0, 0.0]], rewards=[1.0], next_features=[])
     >>> report = Report(id="ada", episode=episode, first_features=np.eye(2), actions=[0])
@@ -210,6 +221,10 @@ def count_deviations(
     alike: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
     for place, report in enumerate(reports):
         if report.first_features is not None and report.actions is not None:
+            if members[place] >= policy.members:  # a control, or the floor
+                key = report.id if keys is None else keys[place]
+                found[place] = _count_alone(policy.player(members[place], key), report)
+                continue
             lengths = report.episode.lengths
             form = (len(report.actions), len(report.first_features), lengths)
             alike.setdefault(form, []).append(place)
@@ -231,7 +246,7 @@ def count_deviations(
     return found
 
 
-def _count_alone(member: Policy, report: Report) -> int:
+def _count_alone(member: Policy | Player, report: Report) -> int:
     offers: list[Any] = [report.first_features, *report.episode.next_features]
     assert report.actions is not None
     return sum(

@@ -50,7 +50,8 @@ class Status:
     """The answers to a trial manager's first questions.
 
     `recorded` counts episodes, withdrawn ones included; `open` are assigned and not reported, and
-    `late` were played by a version that had been replaced. `heads` are the lengths and last links
+    `late` were played by a version that had been replaced. `declined` counts the candidates that
+    the schedule found not worth proposing. `heads` are the lengths and last links
     of the chains: kept elsewhere, they prove later that nothing was cut off. After a rejection the
     schedule is asked again at row `asked_again`, None once it was.
     """
@@ -65,6 +66,7 @@ class Status:
     spent: int
     left: int
     rollbacks: int
+    declined: int
     planned_episodes: int
     recorded: int
     withdrawn: int
@@ -108,6 +110,7 @@ def status(campaign: Campaign) -> Status:
         spent=state.spent,
         left=state.left,
         rollbacks=sum(version.rollback_to is not None for version in state.versions),
+        declined=len(state.declined),
         planned_episodes=terms.episodes,
         recorded=heads["episodes"].length - state.corrections,
         withdrawn=state.withdrawn,

@@ -36,7 +36,8 @@ def assign(campaign: Campaign, episode_ids: tuple[str, ...]) -> Answer:
     """
     found = [campaign.assign(one) for one in episode_ids]
     lines = [
-        f"{one.episode_id}  version {one.version}  member {one.member}{AGAIN[not one.new]}"
+        f"{one.episode_id}  version {one.version}  member {one.member}"
+        f"{'' if one.role == 'learned' else f', {one.role}'}{AGAIN[not one.new]}"
         for one in found
     ]
     return Answer([one._asdict() for one in found], "\n".join(lines))

@@ -22,6 +22,7 @@ LINK = 12  # digits of a link that people compare
 ENTRIES = {
     "created": "created the campaign",
     "candidate": "proposed version {version}",
+    "declined": "declined a candidate for version {version}",
     "approved": "approved candidate {candidate}",
     "deployed": "deployed version {version}",
     "rolled-back": "rolled back to version {to}",
@@ -135,6 +136,8 @@ def candidate_text(plain: dict[str, Any], signers: Sequence[str]) -> list[str]:
         last = needed_approval(plain["number"], plain["proposer"], signers)
     elif plain["status"] == "void":
         last = "void: another version came into force"
+    elif plain["status"] == "declined":
+        last = "not proposed, so nobody has to sign"
     elif decision is None:
         last = f"in force as version {plain['version']}, as the protocol leaves it to the schedule"
     else:
@@ -190,6 +193,8 @@ def _status(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> 
         f"budget         {_bar(found.spent, found.budget)} {found.spent} of {found.budget} "
         f"deployments spent, {found.left} left; {found.rollbacks} rollbacks",
     ]
+    if found.declined:
+        lines.append(f"               {found.declined} candidates were not worth proposing")
     lines += [
         f"trigger        {_bar(trigger['value'], trigger['threshold'])} {trigger['quantity']} "
         f"{trigger['value']:.4g} of {trigger['threshold']:.4g}"

@@ -268,6 +268,7 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
     late = f", {done.late} of them from a replaced version" if done.late else ""
     after = "" if done.mean_delay is None else f", {done.mean_delay:.0f} episodes after they began"
     rejected = f"; {done.rejections} candidates turned down" if done.rejections else ""
+    rejected += f"; {done.declined} not worth proposing" if done.declined else ""
     regret, delays = done.regret, ", ".join(map(str, done.decision_delays))
     lines = {
         "begun": f"{done.begun} episodes; {done.missing} were never reported",

@@ -14,6 +14,7 @@ from rareswitch.cli.worlds import FINITE, build_world, world_options
 
 if TYPE_CHECKING:
     from rareswitch.core.clock import Schedule
+    from rareswitch.core.control import Control
     from rareswitch.core.recipe import Recipe
     from rareswitch.core.task import Task
     from rareswitch.sim.mdp import FiniteMDP
@@ -21,6 +22,29 @@ if TYPE_CHECKING:
     from rareswitch.sim.simulation import Simulation
 
 RANDOM = "random-policy"
+SHARES: dict[str, Any] = {"control": None, "floor": 0.0, "burn_in": False}  # and their defaults
+
+
+def share_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a control, a floor and a burn-in."""
+    for option in (
+        click.option(
+            "--burn-in", is_flag=True, help="Play version 1 uniformly at random, in full."
+        ),
+        click.option(
+            "--floor",
+            type=FINITE,
+            default=0.0,
+            help="Share of the episodes that act uniformly at random.",
+        ),
+        click.option(
+            "--control",
+            help="A control that plays a share of the episodes: 0,share=0.2 for action 0, or the "
+            "file of a policy's bytes.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -40,6 +64,7 @@ RANDOM = "random-policy"
     type=FINITE,
     help="Confidence radius β of the paper: short for --exploration bonus,beta=β.",
 )
+@share_options
 @click.option("--episodes", type=click.IntRange(1), default=2500, help="Episodes K to play.")
 @click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
 @click.option("--feature-norm", type=FINITE, help="L = max‖φ‖ for the rule  [default: the world's]")
@@ -59,7 +84,8 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     uniform-grid, LSVI-UCB-RareSwitch under determinant-growth. Other schedules are spread-budget,
     adaptive-budget, total-growth, geometric-grid, minimax-grid, or module:Class for one of your
     own, with its arguments; switches=50 asks for the rule of that kind that deploys at most 50
-    times after the first. Whatever `rareswitch plan` recommends runs here.
+    times after the first. first=200 and apart=50 let any rule wait. Whatever `rareswitch plan`
+    recommends runs here.
 
     Ctrl-C keeps the episodes played so far, in a file whose name ends in -partial. The result is a
     NumPy archive with the regret, states, actions and member of every episode, the episodes of
@@ -71,8 +97,10 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
       rareswitch learn --schedule determinant-growth,eta=8 --beta 1
       rareswitch learn --schedule adaptive-budget,switches=60
       rareswitch learn --schedule my_rules:EveryMonday,day=3
+      rareswitch learn --schedule spread-budget,switches=9,first=200 --control 0,share=0.2
       rareswitch learn --instance tabular --states 5 --actions 3 --horizon 6
     """
+    settings = {k: v for k, v in settings.items() if k not in SHARES or v != SHARES[k]}
     out = out or default_path(settings)
     check_writable(out, settings)
     try:
@@ -185,8 +213,26 @@ def build_recipe(settings: dict[str, Any]) -> Recipe:
         )
     except (TypeError, ValueError) as error:
         raise ValueError(f"--exploration {text}: {error}") from None
-    given = {name: settings[name] for name in ("ridge", "ties") if name in settings}
+    names = ("ridge", "ties", "floor", "burn_in")
+    given = {name: settings[name] for name in names if name in settings}
+    if settings.get("control") is not None:
+        given["control"] = build_control(settings["control"])
     return Recipe(exploration=explores if beta is None else Bonus(beta), **given)
+
+
+def build_control(text: str) -> Control:
+    """Return the control that --control names: an action, or the file of a policy."""
+    from rareswitch.core.control import Control
+    from rareswitch.rules.words import parse
+
+    try:
+        name, arguments = parse(text)
+        if arguments.keys() != {"share"}:
+            raise ValueError("a control needs its share, as in 0,share=0.2")
+        plays = int(name) if name.isdecimal() else Path(name).read_bytes()
+        return Control(plays, arguments["share"])
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"--control {text}: {error}") from None
 
 
 def summarise(
@@ -212,6 +258,14 @@ def summarise(
         "deployment_limit_vacuous": None if limit is None else limit >= K - 1,
         "policy_digest": run.policy.digest if run.policy else None,
         "violations": list(getattr(world, "violations", ())),
+    } | ({} if settings.keys().isdisjoint(SHARES) else {"by_role": _by_role(run)})
+
+
+def _by_role(run: Run) -> dict[str, Any]:
+    """Return the episodes and the average regret of each role, as plain values."""
+    return {
+        role: {"episodes": part.episodes, "average_regret": part.regret / part.episodes}
+        for role, part in run.by_role.items()
     }
 
 
@@ -222,6 +276,9 @@ def show(summary: dict[str, Any]) -> None:
     click.echo(f"total regret    {summary['total_regret']:.1f}")
     if summary["episodes"]:
         click.echo(f"average regret  {summary['average_regret']:.4f} per episode")
+    for role, part in summary.get("by_role", {}).items():
+        shown = f"{part['average_regret']:.4f} in each of {part['episodes']} episodes"
+        click.echo(f"  {role:<14}{shown}")
     click.echo(f"deployments     {summary['deployments']} (with the first, on no data)")
     click.echo(f"switches        {summary['switches']} ({summary['local_switches']} local)")
     if (limit := summary["deployment_limit"]) is not None:
@@ -283,6 +340,7 @@ def save(out: Path, run: Run, summary: dict[str, Any], settings: dict[str, Any])
             "states": run.states,
             "actions": run.actions,
             "members": run.members,
+            **({} if "by_role" not in summary or run.roles is None else {"roles": run.roles}),
             "deployment_episodes": run.deployment_episodes,
             "switch_episodes": run.switch_episodes,
             "fitted_values": run.fitted_values,

@@ -15,6 +15,7 @@ import click
 from rareswitch.cli.allow import typed_modules
 from rareswitch.cli.environments import told
 from rareswitch.cli.experiments import need
+from rareswitch.cli.learn import share_options
 from rareswitch.cli.plan_environment import (
     check_environment_options,
     environment_options,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from rareswitch.support.streams import Seed
 
 
-SETTINGS = ("switches", "target", "price", "randomise")
+SETTINGS = ("switches", "target", "price", "randomise", "first", "apart")
 
 
 class SimulatorError(Exception):
@@ -65,6 +66,13 @@ class SimulatorError(Exception):
     "--beta", type=FINITE, help="Confidence radius β  [default: swept, or 1, and mixtures]"
 )
 @click.option("--exploration", help="Instead of --beta, e.g. ensemble,members=16.")
+@share_options
+@click.option(
+    "--first", type=click.IntRange(0), default=0, help="Reported episodes before the first switch."
+)
+@click.option(
+    "--apart", type=click.IntRange(0), default=0, help="Reported episodes between deployments."
+)
 @click.option(
     "--randomise/--no-randomise",
     default=True,
@@ -115,6 +123,7 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
       rareswitch plan --episodes 2500 --instance hard --price 20 --out plan
       rareswitch plan --episodes 2000 --instance tabular --states 4 --horizon 2 --target 0.1
       rareswitch plan --episodes 500 --env FrozenLake-v1 --switches 9 --rounds 4
+      rareswitch plan --episodes 2500 --instance hard --switches 9 --control 0,share=0.2 --first 200
       rareswitch plan --episodes 60 --env CartPole-v1 --horizon 50 --switches 5 --rounds 4
     """
     if settings["env"]:
@@ -183,7 +192,7 @@ def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None
         made = make_plan(
             task,
             **{name: settings[name] for name in SETTINGS},
-            **{"ridge": settings["ridge"]} if free else {"recipe": build_recipe(settings)},
+            **_given(build_recipe(settings), free=free),
             candidates=[build_candidate(text, task, settings) for text in settings["candidate"]],
             simulator=play,
             log=open_log(settings["log"]) if settings["log"] else None,
@@ -192,6 +201,12 @@ def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None
             progress=shown.simulations,
         )
     return made, setting
+
+
+def _given(recipe: Recipe, *, free: bool) -> dict[str, Any]:
+    """Return a recipe as arguments of a plan, or all but its exploration if the plan chooses."""
+    names = ("ridge", "control", "floor", "burn_in")
+    return {name: getattr(recipe, name) for name in names} if free else {"recipe": recipe}
 
 
 class Shown:
@@ -375,6 +390,9 @@ def show(made: Plan, code: str) -> None:
         click.echo(f"{made.measure.capitalize()} is {MEASURES[made.measure]}.")
     if made.sweep:
         show_sweep(made.sweep, made.measure)
+    for role, part in (made.recommended.by_role or {}).items():
+        share, lost = f"{100 * part['share']:.0f}% of the episodes", part["regret"]
+        click.echo(f"{role:<8} {share}, avg {made.measure} {lost:.4g}")
     explores = made.exploration
     how = f"β = {explores.beta:g}" if is_paper_bonus(explores) else repr(explores)
     click.echo(f"\n{how} ({made.exploration_source})")

@@ -18,7 +18,9 @@ HEADER = """\
 #
 # name          the name of the campaign
 # [task]        actions lists the names of the actions; then no others are ever offered
-# [recipe]      seed draws the member of a mixture that gets an episode: choose one of your own
+# [recipe]      seed draws the member of a mixture that gets an episode: choose one of your own;
+#               control = {plays = "usual care", share = 0.2} gives an action a fixed share of
+#               the episodes, floor = 0.1 plays a share at random, burn_in = true all of version 1
 # [schedule]    after an edit, plan again or delete [simulation]: `init` refuses the report of a
 #               plan with another schedule
 # [budget]      deployments after the first; a rollback to an earlier version is always allowed

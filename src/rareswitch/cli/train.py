@@ -12,7 +12,7 @@ import click
 from rareswitch.cli.allow import typed_modules
 from rareswitch.cli.environments import env_arg_option, made_world, parsed, refusals, told
 from rareswitch.cli.experiments import need
-from rareswitch.cli.learn import build_recipe
+from rareswitch.cli.learn import build_recipe, share_options
 from rareswitch.cli.progress import Report, progress
 from rareswitch.cli.training_table import line, show_picked, show_summary
 from rareswitch.cli.worlds import FINITE
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     help="How to explore, e.g. ensemble,scale=1.  [default: ensemble, which needs no tuning]",
 )
 @click.option("--beta", type=FINITE, help="Short for --exploration bonus,beta=β.")
+@share_options
 @click.option(
     "--features",
     default="default",

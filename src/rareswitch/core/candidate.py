@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.core.clock import Clock
+from rareswitch.core.clock import Clock, Schedule, Trigger
+from rareswitch.core.episode import NoOffersError
 from rareswitch.core.policy import Policy
 from rareswitch.support.arguments import Floats, Rows
 
@@ -25,11 +26,23 @@ from rareswitch.support.arguments import Floats, Rows
 RECENT = 500
 
 
+def reasons_of(schedule: Schedule, candidate: "Candidate") -> tuple[Trigger, ...]:
+    """Return why a rule accepts a candidate or not; without `reasons`, only whether it does."""
+    reasons = getattr(schedule, "reasons", None)
+    if reasons is not None:
+        return tuple(reasons(candidate))
+    accepted = bool(schedule.accepts(candidate))  # type: ignore[attr-defined]
+    return (Trigger("accepted", float(accepted), 0.5, accepted),)
+
+
 class Gain(NamedTuple):
     """The expected gain per episode in rewards as learned, with its standard error."""
 
     mean: float
     error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g}, standard error {self.error:.3g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +82,9 @@ class Candidate:
     def _compared(self) -> tuple[Floats, Floats]:
         """The change and the gain of each episode."""
         if not self.paths:
-            raise ValueError("candidate must have episodes of the policy in force; got none")
+            raise NoOffersError(
+                "candidate must have episodes of the policy in force, with first_features; got none"
+            )
         change, gain = np.zeros((2, len(self.paths)))
         longest = max(map(len, self.paths))
         for step in range(longest):
@@ -86,11 +101,7 @@ class Candidate:
 
     def _at(self, h: int, rows: Rows) -> tuple[Floats, Floats]:
         """Return change and gain (n,) at stage h in n states with A actions each."""
-        actions = np.arange(rows.shape[1])[:, None, None]
-        new, old = (
-            (policy.choices(h, rows) == actions).mean(axis=1).T
-            for policy in (self.policy, self.in_force)
-        )  # (n, A), the propensities
+        new, old = (policy.propensities_in(h, rows) for policy in (self.policy, self.in_force))
         q_values = self.policy.q_values(h, np.concatenate(rows))
         q_values = q_values.reshape(-1, *new.shape).mean(axis=0)
         moved = new - old

@@ -12,7 +12,8 @@ of this package's rules: it has `triggers(clock)`, and `due` follows. A schedule
 - `regret_bound(task, ridge)`: the paper's bound on its regret;
 - `for_budget(task, switches=…, ridge=…)`: a class method that makes the rule for a budget;
 - `accepts(candidate)`: asked once a policy is due and fitted, with a `core.candidate.Candidate`.
-  A policy that is not accepted is not deployed, and the next clock tells when it was declined.
+  A policy that is not accepted is not deployed, and the next clock tells when it was declined;
+- `reasons(candidate)`: the triggers that `accepts` watches, for a record of its decisions.
 """
 
 from collections.abc import Iterator, Sequence

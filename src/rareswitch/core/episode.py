@@ -23,6 +23,10 @@ from rareswitch.support.arguments import (
 ROW_KINDS = {1: INT64, 2: FLOAT64}  # positions of ones (n,), features (n, d)
 
 
+class NoOffersError(ValueError):
+    """An episode without the rows of its first step, which rules that look at candidates need."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Episode:
     """One finished episode of n ≤ H steps.
@@ -100,6 +104,37 @@ class Episode:
         return np.concatenate([features, *following]), rewards, list(map(len, following))
 
     @classmethod
+    def of_offers(cls, offers: Sequence[Rows], places: Sequence[int], rewards: Floats) -> Self:
+        """Return the episode whose step t took the row places[t] of those offered.
+
+        `offers` are the arrays of rows offered at each step, and after the last step if the episode
+        was cut off.
+
+        >>> Episode.of_offers([np.eye(2), np.eye(2)], [1, 0], np.ones(2)).features
+        array([[0., 1.],
+               [1., 0.]])
+        """
+        rows, lengths = np.concatenate(offers), list(map(len, offers))
+        starts = [0, *accumulate(lengths)]
+        features = rows[np.add(starts[: len(places)], places)]
+        following, first = rows[lengths[0] :], rows[: lengths[0]]
+        if not (
+            len(offers) - len(places) in (0, 1)
+            and all(lengths)
+            and rows.dtype is ROW_KINDS.get(rows.ndim)
+            and are_finite(rows)
+            and rewards.shape == (len(places),)
+            and rewards.dtype is FLOAT64
+            and all_within(rewards, 0.0, 1.0)
+        ):  # the error names the argument
+            return cls(
+                features=features, rewards=rewards, next_features=offers[1:], first_features=first
+            )
+        for array in (features, rewards, following, first):
+            array.flags.writeable = False
+        return cls.trusted(features, rewards, following, lengths[1:], first)
+
+    @classmethod
     def trusted(
         cls,
         features: Rows,
@@ -157,7 +192,9 @@ class Episode:
         (array([0, 1]),)
         """
         if self.first_features is None:
-            raise ValueError("episode must have first_features for a rule that looks at candidates")
+            raise NoOffersError(
+                "episode must have first_features for a rule that looks at candidates"
+            )
         return (self.first_features, *self.next_features)[: len(self)]
 
     @property

@@ -18,6 +18,7 @@ W. Matrices are then given as (..., d, m), the blocks one below the other: `spli
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -193,21 +194,45 @@ class OneHotGram(NamedTuple):
         """Remove the features e_i at `positions` (n,) that `add_episode` added."""
         return self._count(positions, pools, -1)
 
+    def add_episodes(self, episodes: Sequence[Ints], pools: Pools) -> "OneHotGram":
+        """Add several episodes, bit for bit as one after the other."""
+        if pools.shared or len(episodes) < 2:
+            gram = self
+            for positions in episodes:
+                gram = gram.add_episode(positions, pools)
+            return gram
+        stage = np.concatenate([np.arange(len(positions)) for positions in episodes])
+        places, inverse, times = np.unique(
+            stage * self.dim + np.concatenate(episodes), return_inverse=True, return_counts=True
+        )
+        # The visits before each step: those of the place so far, and of the episodes before.
+        before, rank = self.visits.take(places.tolist()), np.empty_like(stage)
+        rank[np.argsort(inverse, kind="stable")] = np.concatenate([*map(np.arange, times)])
+        visited = before[inverse] + rank
+        logdet, trace = self.logdet.copy(), self.trace.copy()
+        # In their order, as one after the other.
+        np.add.at(logdet, stage, np.log((visited + 1.0 + self.ridge) / (visited + self.ridge)))
+        np.add.at(trace, stage, 1.0)
+        return self._with(places, before + times, logdet, trace)
+
     def _count(self, positions: Ints, pools: Pools, sign: int) -> "OneHotGram":
         pool, step = pools.places(len(positions))
-        places = (pool * self.dim + positions[step]).tolist()
-        times = Counter(places)  # a shared pool may contain a position more than once
-        before, steps = self.visits.take(places), np.array([times[place] for place in places])
-        after = before + sign * steps
+        # A shared pool may contain a position more than once.
+        visits = Counter((pool * self.dim + positions[step]).tolist())
+        places, times = np.array([*visits]), np.array([*visits.values()])
+        before = self.visits.take(visits)
+        after = before + sign * times
         if sign < 0 and after.min() < 0.0:
             raise ValueError("episode must have been absorbed; got positions that were not visited")
-        # Each of m steps to a place has the m-th part of what the place adds.
-        grown = np.log((after + self.ridge) / (before + self.ridge)) / steps
-        logdet = self.logdet + np.bincount(pool, grown, pools.count)
+        grown = np.log((after + self.ridge) / (before + self.ridge))
+        logdet = self.logdet + np.bincount(places // self.dim, grown, pools.count)
         trace = self.trace + sign * np.bincount(pool, minlength=pools.count)
+        return self._with(places, after, logdet, trace)
+
+    def _with(self, places: Ints, visits: Floats, logdet: Floats, trace: Floats) -> "OneHotGram":
         logdet.flags.writeable = trace.flags.writeable = False
-        visits = self.visits.put(places, after.tolist())
-        return OneHotGram(visits, logdet, trace, self.dim, self.ridge)
+        changed = self.visits.put(places.tolist(), visits.tolist())
+        return OneHotGram(changed, logdet, trace, self.dim, self.ridge)
 
 
 class BlockGram(NamedTuple):

@@ -8,9 +8,10 @@ A policy may be a mixture of M members: arrays then have a first axis for member
 members share them. One member, drawn by the episode's key, plays a whole episode. The member is a
 hash of the key and of a number drawn for the version, the `allocation`: actors that share no state
 agree on it, before or after the fact and on any machine, and every version allocates independently.
+
+A control and a floor may play a share of the episodes instead: `core/control.py`.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from rareswitch.core.control import FLOOR, LEARNED, Control, Player, Split, check_shares
 from rareswitch.core.estimation import EstimatedRegression
 from rareswitch.core.lsvi import (
     QFunction,
@@ -33,7 +35,6 @@ from rareswitch.core.wide_table import WideStatistics, WideTable, keep_columns
 from rareswitch.support import codec
 from rareswitch.support.arguments import (
     FLOAT64,
-    NOT_NUMBERS,
     Floats,
     Ints,
     Rows,
@@ -46,7 +47,7 @@ from rareswitch.support.arguments import (
     short_repr,
     whole,
 )
-from rareswitch.support.streams import LARGEST_SEED
+from rareswitch.support.streams import keyed_hash
 
 # Values closer than this are equal; results then do not depend on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
@@ -98,7 +99,7 @@ def fit(statistics: Statistics | BothStatistics, recipe: Recipe, version: int) -
         q_functions,
         recipe,
         directions=recipe.directions(version, horizon, dim) if table is None else None,
-        allocation=recipe.allocation(version),
+        version=version,
         one_hot=statistics.one_hot,
         stages=stages,
         table=table,
@@ -118,12 +119,12 @@ def policy_of(
     recipe: Recipe,
     *,
     directions: Floats | None,
-    allocation: int | None,
+    version: int,
     one_hot: bool = False,
     stages: str | None = None,
     table: WideTable | None = None,
 ) -> "Policy":
-    """Return the policy with these Q_h, of one member or with a first axis for members."""
+    """Return the policy of a version with these Q_h: one member, or a first axis for members."""
     first, axes = q_functions[0], policy_arrays(one_hot)
     arrays: dict[str, Floats | None] = dict.fromkeys(axes) | {"directions": directions}
     for name in ("weights", "whitener", "levels", "offsets"):
@@ -137,11 +138,13 @@ def policy_of(
     return Policy.trusted(
         **arrays,
         beta=recipe.exploration.beta,
-        allocation=allocation,
+        allocation=recipe.allocation(version),
         clip=recipe.clip,
         one_hot=one_hot,
         stages=stages,
         table=table,
+        control=None if recipe.starts_at_random(version) else recipe.control,
+        floor=1.0 if recipe.starts_at_random(version) else recipe.floor,
     )
 
 
@@ -153,21 +156,7 @@ def member_of(allocation: int, key: str | int, members: int) -> int:
     >>> [member_of(2026, patient, 4) for patient in ("ada", "ben", 3, "3")]
     [2, 1, 0, 0]
     """
-    text = f"{allocation}/{_key_text(key)}".encode("utf-8", "surrogatepass")
-    named = hashlib.blake2b(text, digest_size=8).digest()
-    return int.from_bytes(named, "big") * members >> 64
-
-
-def _key_text(key: Any) -> str:
-    if isinstance(key, str):
-        if not key:
-            raise ValueError("key must name the episode; got an empty text")
-        return str.__str__(key)  # a subclass may print another text
-    if not isinstance(key, int | np.integer) or isinstance(key, NOT_NUMBERS):
-        raise TypeError(
-            f"key must be a text or a whole number; got {short_repr(key)}: use str(key)"
-        )
-    return str(whole("key", key, least=0, most=LARGEST_SEED))
+    return keyed_hash(f"{allocation}", key) * members >> 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,6 +173,9 @@ class Policy:
     n+1 columns in place of d: those of its n positions, and the scale of the draws for all others;
     directions are drawn too.
 
+    A `control` plays its share of the episodes, and the share `floor` is played uniformly at
+    random; the learned members share the rest. `allocation` draws who plays.
+
     >>> rows = np.eye(2)
     >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
     >>> policy.q_values(0, rows), policy.act(0, rows), policy.value(0, rows)
@@ -193,6 +185,9 @@ class Policy:
     >>> mixture = Policy(weights=np.array([[[0.2, 0.5]], [[0.4, 0.1]]]), allocation=7)
     >>> mixture.propensities(0, rows), mixture.draw("ada").act(0, rows)
     (array([0.5, 0.5]), 1)
+    >>> trial = Policy(weights=[[0.0, 1.0]], control=Control(0, share=0.3), floor=0.2, allocation=7)
+    >>> trial.propensities(0, rows), [trial.draw(name).role for name in ("ben", "dan", "ada")]
+    (array([0.4, 0.6]), ['learned', 'control', 'floor'])
     """
 
     weights: Floats
@@ -206,6 +201,8 @@ class Policy:
     one_hot: bool = False
     stages: str | None = None
     table: WideTable | None = None
+    control: Control | None = None
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         weights = _stacked("weights", self.weights, ("H", "d"))
@@ -240,11 +237,14 @@ class Policy:
             sizes |= {"table": self.table.members} if sizes or self.table.members > 1 else {}
         if len(set(sizes.values())) > 1:
             raise ValueError(f"all arrays of members must have the same first axis; got {sizes}")
-        if not sizes:
+        set_fields(self, floor=check_shares(self.control, self.floor))
+        check_control(self.control, self)
+        if not sizes and self.control is None and not self.floor:
             if self.allocation is not None:
                 raise ValueError(f"allocation must be None for one policy; got {self.allocation}")
         elif self.allocation is None:
-            raise ValueError("allocation must be given for a mixture; got None")
+            kind = "a mixture" if sizes else "a control or a floor"
+            raise ValueError(f"allocation must be given for {kind}; got None")
         else:
             most = ALLOCATIONS - 1
             set_fields(self, allocation=whole("allocation", self.allocation, least=0, most=most))
@@ -292,27 +292,101 @@ class Policy:
         """Return one member, counted from 0, as a policy of its own."""
         index = whole("index", index, least=0, most=self.members - 1)
         own = {name: array[index] for name, array in self._by_member.items()}
-        if self.members == 1:
+        if self.members == 1 and self.learned_only:
             return self
         fields = {name: getattr(self, name) for name in FIELDS}
         table = None if self.table is None else self.table.member(index)
-        return Policy.trusted(**fields | own | {"allocation": None, "table": table})
+        alone = {"allocation": None, "table": table, "control": None, "floor": 0.0}
+        return Policy.trusted(**fields | own | alone)
+
+    @cached_property
+    def controlling(self) -> "Policy":
+        """The policy that the control is."""
+        assert self.control is not None
+        assert isinstance(self.control.plays, bytes)
+        return Policy.from_bytes(self.control.plays)
+
+    @property
+    def learned_only(self) -> bool:
+        """Whether learned members play every episode, without a control and a floor."""
+        return self.control is None and not self.floor
+
+    @cached_property
+    def split(self) -> Split:
+        """How episodes are split between learned members, the control and the floor."""
+        if self.control is None:
+            return Split(self.members, self.allocation, floor=self.floor)
+        controls = 1 if self.control.action is not None else self.controlling.members
+        return Split(self.members, self.allocation, self.control.share, controls, self.floor)
+
+    @property
+    def players(self) -> int:
+        """The number P of players: M members, those of the control, and the floor."""
+        return self.split.players
+
+    @cached_property
+    def tickets(self) -> Floats:
+        """The probability with which each player plays an episode (P,), times M."""
+        return np.array(self.split.tickets)
+
+    @property
+    def role(self) -> str:
+        """The role of a policy that was drawn: "learned". A control and the floor have their own.
+
+        `split.role(player)` is that of a player by its number.
+        """
+        return LEARNED
 
     def allocate(self, key: str | int) -> int:
-        """Return the number of the member that plays the episode of that key, counted from 0."""
-        return member_of(self.allocation or 0, key, self.members)
+        """Return the number of the player of that key's episode, counted from 0: its member.
 
-    def draw(self, key: str | int) -> "Policy":
-        """Return the member that plays the episode of that key, a text or a whole number.
-
-        The member is a function of the policy's bytes and the key alone.
+        The members of a control come after the M learned members, and the floor comes last.
         """
-        return self.member(self.allocate(key))
+        if self.learned_only:
+            return member_of(self.allocation or 0, key, self.members)
+        return self.split.draw(key)
+
+    def draw(self, key: str | int) -> "Policy | Player":
+        """Return the player of the episode of that key, a text or a whole number.
+
+        It is the member, or a `Player` that acts for the control or the floor; `role` says which.
+        The player is a function of the policy's bytes and the key alone.
+        """
+        return self.player(self.allocate(key), key)
+
+    def player(self, number: int, key: str | int) -> "Policy | Player":
+        """Return a player by its number, as it plays the episode of that key."""
+        if self.learned_only or number < self.members:
+            return self.member(number)
+        role, horizon = self.split.role(number), self.horizon
+        if role == FLOOR:
+            return Player(role=role, horizon=horizon, draws=(self.allocation or 0, key))
+        assert self.control is not None
+        if self.control.action is not None:
+            return Player(role=role, horizon=horizon, control=self.control)
+        member = self.controlling.member(number - self.members)
+        return Player(role=role, horizon=horizon, policy=member)
+
+    def alone(self, number: int) -> "Policy":
+        """Return the policy of which a player, by its number, plays every episode."""
+        role = self.split.role(number)
+        if role == LEARNED:
+            return self.member(number)
+        fields = {name: getattr(self, name) for name in FIELDS}
+        if role == FLOOR:
+            return Policy.trusted(**fields | {"control": None, "floor": 1.0})
+        assert self.control is not None
+        if self.control.action is None:
+            return self.controlling.member(number - self.members)
+        always = Control(self.control.action, share=1.0)
+        return Policy.trusted(**fields | {"control": always, "floor": 0.0})
 
     def stage(self, h: int) -> QFunction:
         """Return Q_h, of every member if this is a mixture, over the columns of the arrays."""
+        if type(h) is int and (known := self._stages.get(h)) is not None:
+            return known
         h = whole("h", h, least=0, most=self.horizon - 1)
-        return QFunction(
+        self._stages[h] = QFunction(
             weights=self.weights[..., h, :],
             levels=None if self.levels is None else self.levels[..., h],
             whitener=self._whitener(h),
@@ -320,6 +394,12 @@ class Policy:
             offsets=None if self.offsets is None else self.offsets[..., h, :, :],
             cap=float(self.horizon - h) if self.clip else None,
         )
+        return self._stages[h]
+
+    @cached_property
+    def _stages(self) -> dict[int, QFunction]:
+        """The stages that were asked for: views of the arrays, made once."""
+        return {}
 
     def q_values(self, h: int, features: Rows) -> Floats:
         """Return the value of each feasible action, features (A, d) to (A,).
@@ -330,15 +410,15 @@ class Policy:
 
     def act(self, h: int, features: Rows) -> int:
         """Return the greedy action as an index into the rows of features (A, d)."""
-        if self.members > 1:
+        if self.members > 1 or not self.learned_only:
             raise ValueError(
-                f"a mixture of {self.members} members acts through the member drawn for the "
+                f"a mixture of {self.players} members acts through the member drawn for the "
                 "episode: policy.draw(key).act(…), with the episode's number or name as key"
             )
         return int(self._choices_in_one(h, features)[0])
 
     def choices(self, h: int, features: Rows) -> Ints:
-        """Return every member's greedy action (M,), as an index into the rows of features.
+        """Return every learned member's greedy action (M,), as an index into the rows of features.
 
         For n states with A actions each, features (n, A, d) or positions (n, A), it is (M, n).
         """
@@ -350,8 +430,30 @@ class Policy:
             return self._choices_in_one(h, features)
         return self._greedy(h, self._feasible(np.concatenate(features)), states=len(features))
 
+    def chances(self, h: int, features: Rows, action: int | Ints) -> Floats:
+        """Return each player's probability of an action (P,).
+
+        It is 1 or 0 for learned members and the control, and 1/A for the floor. For n states with A
+        actions each and actions (n,) it is (P, n).
+        """
+        return self.chances_of(self.choices(h, features), h, features, action)
+
+    def chances_of(self, choices: Ints, h: int, features: Rows, action: int | Ints) -> Floats:
+        """Return the same, given the choices of the learned members."""
+        found: list[Any] = [choices == action]
+        shape = (1, *choices.shape[1:])
+        offered = len(features[0]) if choices.ndim > 1 else len(features)
+        if self.control is not None:
+            if self.control.action is None:
+                found.append(self.controlling.choices(h, features) == action)
+            else:
+                found.append(np.full(shape, self.control.take(offered)) == action)
+        if self.floor:
+            found.append(np.full(shape, 1.0 / offered))
+        return np.concatenate(found).astype(np.float64)
+
     def act_through(self, features: Rows, members: Ints) -> Ints:
-        """Return the greedy actions of whole episodes, (k, n), each played by one of the members.
+        """Return the greedy actions of whole episodes, (k, n), each played by a learned member.
 
         `features` are the rows offered at the first n stages, (k, n, A, d) or positions (k, n, A);
         `members` (k,) play them. One call in place of k·n calls of `act`.
@@ -386,27 +488,62 @@ class Policy:
         return float(self.q_values(h, features).max(axis=-1).mean())
 
     def propensities(self, h: int, features: Rows) -> Floats:
-        """Return the share of members that takes each action, features (A, d) to (A,)."""
-        choices = self._choices_in_one(h, features)
-        return np.bincount(choices, minlength=len(features)) / len(choices)
+        """Return the probability of each action, features (A, d) to (A,).
+
+        It is the share of members that takes it, plus the shares of the control and the floor.
+        """
+        return self._propensities(h, features, self._choices_in_one(h, features))
+
+    def propensities_in(self, h: int, features: Rows) -> Floats:
+        """Return the same in n states with A actions each, features (n, A, d) to (n, A)."""
+        return self._propensities(h, features, self.choices(h, features))
+
+    def _propensities(self, h: int, features: Rows, choices: Ints) -> Floats:
+        offered = len(features[0]) if choices.ndim > 1 else len(features)
+        taken = choices[..., None] == np.arange(offered)  # (M, A) or (M, n, A)
+        learned: Floats = np.add.reduce(taken, axis=0) / self.members
+        if self.learned_only:
+            return learned
+        found = self.split.learned * learned + self.floor / offered
+        if self.control is not None and self.control.action is None:
+            control = self.controlling
+            chosen = control.choices(h, features)
+            found += self.control.share * control._propensities(h, features, chosen)
+        elif self.control is not None:
+            found[..., self.control.take(offered)] += self.control.share
+        return found
 
     def likelihood(self, steps: Iterable[tuple[Rows, int]]) -> float:
-        """Return the share of members that takes all of an episode's actions.
+        """Return the probability of an episode's actions: the share of members that take them all.
 
         `steps` are (features (A, d), action) from the first stage on. The ratio of two policies'
         likelihoods is the importance weight of a logged episode: a member plays it from beginning
-        to end, so the propensities of its steps must not be multiplied.
+        to end, so the propensities of its steps must not be multiplied. A control and a floor count
+        by their shares; the floor takes n actions with the product of their 1/A.
         """
         if not isinstance(steps, Iterable) or isinstance(steps, np.ndarray):
             raise TypeError(f"steps must be pairs (features, action); got {short_repr(steps)}")
-        agrees = np.ones(self.members, bool)
+        taken = np.ones(self.players)
         for h, step in enumerate(steps):
             if not isinstance(step, tuple | list) or len(step) != 2:
                 raise TypeError(f"steps must be pairs (features, action); got {short_repr(step)}")
             features, action = step
             choices = self._choices_in_one(h, features)
-            agrees &= choices == whole("action", action, least=0, most=len(features) - 1)
-        return float(agrees.mean())
+            place = whole("action", action, least=0, most=len(features) - 1)
+            taken *= self.chances_of(choices, h, features, place)
+        return float(taken @ self.tickets / self.members)
+
+    def conditional(self, chances: Floats) -> Floats:
+        """Return the probability of each of an episode's actions given those before it, (n,).
+
+        `chances` (n, P) are each player's probabilities of the actions. It is 0 from the first
+        action on that no player takes after those before.
+        """
+        likely = np.multiply.accumulate(chances) @ self.tickets
+        before = np.concatenate([[self.members], likely[:-1]])
+        # Above 1 by rounding alone.
+        found: Floats = np.minimum(likely / np.where(before > 0.0, before, 1.0), 1.0)
+        return found
 
     @cached_property
     def digest(self) -> str:
@@ -432,6 +569,14 @@ class Policy:
             meta["stages"] = self.stages
         if self.table is not None:
             meta["table"], arrays["positions"] = self.table.plain, self.table.positions
+        if self.floor:
+            meta["floor"] = self.floor
+        if self.control is not None:
+            meta["control"] = {"share": self.control.share}
+            if isinstance(self.control.plays, bytes):
+                arrays["control"] = np.frombuffer(self.control.plays, np.uint8)
+            else:
+                meta["control"]["action"] = self.control.plays
         return meta, arrays
 
     @classmethod
@@ -441,19 +586,23 @@ class Policy:
         parts.only(
             meta=("beta", "clip"),
             arrays=("weights",),
-            optional_meta=("allocation", "one_hot", "stages", "table"),
-            optional=(*policy_arrays(one_hot=False), "positions"),
+            optional_meta=("allocation", "one_hot", "stages", "table", "control", "floor"),
+            optional=(*policy_arrays(one_hot=False), "positions", "control"),
         )
         arrays = {
             name: parts.array(name, "<f8", ("n",) * array.ndim)
             for name, array in parts.arrays.items()
-            if name != "positions"
+            if name not in ("positions", "control")
         }
         values: dict[str, Any] = parts.meta | arrays
         with parts.reading():
             if "table" in values or "positions" in parts.arrays:
                 positions = parts.array("positions", "<i8", ("n",))
                 values["table"] = WideTable.from_plain(values["table"], positions)
+            if "control" in values or "control" in parts.arrays:
+                values["control"] = _control(parts)
+            if values.get("floor") == 0.0:
+                raise ValueError("its floor must be above 0 where it has one")
             return cls(**values)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -462,6 +611,8 @@ class Policy:
 
     def __repr__(self) -> str:
         mixture = f"members={self.members}, " if self.members > 1 else ""
+        mixture += "" if self.control is None else f"control={self.control.share:g}, "
+        mixture += f"floor={self.floor:g}, " if self.floor else ""
         return f"Policy(dim={self.dim}, horizon={self.horizon}, {mixture}digest={self.digest[:12]})"
 
     def _choices_in_one(self, h: int, features: Rows) -> Ints:
@@ -521,13 +672,13 @@ class Policy:
         return self.whitener[..., h, :] if self.one_hot else self.whitener[..., h, :, :]
 
     def _feasible(self, features: Rows) -> Rows:
-        """Return a checked copy of the rows of the feasible actions."""
+        """Return the rows of the feasible actions, checked and contiguous."""
         if self.one_hot:
             rows: Rows = positions("features", features, self.dim)
         elif type(features) is np.ndarray and features.dtype is FLOAT64:
             if features.ndim != 2 or features.shape[1] != self.dim:
                 raise ValueError(f"features must have shape (A, {self.dim}); got {features.shape}")
-            rows = np.array(features, order="C")  # BLAS may round differently on other layouts
+            rows = np.ascontiguousarray(features)  # BLAS may round differently on other layouts
         else:
             rows = floats("features", features, ("A", self.dim))
         if not len(rows):
@@ -539,6 +690,34 @@ class Policy:
 
 
 FIELDS = tuple(Policy.__dataclass_fields__)
+
+
+def check_control(control: Control | None, policy: Policy) -> None:
+    """Refuse a control that is a policy of other sizes, or that has a control of its own."""
+    if control is None or isinstance(control.plays, int):
+        return
+    own = Policy.from_bytes(control.plays)
+    ours, theirs = ((one.horizon, one.dim, one.one_hot) for one in (policy, own))
+    if ours != theirs:
+        raise ValueError(
+            f"control must have horizon {ours[0]}, dim {ours[1]} and one_hot = {ours[2]}; got "
+            f"{theirs[0]}, {theirs[1]} and {theirs[2]}"
+        )
+    if not own.learned_only:
+        raise ValueError("control must be a policy without a control and a floor of its own")
+
+
+def _control(parts: codec.Parts) -> Control:
+    """Return the control that was packed: an action among the values, or a policy as an array."""
+    told = dict(parts.meta["control"])
+    if ("control" in parts.arrays) == ("action" in told):
+        raise ValueError("its control must be an action or a policy, and only one of them")
+    plays = told.pop("action", None)
+    if plays is None:
+        plays = parts.array("control", "|u1", ("n",)).tobytes()
+    elif not isinstance(plays, int):
+        raise ValueError(f"its control must be an action; got {short_repr(plays)}")
+    return Control(plays, **told)
 
 
 def _block_size(whitener: Any, dim: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rareswitch.core.control import Control, Split, check_shares
 from rareswitch.core.exploration import MOST_MEMBERS, Bonus, Ensemble, Exploration, Perturbation
 from rareswitch.core.wide_table import SEEDS, WideTable
 from rareswitch.support.arguments import (
@@ -43,6 +44,13 @@ class Recipe:
     replaces it in fits. `ties="direction"` draws one random direction for each member, stage and
     version, and takes the tied action furthest along it; `ties="lowest"` takes the lowest index.
     `clip=False` drops the clip (with H = 1 and a bonus that is SBUCB or rarely switching OFUL).
+
+    Of the episodes of every version, a `control` plays its share, and the share `floor` is played
+    uniformly at random among the feasible actions. With `burn_in`, version 1 plays all of its
+    episodes at random: with equal allocation. `rules.Waiting(…, first=n)` keeps it for n episodes.
+
+    >>> Recipe(control=Control(0, share=0.2), floor=0.1).control
+    Control(plays=0, share=0.2)
     """
 
     exploration: Exploration = field(default_factory=Ensemble)
@@ -50,6 +58,9 @@ class Recipe:
     ties: str = "direction"
     clip: bool = True
     seed: Seed = 0
+    control: Control | None = None
+    floor: float = 0.0
+    burn_in: bool = False
 
     def __post_init__(self) -> None:
         explores = self.exploration
@@ -69,12 +80,27 @@ class Recipe:
             ties=one_of("ties", self.ties, TIES),
             clip=flag("clip", self.clip),
             seed=checked_seed(self.seed),
+            floor=check_shares(self.control, self.floor),
+            burn_in=flag("burn_in", self.burn_in),
         )
         if explores.members > 1 and not explores.draws and self.ties == "lowest":
             raise ValueError(
                 'ties must be "direction" where the members of a mixture differ by nothing else; '
                 f"got ties='lowest' and exploration={short_repr(explores)}"
             )
+
+    def __repr__(self) -> str:
+        """Return the fields; those of a control and a floor only where they are set."""
+        plain = ("exploration", "ridge", "ties", "clip", "seed")
+        more = {"control": self.control, "floor": self.floor, "burn_in": self.burn_in}
+        said = {name: getattr(self, name) for name in plain}
+        said |= {name: value for name, value in more.items() if value}
+        return f"Recipe({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+
+    @property
+    def learned_only(self) -> bool:
+        """Whether learned members play every episode: no control, no floor and no burn-in."""
+        return self.control is None and not self.floor and not self.burn_in
 
     @classmethod
     def paper(cls, beta: float = 1.0, **rest: Any) -> "Recipe":
@@ -156,9 +182,22 @@ class Recipe:
 
     def allocation(self, version: int) -> int | None:
         """Return the number that allocates episodes to members; None for a single member."""
-        if self.exploration.members == 1:
+        random = self.floor > 0.0 or self.starts_at_random(version)
+        if self.exploration.members == 1 and self.control is None and not random:
             return None
         return int(self._allocations.at(version).integers(ALLOCATIONS))
+
+    def split(self, version: int, *, controls: int) -> Split:
+        """Return how a version splits its episodes, given the number of the control's members."""
+        members, allocation = self.exploration.members, self.allocation(version)
+        if self.starts_at_random(version):
+            return Split(members, allocation, floor=1.0)
+        share = 0.0 if self.control is None else self.control.share
+        return Split(members, allocation, share, controls, self.floor)
+
+    def starts_at_random(self, version: int) -> bool:
+        """Return whether a version is that of the burn-in, which acts uniformly at random."""
+        return self.burn_in and version == 1
 
     @cached_property
     def _ties(self) -> KeyedStream:

@@ -1,7 +1,8 @@
 """How a policy acts in the states of a log, and how probable the logged actions are under it.
 
 One member plays an episode from beginning to end, so the probability of its first actions is the
-share of members that take all of them, and not a product over steps.
+share of members that take all of them, and not a product over steps. A control and a floor count
+as members with shares of their own.
 """
 
 from collections.abc import Callable
@@ -26,18 +27,27 @@ class StageBehaviour(NamedTuple):
     `rows` are the W rows that some member takes in some state. `expected` turns the
     value of these rows for every member (W, M) into the value of the states (T, M). `taken` (N, M)
     is the probability of the logged action under each member, 1 where no action was taken.
+    `shares` (M,) are the probabilities with which members play; None: the same for all.
     """
 
     rows: GroupedRows
     expected: Callable[[Floats], Floats]
     taken: Floats
+    shares: Floats | None = None
 
 
 def behaviour_in(logged: LoggedEpisodes, policy: Policy | None = None) -> list[StageBehaviour]:
     """Return how a policy acts at each stage; without one, the function that the log was asked."""
     if policy is None:
         return [_by_chances(stage) for stage in logged.stages]
-    return [_by_members(policy, h, stage) for h, stage in enumerate(logged.stages)]
+    acts = _by_members if policy.learned_only else _by_players
+    return [acts(policy, h, stage) for h, stage in enumerate(logged.stages)]
+
+
+def average(values: Floats, shares: Floats | None) -> Floats:
+    """Return the mean over members of values (..., M), weighted by their shares."""
+    found: Floats = values.mean(axis=-1) if shares is None else values @ shares
+    return found
 
 
 def _by_members(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
@@ -50,6 +60,34 @@ def _by_members(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
     taken[played] = choices[stage.state[played]] == stage.taken[played, None]
     rows = GroupedRows(stage.columns[wanted])
     return StageBehaviour(rows, lambda values: values[places, columns], taken)
+
+
+def _by_players(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
+    """Return how learned members, the control and the floor act; the floor is the last column."""
+    lengths = np.diff(stage.starts, append=len(stage.rows))
+    chosen = [_choices(policy, h, stage)]
+    if (control := policy.control) is not None:
+        if control.action is None:
+            chosen.append(_choices(policy.controlling, h, stage))
+        else:
+            least = int(lengths.min()) if len(lengths) else control.action + 1
+            chosen.append(np.full((len(lengths), 1), control.take(least)))
+    choices = np.concatenate(chosen, axis=1)
+    places, columns = stage.starts[:, None] + choices, np.arange(choices.shape[1])
+    played = stage.played
+    taken = np.ones((len(stage.state), policy.players))
+    there = stage.state[played]
+    taken[played, : len(columns)] = choices[there] == stage.taken[played, None]
+    taken[played, len(columns) :] = 1.0 / lengths[there, None]
+
+    def expected(values: Floats) -> Floats:
+        if not len(lengths):
+            return values
+        means = np.add.reduceat(values[:, len(columns) :], stage.starts) / lengths[:, None]
+        return np.concatenate([values[places, columns], means], axis=1)
+
+    shares = policy.tickets / policy.members
+    return StageBehaviour(GroupedRows(stage.columns), expected, taken, shares)
 
 
 def _choices(policy: Policy, h: int, stage: LoggedStage) -> Ints:
@@ -104,14 +142,12 @@ def conditional_propensities(policy: Policy, trajectory: Trajectory, features: R
             f"trajectory must have at most the {policy.horizon} steps of the policy's horizon; "
             f"got {len(trajectory)}"
         )
-    agrees, propensities = np.ones(policy.members, bool), []
-    for t in range(len(trajectory)):
-        rows, place = choice_offered(trajectory, features, t)
-        before, agrees = agrees.sum(), agrees & (policy.choices(t, rows) == place)
-        if not agrees.any():
-            raise ValueError(
-                f"trajectory must be one that the policy can play; of its {policy.members} members "
-                f"none takes the actions up to step {t}"
-            )
-        propensities.append(agrees.sum() / before)
-    return np.array(propensities)
+    offered = [choice_offered(trajectory, features, t) for t in range(len(trajectory))]
+    chances = [policy.chances(t, rows, place) for t, (rows, place) in enumerate(offered)]
+    found = policy.conditional(np.array(chances))
+    if not found.all():
+        raise ValueError(
+            f"trajectory must be one that the policy can play; of its {policy.members} members "
+            f"none takes the actions up to step {int(np.argmin(found > 0.0))}"
+        )
+    return found

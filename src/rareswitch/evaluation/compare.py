@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rareswitch.core.candidate import Candidate, Gain
 from rareswitch.evaluation.interval import Interval, interval_of
 from rareswitch.evaluation.judge import Estimate, Judge, Progress
 from rareswitch.evaluation.method import Method
@@ -17,6 +18,8 @@ class Comparison:
 
     `gain` is the candidate's expected return less that of `against`, or less the mean return of the
     log if that is None, with an interval paired by episode. `verdict` is the result in one line.
+    `modelled` is the gain that the fitted model of a `rules.Candidate` expects, with its standard
+    error: it needs no propensities, and is only as good as the model.
     """
 
     candidate: Estimate
@@ -24,6 +27,7 @@ class Comparison:
     gain: Interval
     same: bool
     warnings: tuple[str, ...]
+    modelled: Gain | None = None
 
     @property
     def logged(self) -> Interval:
@@ -61,6 +65,7 @@ class Comparison:
                 self.verdict,
                 f"candidate  {self.candidate.value}",
                 *against,
+                *([] if self.modelled is None else [f"the model  gain {self.modelled}"]),
                 f"the log    {self.logged}",
                 self.candidate.evidence,
                 *self.warnings,
@@ -111,7 +116,8 @@ def compare(
     """Compare the return of a candidate with the log's own, or with that of another policy.
 
     The candidate and `against` are agents, policies, or functions (observation, stage) that return
-    the probability of each action. `features` are those of a bare `Policy`, by default those of the
+    the probability of each action. A `rules.Candidate`, as `Learner.candidate` returns it, brings
+    the policy in force with it. `features` are those of a bare `Policy`, by default those of the
     other side; the model of a function uses them too, and otherwise knows only the stage and the
     action. A function's probabilities are rescaled to the feasible actions. `log` is a log with
     propensities that `read_log` reads; it is cut to the policy's horizon. A candidate that was
@@ -134,6 +140,12 @@ def compare(
     >>> compare(lambda observation, stage: [0.0, 1.0], played).verdict
     'gain 0.5 [0.424, 0.574]'
     """
+    modelled = None
+    if isinstance(candidate, Candidate):
+        if against is not None:
+            raise TypeError("against must be left out: the candidate brings the policy in force")
+        modelled = candidate.gain if candidate.paths else None
+        candidate, against = candidate.policy, candidate.in_force
     given = {"candidate": candidate} | ({} if against is None else {"against": against})
     targets, writers = _targets(given, features, loggers)
     judge = Judge(
@@ -149,6 +161,7 @@ def compare(
         against=other,
         gain=interval_of(found.value.value - base.value, resampled - baseline, judge.episodes),
         same=same,
+        modelled=modelled,
         warnings=judge.warnings(*([found] if other is None else [found, other])),
     )
 

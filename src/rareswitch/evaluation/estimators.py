@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rareswitch.evaluation.agreement import StageBehaviour
+from rareswitch.evaluation.agreement import StageBehaviour, average
 from rareswitch.evaluation.fitted_q import fitted_values
 from rareswitch.evaluation.logged import LoggedEpisodes
 from rareswitch.support.arguments import Floats, Ints
@@ -79,7 +79,7 @@ def doubly_robust(
         q_values, values = fitted_values(logged, behaviour, ~here, ridge=ridge, shared=shared)
         errors = logged.rewards[here, :, None] + values[here, 1:] - q_values[here]
         errors *= paths[here] / logged.likelihood[here, :, None]
-        total[here] = (values[here, 0] + errors.sum(axis=1)).mean(axis=-1)
+        total[here] = average(values[here, 0] + errors.sum(axis=1), behaviour[0].shares)
         progress(fold + 1)
     return _mean_of(total)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.evaluation.agreement import path_probabilities
+from rareswitch.evaluation.agreement import average, path_probabilities
 from rareswitch.evaluation.interval import Interval, interval_of
 from rareswitch.evaluation.logged import LEAST_LIKELIHOOD, LoggedEpisodes
 from rareswitch.evaluation.method import Method
@@ -148,8 +148,8 @@ class Judge:
             share = float(np.mean(played == version))
             if share:
                 logged = self._laid_out(f"version {version}", target)
-                paths = path_probabilities(target.behaviour(logged)).mean(axis=-1)
-                likelihood += share * paths
+                acts = target.behaviour(logged)
+                likelihood += share * average(path_probabilities(acts), acts[0].shares)
         if not likelihood.all():
             number = int(np.argmin(likelihood.all(axis=1)))
             raise ValueError(

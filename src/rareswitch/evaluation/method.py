@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.evaluation import estimators
-from rareswitch.evaluation.agreement import StageBehaviour, path_probabilities
+from rareswitch.evaluation.agreement import StageBehaviour, average, path_probabilities
 from rareswitch.evaluation.estimators import ESTIMATORS, Contributions
 from rareswitch.evaluation.interval import Resampling
 from rareswitch.evaluation.logged import LoggedEpisodes
@@ -73,7 +73,8 @@ class Method:
     ) -> tuple[Contributions, Weights]:
         """Return the contribution of each episode to a policy's value, and the weights."""
         paths = path_probabilities(behaviour)
-        weights = paths.mean(axis=-1) / logged.likelihood
+        shares = behaviour[0].shares
+        weights = average(paths, shares) / logged.likelihood
         if self.estimator == "doubly robust":
             found = estimators.doubly_robust(
                 logged,
@@ -91,4 +92,4 @@ class Method:
                 "trajectory": estimators.whole_trajectories,
             }[self.estimator]
             found = weigh(weights, logged.rewards)
-        return found, describe_weights(paths, logged.likelihood)
+        return found, describe_weights(paths, logged.likelihood, shares)

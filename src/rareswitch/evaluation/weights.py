@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rareswitch.evaluation.agreement import average
 from rareswitch.support.arguments import Floats
 
 # With fewer effective episodes, intervals miss the truth too often to be believed.
@@ -88,14 +89,14 @@ class Weights:
         return tuple(said)
 
 
-def describe_weights(paths: Floats, likelihood: Floats) -> Weights:
+def describe_weights(paths: Floats, likelihood: Floats, shares: Floats | None = None) -> Weights:
     """Return the weights for probabilities of actions under members (N, H, M) and the log (N, H).
 
     At every step the policy's probability that is not on the logged action, mass − taken, lies on
     other actions. These had the probability before − likelihood in the log, so some of them has at
     least the ratio of both as its weight, and their squared weights average at least its square.
     """
-    taken, episodes = paths.mean(axis=-1), len(paths)
+    taken, episodes = average(paths, shares), len(paths)
     weights = taken / likelihood
     start = np.ones((episodes, 1))
     mass, before = np.hstack([start, taken[:, :-1]]), np.hstack([start, likelihood[:, :-1]])
@@ -115,5 +116,5 @@ def describe_weights(paths: Floats, likelihood: Floats) -> Weights:
         error=float(last.std() / np.sqrt(episodes)),
         possible_error=float(np.sqrt(np.maximum(moments - 1.0, 0.0).max() / episodes)),
         impossible=float(np.where(certain, left / before, 0.0).sum(axis=1).mean().clip(0.0, 1.0)),
-        untried=float(1.0 - (paths > 0.0).any(axis=0).mean()),
+        untried=float(1.0 - average(np.any(paths > 0.0, axis=0), shares).mean()),
     )

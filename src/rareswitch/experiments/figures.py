@@ -22,6 +22,7 @@ from rareswitch.experiments.members import draw_members
 from rareswitch.experiments.mixtures import draw_mixtures
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.spec import Arm, Words, canonical_json
+from rareswitch.experiments.worth import draw_worth
 from rareswitch.rules.table import Row
 from rareswitch.support import bootstrap
 from rareswitch.support.drawing import LineStyle, draw_intervals, line_style, style
@@ -288,6 +289,7 @@ FIGURES = {
         need="schedule kind uniform-grid on a world of kind oblivious-adversary",
         accepts=lambda arm, *_: (arm.family.name, arm.world.kind) == (BATCH, "oblivious-adversary"),
     ),
+    "worth": Kind(draw_worth),
 }
 
 

@@ -156,7 +156,8 @@ def _combine(value: Any, key: str = "arms") -> Iterator[Any]:
 def _fill_in(arm: dict[str, Any]) -> dict[str, Any]:
     """Fill in the templates of an arm's name and label."""
     given = arm["world"].get("arguments")  # of an environment
-    tables = (given, arm["world"], arm.get("exploration"), arm.get("schedule"), arm)
+    rule = arm.get("schedule", {})
+    tables = (given, arm["world"], arm.get("exploration"), rule.get("schedule"), rule, arm)
     values = {
         key: value
         for table in tables

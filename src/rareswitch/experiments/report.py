@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.experiments import FIELD, claims, field, members, mixtures
+from rareswitch.experiments import FIELD, claims, field, members, mixtures, worth
 from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
 from rareswitch.support import drawing
@@ -38,6 +38,7 @@ CLAIMS: dict[str, tuple[Callable[[Results], Claim], ...]] = {
         members.law_in_members,
         members.more_members_pay,
     ),
+    "worth": (worth.similar_regret, worth.saves_deployments, worth.never_above_the_budget),
 }
 
 

@@ -211,24 +211,25 @@ class Several(Space):
         return tuple(range(len(self.parts))) if self.keys is None else self.keys
 
     def index(self, state: Any) -> int:
-        self._check(state)
-        number, place = 0, None
-        try:
-            for place, part in self._placed:
-                number = number * (part.count or 0) + part.index(state[place])
-        except (TypeError, ValueError) as error:
-            raise _within(place, error) from None
+        number = 0
+        for part, index in zip(self.parts, self._of_parts("index", state), strict=True):
+            number = number * (part.count or 0) + index
         return number
 
     def flat(self, state: Any) -> Floats:
+        return np.concatenate(self._of_parts("flat", state))
+
+    def _of_parts(self, method: str, state: Any) -> list[Any]:
+        """Return the results of a method of all parts; an error names the place of the part."""
         self._check(state)
-        rows, place = [], None
+        found, place = [], None
         try:
             for place, part in self._placed:
-                rows.append(part.flat(state[place]))
+                found.append(getattr(part, method)(state[place]))
         except (TypeError, ValueError) as error:
-            raise _within(place, error) from None
-        return np.concatenate(rows)
+            said = str(error).removeprefix("state")
+            raise type(error)(f"state[{place!r}]{said}") from None
+        return found
 
     @cached_property
     def _placed(self) -> list[tuple[Any, Any]]:
@@ -245,11 +246,6 @@ class Several(Space):
                 f"state must be a mapping with the keys {', '.join(self.keys)}; got "
                 f"{short_repr(state)}"
             )
-
-
-def _within(place: Any, error: TypeError | ValueError) -> TypeError | ValueError:
-    """Return the error of a part with the place of the part in the state."""
-    return type(error)(f"state[{place!r}]{str(error).removeprefix('state')}")
 
 
 def space_of(space: Any, name: str = "observation_space") -> Space:

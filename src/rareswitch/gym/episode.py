@@ -6,14 +6,17 @@ that names the place.
 """
 
 import math
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rareswitch.agent import MASK, feasible_actions, rolling_stage
+from rareswitch.agent import MASK, check_mask, feasible_actions
+from rareswitch.core.control import Player
 from rareswitch.core.episode import Episode
+from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 from rareswitch.support.arguments import Bools, Floats, Ints, Rows, short_repr
 from rareswitch.trajectories import Rewards, Trajectory
@@ -21,6 +24,7 @@ from rareswitch.trajectories.observation import settled
 
 Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
 NUMBERS = (float, int)
+LARGEST = sys.float_info.max
 # Offers that are remembered, of states that are whole numbers.
 MOST_REMEMBERED = 100_000
 
@@ -223,8 +227,8 @@ class Playing:
     """An episode that one member of a policy plays, from its first observation to its end.
 
     `course` goes through it. Then `episode` is for a learner and `trajectory` for a log. Without a
-    range of rewards any finite reward will do, and there is no `episode`. More `steps` than the
-    `horizon` are played at rolling stages.
+    range of rewards any finite reward will do, and there is no `episode`. `stages` are those at
+    which the steps are played, and the one that a map is told after the last step.
     """
 
     def __init__(
@@ -233,16 +237,22 @@ class Playing:
         actor: Actor,
         offers: Source,
         *,
-        horizon: int,
+        stages: Sequence[int],
         rewards: Rewards | None,
-        steps: int | None = None,
     ) -> None:
         self.number, self.actor = number, actor
         self.member = actor.allocate(number)
+        # With a control or a floor, which may play in the place of a learned member.
+        policy = getattr(actor, "policy", None)
+        self._policy: Policy | None = None if policy is None or policy.learned_only else policy
+        self._player: Player | None = None
+        if self._policy is not None and self.member >= self._policy.members:
+            player = self._policy.player(self.member, number)
+            assert isinstance(player, Player)
+            self._player = player
         self.rewards: list[float] = []
         self.terminated = self.truncated = False
-        self._source, self._horizon, self._range = offers, horizon, rewards
-        self._steps = horizon if steps is None else steps
+        self._source, self._stages, self._range = offers, stages, rewards
         self.observations: list[Any] = []
         self._offers: list[Offer] = []
         self._choices: list[Ints] = []  # of every member, at every step
@@ -258,13 +268,14 @@ class Playing:
 
         Actions are counted among all of them. The arguments are the answer of `reset`.
         """
-        low, high = (-math.inf, math.inf) if self._range is None else (
+        low, high = (-LARGEST, LARGEST) if self._range is None else (
             self._range.low, self._range.high,
         )  # fmt: skip
-        horizon, last, member = self._horizon, self._steps, self.member
+        stages, member = self._stages, self.member
+        last = len(stages) - 1
         after, choices_of = self._source.after, self.actor.choices
         observe, offered, earn = self.observations.append, self._offers.append, self.rewards.append
-        step, stage = 0, rolling_stage(0, horizon, last)
+        step, stage = 0, stages[0]
         # Features see an observation as a log keeps it, so a log gives the same rows.
         observation = settled("observation", observation)
         offer = after(observation, stage, info)
@@ -272,21 +283,24 @@ class Playing:
         observe(observation)
         while True:
             choices = choices_of(stage, offer)
-            place: int = choices.item(member)
+            place: int = (
+                choices.item(member) if self._player is None else self._act(stage, offer, step)
+            )
             self._choices.append(choices)
             self._places.append(place)
             answer = yield place if offer.mask is None else _action(place, offer.mask)
-            observation, reward, terminated, truncated, info = five(answer)
-            reward = number(reward)
-            if not low <= reward <= high or math.isinf(reward):  # true for NaN too
+            if type(answer) is not tuple or len(answer) != 5 or type(answer[4]) is not dict:
+                answer = five(answer)
+            observation, reward, terminated, truncated, info = answer
+            if type(reward) is not float:
+                reward = number(reward)
+            if not low <= reward <= high:  # true for NaN too
                 self._refuse(reward)
             if type(observation) is not int:
                 observation = settled("observation", observation)
             step += 1
-            if not terminated:  # after the last step a map is told the last stage
-                stage = (
-                    rolling_stage(step, horizon, last) if step < last else min(step, horizon) - 1
-                )
+            if not terminated:
+                stage = stages[step]
                 offer = after(observation, stage, info)
                 offered(offer)
             observe(observation)
@@ -294,6 +308,12 @@ class Playing:
             if terminated or truncated or step == last:
                 self.terminated, self.truncated = bool(terminated), bool(truncated)
                 yield None
+
+    def _act(self, stage: int, offer: Offer, step: int) -> int:
+        """Return the action of the control or the floor."""
+        assert self._player is not None
+        check_mask(self._player.control, offer.mask)
+        return self._player.act(stage, offer.rows, step)
 
     def _refuse(self, reward: float) -> None:
         if not math.isfinite(reward):
@@ -308,14 +328,8 @@ class Playing:
         """Return the episode for a learner."""
         if self._range is None:
             raise ValueError("rewards must have a range to be learnt from")
-        offered = [offer.rows for offer in self._offers]
-        chosen = [rows[place] for rows, place in zip(offered, self._places, strict=False)]
-        return Episode(
-            features=np.array(chosen),
-            rewards=self._range.scaled_all(np.array(self.rewards)),
-            next_features=offered[1:],
-            first_features=offered[0],
-        )
+        rewards = self._range.scaled_all(np.array(self.rewards))
+        return Episode.of_offers([offer.rows for offer in self._offers], self._places, rewards)
 
     def trajectory(self) -> Trajectory:
         """Return the episode for a log."""
@@ -340,6 +354,13 @@ class Playing:
 
     def _propensities(self) -> Floats:
         """Return the share of members that take each action, among those that took all before."""
+        if (policy := self._policy) is not None:
+            steps = zip(self._choices, self._stages, self._offers, self._places, strict=False)
+            taken = [
+                policy.chances_of(choices, stage, offer.rows, place)
+                for choices, stage, offer, place in steps
+            ]
+            return policy.conditional(np.array(taken))
         same = np.array(self._choices) == np.array(self._places)[:, None]
         left = np.logical_and.accumulate(same, axis=0).sum(axis=1)
         return left / np.concatenate([[same.shape[1]], left[:-1]])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.agent import Agent
+from rareswitch.core.policy import Policy
 from rareswitch.evaluation.interval import Interval, Resampling, interval_of
 from rareswitch.gym.rollout import PolicyActor, Seen, rollout_of
 from rareswitch.support.arguments import Floats, short_repr, whole
@@ -71,7 +72,6 @@ def evaluate(
     learning, also with the same seed: two agents with the same seed play the same episodes.
     `progress` is called with the number of episodes played; if it returns True, no more are played.
 
-    >>> from rareswitch.core.policy import Policy
     >>> from rareswitch.features import OneHot
     >>> class Door:
     ...     def reset(self, *, seed=None, options=None):
@@ -85,23 +85,25 @@ def evaluate(
     if not isinstance(agent, Agent):
         raise TypeError(f"agent must be an Agent; got {short_repr(agent)}")
     episodes, policy = whole("episodes", episodes, least=1), agent.policy
-    rollout, _ = rollout_of(
+    rollout = rollout_of(
         world,
         agent.features,
-        dim=policy.dim,
-        one_hot=policy.one_hot,
-        horizon=policy.horizon,
+        policy,
         rewards=None,
         actions=agent.actions,
         seed=seed,
         stream=Stream.EVALUATION,
         steps=None if steps is None else whole("steps", steps, least=1),
-        owner="policy",
     )
-    actor, totals = PolicyActor(policy, 1, Seen()), list[float]()
+    mixture, totals = PolicyActor(policy, 1, Seen()), list[float]()
     while len(totals) < episodes:
-        count = min(rollout.copies, episodes - len(totals))
-        totals += [sum(one.rewards) for one in rollout.play(len(totals) + 1, count, actor)]
+        first, count = len(totals) + 1, min(rollout.copies, episodes - len(totals))
+        actor, drawn = mixture, policy.draw(first)
+        if count == 1 and not policy.one_hot and isinstance(drawn, Policy):
+            actor = PolicyActor(
+                drawn, 1, Seen()
+            )  # no cache, so only the member that plays is asked
+        totals += [sum(one.rewards) for one in rollout.play(first, count, actor)]
         if progress(len(totals)):
             break
     returns = np.array(totals)

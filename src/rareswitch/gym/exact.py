@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rareswitch.agent import check_mask
+from rareswitch.core.control import Control
 from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 from rareswitch.support.arguments import Bools, Floats, Ints, whole
@@ -89,29 +91,66 @@ class FiniteModel:
     def policy_return(self, policy: Policy, features: FeatureMap) -> float:
         """Return the expected return of a policy: of a mixture, the mean of its members.
 
-        It chooses among the actions that are feasible here and by the features.
+        It chooses among the actions that are feasible here and by the features. A control and a
+        floor count by their shares.
         """
+        split, control = policy.split, policy.control
+        found = self._members_return(policy, features)
+        if split.even:
+            return found
+        found *= split.learned
+        if control is not None and control.action is None:
+            found += control.share * self._members_return(policy.controlling, features)
+        elif control is not None:
+            found += control.share * self._random_return(policy.horizon, features, control)
+        if policy.floor:
+            found += policy.floor * self._random_return(policy.horizon, features)
+        return found
+
+    def _random_return(
+        self, horizon: int, features: FeatureMap, control: Control | None = None
+    ) -> float:
+        """Return the expected return of the floor, or that of a control that is an action."""
+
+        def value(h: int, q_values: Floats) -> Floats:
+            allowed = self._allowed(features, h)
+            if control is not None:
+                for mask in allowed:
+                    check_mask(control, mask)
+                place = control.take(allowed.shape[1])
+                return q_values[:, place]
+            share = allowed / allowed.sum(axis=1, keepdims=True)
+            return np.vecdot(share, np.where(share > 0.0, q_values, 0.0))
+
+        return self._backward(horizon, value)
+
+    def _members_return(self, policy: Policy, features: FeatureMap) -> float:
+        """Return the expected return of the learned members, on average."""
         states = np.arange(len(self.rewards))
         value = np.zeros((policy.members, len(states)))
         for h in reversed(range(policy.horizon)):
-            taken = states, self._choices(policy, features, h)
+            taken = states, self.choices(policy, features, h)
             later = np.take_along_axis(value[..., None], self.next_states[taken], axis=1)
             later = np.where(self.ended[taken], 0.0, later)
             value = np.vecdot(self.probabilities[taken], self.rewards[taken] + later)
         return float(np.mean(value @ self.initial))
 
-    def _choices(self, policy: Policy, features: FeatureMap, h: int) -> Ints:
+    def _allowed(self, features: FeatureMap, h: int) -> Bools:
+        """Return the actions that are feasible in every state, here and by the features (S, A)."""
+        states, actions = self.rewards.shape[:2]
+        allowed = np.ones((states, actions), bool) if self.feasible is None else self.feasible
+        by_features = [features.feasible(state, h) for state in range(states)]
+        return np.array([
+            mine if theirs is None else mine & theirs
+            for mine, theirs in zip(allowed, by_features, strict=True)
+        ])  # fmt: skip
+
+    def choices(self, policy: Policy, features: FeatureMap, h: int) -> Ints:
         """Return every member's action in every state at stage h (M, S).
 
         States with as many feasible actions are asked for together, in turns of some.
         """
-        states, actions = self.rewards.shape[:2]
-        allowed = np.ones((states, actions), bool) if self.feasible is None else self.feasible
-        by_features = [features.feasible(state, h) for state in range(states)]
-        allowed = np.array([
-            mine if theirs is None else mine & theirs
-            for mine, theirs in zip(allowed, by_features, strict=True)
-        ])  # fmt: skip
+        states, allowed = len(self.rewards), self._allowed(features, h)
         choices = np.empty((policy.members, states), np.int64)
         counts = allowed.sum(axis=1)
         for count in np.unique(counts).tolist():

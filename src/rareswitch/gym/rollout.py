@@ -10,12 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.agent import MASK, feasible_actions
+from rareswitch.agent import MASK, feasible_actions, rolling_stage
 from rareswitch.core.policy import Policy
-from rareswitch.features import FeatureMap, as_features
+from rareswitch.core.task import Task
+from rareswitch.features import as_features
 from rareswitch.features.feature_map import truths
 from rareswitch.features.spaces import kind_of
-from rareswitch.gym.episode import Actor, Offer, Offers, Place, Playing, Source, ask, pair
+from rareswitch.gym.episode import (
+    Actor,
+    CodeError,
+    Offer,
+    Offers,
+    Place,
+    Playing,
+    Source,
+    ask,
+    pair,
+)
 from rareswitch.gym.vector import VectorWorld, answer_of_copy
 from rareswitch.learning.learner import Learner
 from rareswitch.support.arguments import Ints, short_repr, whole
@@ -126,7 +137,11 @@ class Rollout:
         start = int(getattr(action_space(world), "start", 0)) if actions is None else 0
         ours = range(start, start + offers.actions)
         self._handed: Sequence[Any] = ours if actions is None else list(actions)
-        self._world, self._horizon, self._steps = world, horizon, steps
+        # After the last step a map is told the last stage that was reached.
+        last = horizon if steps is None else steps
+        self._stages = [rolling_stage(step, horizon, last) for step in range(last)]
+        self._stages.append(min(last, horizon) - 1)
+        self._world = world
         self._vector = VectorWorld(world) if hasattr(world, "num_envs") else None
         self._offers, self._seed_of, self._during = offers, seed_of, during
 
@@ -154,7 +169,11 @@ class Rollout:
         course = playing.course(*pair(ask(self._world.reset, seed=self._seed_of(number))))
         action = next(course)
         while action is not None:
-            action = course.send(ask(step, handed[action]))
+            try:  # as `ask`, without a call at every step
+                answer = step(handed[action])
+            except Exception as error:
+                raise CodeError(error, "") from error
+            action = course.send(answer)
         return playing
 
     def _play_several(
@@ -185,14 +204,7 @@ class Rollout:
         return list(playing.values())
 
     def _begin(self, number: int, actor: Actor) -> Playing:
-        return Playing(
-            number,
-            actor,
-            self._offers,
-            horizon=self._horizon,
-            rewards=self.rewards,
-            steps=self._steps,
-        )
+        return Playing(number, actor, self._offers, stages=self._stages, rewards=self.rewards)
 
     def _any_action(self, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return an action for a copy that plays no episode: a feasible one, if one is known."""
@@ -215,43 +227,41 @@ class Rollout:
 def rollout_of(
     world: Any,
     features: Any,
+    owner: Task | Policy,
     *,
-    dim: int,
-    one_hot: bool,
-    horizon: int,
     rewards: Rewards | None,
     actions: Sequence[Any] | None,
     seed: Seed,
     stream: Stream,
     steps: int | None = None,
-    owner: str = "learner's task",
-) -> tuple[Rollout, FeatureMap]:
-    """Return the rollout of an environment seen through features, and these as a map.
+) -> Rollout:
+    """Return the rollout of an environment, over the horizon of a task or a policy.
 
-    Features must have `dim` and `one_hot`, which are those of the owner.
+    Features must have its `dim` and `one_hot`.
     """
     check_world(world)
+    dim, one_hot = owner.dim, owner.one_hot
     count = action_count(world) if actions is None else len(actions)
     sizes = {} if hasattr(features, "dim") else {"dim": dim, "actions": count or 0}
     table = as_features(features, **sizes)
     if count is not None and table.actions != count:
         raise ValueError(f"features must have a row for each of {count} actions; got {table.name}")
     if (table.dim, table.one_hot) != (dim, one_hot):
+        whose = "policy" if isinstance(owner, Policy) else "learner's task"
         raise ValueError(
-            f"features must have dim = {dim} and one_hot = {one_hot}, as the {owner} has; got "
+            f"features must have dim = {dim} and one_hot = {one_hot}, as the {whose} has; got "
             f"{table.dim} and {table.one_hot}"
         )
     seeds = KeyedStream(seed, stream)
-    rollout = Rollout(
+    return Rollout(
         world,
         Offers(table),
-        horizon=horizon,
+        horizon=owner.horizon,
         rewards=rewards,
         actions=actions,
         seed_of=lambda number: int(seeds.at(number).integers(LARGEST_ENVIRONMENT_SEED)),
         steps=steps,
     )
-    return rollout, table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -325,12 +335,10 @@ def play(
     task, scale = learner.task, Rewards() if rewards is None else rewards
     if not isinstance(scale, Rewards):
         raise TypeError(f"rewards must be Rewards(low, high); got {short_repr(rewards)}")
-    rollout, _ = rollout_of(
+    rollout = rollout_of(
         world,
         features,
-        dim=task.dim,
-        one_hot=task.one_hot,
-        horizon=task.horizon,
+        task,
         rewards=scale,
         actions=actions,
         seed=seed,

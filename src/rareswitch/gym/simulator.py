@@ -20,7 +20,6 @@ from rareswitch.core.clock import Schedule
 from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
-from rareswitch.features import FeatureMap
 from rareswitch.gym.exact import FiniteModel, Known, known_returns
 from rareswitch.gym.rollout import Played
 from rareswitch.gym.setting import Setting, made, setting_of
@@ -284,7 +283,9 @@ class Witness:
             self._known.append(
                 known_returns(policy, self._world, setting.features, setting.actions)
             )
-        does = self._choices(policy) if self._known[0] is not None else None
+        # The members of a burn-in never act, so nothing acts as it does.
+        known = self._known[0] is not None and policy.floor < 1.0
+        does = self._choices(policy) if known else None
         same = does is not None and self._does is not None and np.array_equal(does, self._does)
         self.changed.append(not first and not same)
         self._does = does
@@ -299,21 +300,8 @@ class Witness:
         return "shortfall", float(np.maximum(most - np.array(returns), 0.0).sum())
 
     def _choices(self, policy: Policy) -> Ints | None:
-        """Return every member's action at every stage and state (H, M, S), if all are feasible."""
-        model, features = self._model, self._setting.features
-        if model is None or model.feasible is not None:
+        """Return every member's action at every stage and state (H, M, S), with a model."""
+        if self._model is None:
             return None
-        states = range(len(model.rewards))
-        if not _offers_all(features, len(states), policy.horizon):
-            return None
-        by_stage = (np.stack([features(s, h) for s in states]) for h in range(policy.horizon))
-        return np.stack([policy.choices(h, rows) for h, rows in enumerate(by_stage)])
-
-
-def _offers_all(features: FeatureMap, states: int, horizon: int) -> bool:
-    """Return whether features leave all actions feasible in every state and at every stage."""
-    try:
-        offers = (features.feasible(s, h) for s in range(states) for h in range(horizon))
-        return all(offer is None for offer in offers)
-    except ValueError:  # a state without any
-        return False
+        features = self._setting.features
+        return np.stack([self._model.choices(policy, features, h) for h in range(policy.horizon)])

@@ -17,7 +17,7 @@ from rareswitch.core.candidate import RECENT, Candidate
 from rareswitch.core.clock import Clock, Deployment, Ledger, Schedule, checked_schedule
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Exploration
-from rareswitch.core.policy import Policy, fit
+from rareswitch.core.policy import Policy, check_control, fit
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, checked_task
 from rareswitch.learning.health import Health, health_of
@@ -83,6 +83,7 @@ class Learner:
         # Alg. 2 cannot switch at k = 1 and leaves π¹ undefined; as in Alg. 1, where t_1 = 1, the
         # first version is fitted before episode 1.
         policy = fit(history, self._recipe, version=1)
+        check_control(self._recipe.control, policy)
         self._state = _State(task, schedule, history, Ledger(), policy, PersistentList())
         self.deploy(policy)
 
@@ -134,11 +135,13 @@ class Learner:
     def absorb(self, *episodes: Episode) -> None:
         """Take in finished episodes, whichever version acted in them and whenever they come.
 
-        All or nothing: where one is refused, none is absorbed.
+        All or nothing: where one is refused, none is absorbed. A rule that looks at candidates
+        compares them on episodes with `first_features`.
         """
         history, paths = self._state.history.absorb(*episodes), self._state.paths
         if hasattr(self.schedule, "accepts"):
-            paths = paths.extend([episode.offers for episode in episodes])
+            told = [episode for episode in episodes if episode.first_features is not None]
+            paths = paths.extend([episode.offers for episode in told])
             if len(paths) >= 2 * RECENT:
                 paths = PersistentList(paths[-RECENT:])
         self._state = self._state._replace(history=history, paths=paths)
@@ -221,6 +224,8 @@ class Learner:
         All or nothing: if the schedule or the fit raises, the episode is not absorbed either.
         """
         before = self._state
+        if hasattr(self.schedule, "accepts"):
+            _ = episode.offers  # refuses an episode on which no candidate can be compared
         try:
             self.absorb(episode)  # Alg. 2, line 5: Gram.add_episode
             if not self.due:  # line 7; Alg. 1, line 4
@@ -240,12 +245,13 @@ class Learner:
         """Continue under another schedule or with another number of episodes, on the same data."""
         task = self.task if episodes is None else replace(self.task, episodes=episodes)
         schedule = checked_schedule(self.schedule if schedule is None else schedule, task)
-        self._state = self._state._replace(task=task, schedule=schedule)
+        paths = self._state.paths if hasattr(schedule, "accepts") else PersistentList()
+        self._state = self._state._replace(task=task, schedule=schedule, paths=paths)
 
     def recommend(self) -> Policy:
         """Return the greedy policy of all data without exploration, for use after learning."""
         no_bonus = Bonus(0.0, estimate=self._recipe.exploration.estimate)
-        greedy = replace(self._recipe, exploration=no_bonus, ties="lowest")
+        greedy = replace(self._recipe, exploration=no_bonus, ties="lowest", control=None, floor=0.0)
         self._state = self._folded()
         return fit(self._state.history, greedy, version=0)
 

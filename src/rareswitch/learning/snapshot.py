@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rareswitch.core.clock import Ledger, Schedule, checked_schedule
+from rareswitch.core.control import Control
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.policy import Policy
 from rareswitch.core.recipe import Recipe
@@ -14,7 +15,7 @@ from rareswitch.core.task import Task
 from rareswitch.rules.words import describe, rebuild
 from rareswitch.statistics import History, history_of
 from rareswitch.support import codec
-from rareswitch.support.arguments import Ints, Rows, all_within, frozen, whole
+from rareswitch.support.arguments import Ints, Rows, all_within, frozen, short_repr, whole
 
 META = ("task", "schedule", "recipe", "episodes", "warm_episodes", "digests")
 ARRAYS = ("deployed", "logdet_deployed", "trace_deployed", "policy")
@@ -50,7 +51,7 @@ class Snapshot:
             "trace_deployed": np.array([d.trace for d in self.ledger]),
             "policy": np.frombuffer(self.policy.to_bytes(), np.uint8),
         }
-        if hasattr(self.schedule, "accepts"):
+        if hasattr(self.schedule, "accepts") or self.ledger.declined:
             states = [rows for path in self.paths for rows in path]
             arrays |= {
                 "declined": np.array(self.ledger.declined, np.int64),
@@ -94,7 +95,7 @@ class Snapshot:
             recipe = rebuild_recipe(stored_recipe, **own)
             history = history_of(task, recipe.ridge)
             rule = rebuild(meta["schedule"]) if schedule is None else schedule
-            looks = hasattr(rule, "accepts")
+            looks = hasattr(rule, "accepts") or "declined" in parts.arrays
             more = MORE_ARRAYS if looks else ()
             parts.only(meta=META, arrays=(*ARRAYS, *more, *history.to_arrays()))
             episodes = whole("episodes", meta["episodes"], least=0)
@@ -141,13 +142,21 @@ def _sums_to(counts: Ints, total: int) -> bool:
 def describe_recipe(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe as plain values, for JSON."""
     seed = list(recipe.seed) if isinstance(recipe.seed, tuple) else recipe.seed
-    return {
+    plain: dict[str, Any] = {
         "exploration": describe(recipe.exploration),
         "ridge": recipe.ridge,
         "ties": recipe.ties,
         "clip": recipe.clip,
         "seed": seed,
     }
+    if (control := recipe.control) is not None:
+        plays = control.plays if isinstance(control.plays, int) else control.plays.hex()
+        plain["control"] = {"plays": plays, "share": control.share}
+    if recipe.floor:
+        plain["floor"] = recipe.floor
+    if recipe.burn_in:
+        plain["burn_in"] = True
+    return plain
 
 
 def rebuild_recipe(plain: Any, **own: Any) -> Recipe:
@@ -155,16 +164,38 @@ def rebuild_recipe(plain: Any, **own: Any) -> Recipe:
     fields_of = _complete("recipe", Recipe, plain) | own
     if "exploration" not in own:
         fields_of["exploration"] = rebuild(fields_of["exploration"])
+    if "control" in fields_of:
+        fields_of["control"] = rebuild_control(fields_of["control"])
     return Recipe(**fields_of)
 
 
-def _complete(name: str, cls: type[Task | Recipe], plain: Any) -> dict[str, Any]:
-    """Return the fields of a task or recipe, if all of them are there and nothing else.
+def rebuild_control(plain: Any) -> Control:
+    """Return the control of a recipe's plain values."""
+    if not isinstance(plain, dict) or plain.keys() != {"plays", "share"}:
+        raise ValueError(f"control must have plays and share; got {short_repr(plain)}")
+    plays = plain["plays"]
+    if isinstance(plays, str):
+        try:
+            data = bytes.fromhex(plays)
+        except ValueError:
+            data = b""
+        if not data.startswith(codec.MAGIC):
+            raise ValueError(
+                "plays must be the name or the place of an action, or the bytes of a policy in "
+                f"hexadecimal; got {short_repr(plays)}"
+            )
+        plays = data
+    return Control(plays, plain["share"])
 
-    A task with a single block does not say so.
-    """
+
+# Fields that are left out where they have their defaults.
+OPTIONAL = {"blocks", "control", "floor", "burn_in"}
+
+
+def _complete(name: str, cls: type[Task | Recipe], plain: Any) -> dict[str, Any]:
+    """Return the fields of a task or recipe, if all of them are there and nothing else."""
     names = {field.name for field in fields(cls)}
-    if not isinstance(plain, dict) or plain.keys() | {"blocks"} & names != names:
+    if not isinstance(plain, dict) or plain.keys() | OPTIONAL & names != names:
         raise ValueError(f"its {name} must have the fields {', '.join(sorted(names))}")
     return dict(plain)
 

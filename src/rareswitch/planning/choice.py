@@ -11,6 +11,7 @@ from rareswitch.planning.options import Option
 from rareswitch.planning.rounds import Rounds, mean_regret
 from rareswitch.rules.budget import AdaptiveBudget, SpreadBudget
 from rareswitch.rules.paper import UniformGrid
+from rareswitch.rules.waiting import inner_rule
 from rareswitch.support.arguments import real, set_fields
 
 
@@ -144,5 +145,9 @@ def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[O
 
 
 def _of_kind(options: Sequence[Option], kind: type[object], *, mixture: bool) -> Option:
-    found = (o for o in options if type(o.candidate.schedule) is kind and o.mixture is mixture)
+    found = (
+        o
+        for o in options
+        if type(inner_rule(o.candidate.schedule)) is kind and o.mixture is mixture
+    )
     return next(found)

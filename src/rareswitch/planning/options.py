@@ -7,18 +7,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rareswitch.core.clock import Schedule, checked_schedule
+from rareswitch.core.control import ROLES
 from rareswitch.core.exploration import Ensemble, Exploration, is_paper_bonus
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.planning.rounds import Estimate, Rounds, optimistic, regrets
 from rareswitch.rules.table import RULES, row_of
 from rareswitch.rules.theory import RegretBound
+from rareswitch.rules.waiting import Waiting, inner_rule
 from rareswitch.rules.words import to_python, to_words
+from rareswitch.rules.worth import Worthwhile
 from rareswitch.sim.outcome import Outcome
 from rareswitch.support.arguments import short_repr, whole
 
 # The most members that a plan tries; the experiment `members` measures up to as many.
 MOST_MEMBERS = 128
+# The most deployments of a rule that a plan also tries with a look at each candidate.
+MOST_LOOKS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +49,17 @@ class Candidate:
     @property
     def label(self) -> str:
         """The name of the rule in figures."""
-        row = row_of(self.schedule)
+        row = row_of(inner_rule(self.schedule))
         return row.label if self.name == row.name and row in RULES else self.name
 
 
-def candidates_for(budget: int, task: Task, *, ridge: float = 1.0) -> list[Candidate]:
+def candidates_for(
+    budget: int, task: Task, *, ridge: float = 1.0, first: int = 0, apart: int = 0
+) -> list[Candidate]:
     """Return the rules of the table that keep a budget of deployments after the first.
 
-    At 0 and at K−1 that is one rule: never again, and before every episode.
+    At 0 and at K−1 that is one rule: never again, and before every episode. `first` and `apart`
+    make all of them wait (`rules.Waiting`).
 
     >>> task = Task(dim=2, horizon=3, episodes=100)
     >>> [candidate.name for candidate in candidates_for(99, task)]
@@ -67,6 +75,8 @@ def candidates_for(budget: int, task: Task, *, ridge: float = 1.0) -> list[Candi
             schedule = row.cls.for_budget(task, switches=budget, ridge=ridge)
         except ValueError:  # this kind has no rule for that budget
             continue
+        if first or apart:
+            schedule = checked_schedule(Waiting(schedule, first=first, apart=apart), task)
         candidate = _candidate(row.name, schedule, task, ridge)
         if candidate.deployment_limit <= budget:
             found.append(candidate)
@@ -164,7 +174,8 @@ class Option:
     @property
     def bound(self) -> RegretBound | None:
         """The bound on the regret: the paper's theorems are about its own bonus."""
-        return self.candidate.bound if is_paper_bonus(self.exploration) else None
+        proved = is_paper_bonus(self.exploration) and self.recipe.learned_only
+        return self.candidate.bound if proved else None
 
     def with_outcomes(
         self, outcomes: tuple[Outcome, ...], rounds: Rounds, episodes: int
@@ -184,6 +195,24 @@ class Option:
             optimistic=optimistic(outcomes),
         )
 
+    @property
+    def by_role(self) -> dict[str, dict[str, float]] | None:
+        """The share of episodes that each role played, and its average regret in an episode.
+
+        None where the simulator does not tell, or where learned members play everything.
+        """
+        told = [one.by_role for one in self.outcomes if one.by_role is not None]
+        if not told or len(told) < len(self.outcomes) or self.recipe.learned_only:
+            return None
+        found = {}
+        for role in ROLES:
+            counts = [each.get(role, (0, 0.0)) for each in told]
+            played, regret = (sum(column) for column in zip(*counts, strict=True))
+            if played:
+                everyone = sum(episodes for each in told for episodes, _ in each.values())
+                found[role] = {"share": played / everyone, "regret": regret / played}
+        return found
+
     def with_more_members(self, task: Task) -> "Option | None":
         """Return the option with as many members as can matter, if these are twice as many.
 
@@ -197,6 +226,23 @@ class Option:
             return None
         wider = replace(self.recipe, exploration=replace(explores, members=count))
         return replace(self, recipe=wider, outcomes=(), regret=None)
+
+    def with_looks(self) -> "Option | None":
+        """Return the option that declines candidates not worth a deployment, for a mixture."""
+        rule, name = self.candidate.schedule, f"worthwhile {self.candidate.name}"
+        if not self.mixture or not self.candidate.deployment_limit or hasattr(rule, "accepts"):
+            return None
+        if self.expected_deployments() > MOST_LOOKS:
+            return None
+        looking = replace(self.candidate, name=name, schedule=Worthwhile(rule), bound=None)
+        return replace(self, candidate=looking, outcomes=(), regret=None, replayed=None)
+
+    def saved(self, base: "Option") -> str:
+        """Return in words what looking at candidates saves of another option's deployments."""
+        return (
+            f"{self.title} declines candidates that are not worth a deployment: it makes "
+            f"{self.deployments} in place of {base.expected_deployments():.4g}, with {self.regret}."
+        )
 
     def expected_deployments(self) -> float:
         """Return the deployments after the first: the mean simulated, or else the limit."""

@@ -36,13 +36,18 @@ class Paste:
         """The lines of the schedule and the recipe in Python, each with its comma."""
         explores, ridge = self.recipe.exploration, self.recipe.ridge
         said = [] if ridge == 1.0 else [f"ridge={ridge!r}"]
+        if (control := self.recipe.control) is not None:
+            plays = "control" if control.action is None else control.action
+            said.append(f"control=rs.Control({plays}, share={control.share!r})")
+        said += [f"floor={self.recipe.floor!r}"] if self.recipe.floor else []
+        said += ["burn_in=True"] if self.recipe.burn_in else []
         if is_paper_bonus(explores):
             recipe = f"rs.Recipe.paper({', '.join([f'beta={explores.beta!r}', *said])}),"
         else:
             if explores != Recipe().exploration:
                 said.insert(0, f"exploration={to_python(explores)}")
             recipe = f"rs.Recipe({', '.join([*said, 'seed=0'])}),"
-        if explores.members > 1:
+        if explores.members > 1 or not self.recipe.learned_only:
             recipe += "  # the seed decides allocations: draw your own, and keep it"
         return [f"{to_python(self.schedule)},", recipe]
 
@@ -52,9 +57,16 @@ class Paste:
         exploration = _words(explores)
         if schedule is None or exploration is None:
             return None
+        control, shares = self.recipe.control, list[str]()
+        if control is not None:
+            if control.action is None:
+                return None  # a policy has no name
+            shares += ["--control", f"{control.action},share={control.share!r}"]
+        shares += ["--floor", repr(self.recipe.floor)] if self.recipe.floor else []
+        shares += ["--burn-in"] if self.recipe.burn_in else []
         if is_paper_bonus(explores):
-            return ["--schedule", schedule, "--beta", repr(explores.beta)]
-        return ["--schedule", schedule, "--exploration", exploration]
+            return ["--schedule", schedule, "--beta", repr(explores.beta), *shares]
+        return ["--schedule", schedule, "--exploration", exploration, *shares]
 
 
 def _words(thing: Any) -> str | None:

@@ -13,6 +13,7 @@ from rareswitch.planning.options import Option
 from rareswitch.planning.plan import Plan
 from rareswitch.planning.rounds import BetaSweep
 from rareswitch.rules.table import row_of
+from rareswitch.rules.waiting import inner_rule
 from rareswitch.support.drawing import LINE_STYLES, line_style, style
 
 SWEEP_COLOUR = "#0072b2"
@@ -41,7 +42,7 @@ def _draw_options(axis: Any, plan: Plan) -> None:
     by_name: dict[str, list[Option]] = {}
     for option in plan.options:
         by_name.setdefault(option.title, []).append(option)
-    names = [row_of(options[0].candidate.schedule).name for options in by_name.values()]
+    names = [row_of(inner_rule(options[0].candidate.schedule)).name for options in by_name.values()]
     own = [name for name in dict.fromkeys(names) if name not in LINE_STYLES]
     for name, options in zip(names, by_name.values(), strict=True):
         line = line_style(name, own.index(name) if name in own else 0)

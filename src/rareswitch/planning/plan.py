@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from rareswitch.core.clock import Schedule
-from rareswitch.core.episode import Episode
-from rareswitch.core.exploration import Exploration
+from rareswitch.core.control import Control
+from rareswitch.core.episode import Episode, NoOffersError
+from rareswitch.core.exploration import Bonus, Exploration
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import checked_recipe
+from rareswitch.learning.snapshot import describe_recipe
 from rareswitch.planning.choice import Request, choose
 from rareswitch.planning.options import (
     Candidate,
@@ -24,6 +26,7 @@ from rareswitch.planning.paste import Paste
 from rareswitch.planning.replay import replay_all
 from rareswitch.planning.rounds import BETA_EXPONENTS, BetaSweep, Rounds, sweep_beta
 from rareswitch.rules.budget import AdaptiveBudget, SpreadBudget
+from rareswitch.rules.waiting import inner_rule
 from rareswitch.rules.words import describe
 from rareswitch.sim.outcome import MEASURES, Simulator
 from rareswitch.support.arguments import flag, short_repr
@@ -79,7 +82,10 @@ class Plan:
         if options is None:
             return None
         numbers = ["--ridge", repr(self.recipe.ridge), "--episodes", str(self.task.episodes)]
-        if isinstance(self.recommended.candidate.schedule, AdaptiveBudget | SpreadBudget):
+        rule: Any = self.recommended.candidate.schedule
+        while hasattr(rule, "schedule"):
+            rule = rule.schedule
+        if isinstance(rule, AdaptiveBudget | SpreadBudget):
             numbers += ["--feature-norm", repr(self.task.feature_norm)]  # their thresholds use it
         return shlex.join(["rareswitch", "learn", *options, *numbers])
 
@@ -101,6 +107,9 @@ class Plan:
                 "beta_sweep": self.sweep and _sweep_dict(self.sweep, self.measure),
             }
         )
+        if not self.recipe.learned_only:
+            told = describe_recipe(self.recipe)
+            plain |= {k: told[k] for k in ("control", "floor", "burn_in") if k in told}
         return plain
 
 
@@ -113,6 +122,11 @@ def plan(
     recipe: Recipe | None = None,
     ridge: float | None = None,
     randomise: bool = True,
+    control: Control | None = None,
+    floor: float = 0.0,
+    burn_in: bool = False,
+    first: int = 0,
+    apart: int = 0,
     candidates: Iterable[Schedule] = (),
     simulator: Simulator | None = None,
     log: Iterable[Episode] | None = None,
@@ -129,9 +143,14 @@ def plan(
     both with that `ridge` (by default 1); mixtures are left out at budgets above 50 that nobody
     asked for. With a simulator every option is played for `rounds` rounds on common random numbers,
     and β is chosen by a sweep; if the horizon is long, the best mixture is also played with up to
-    128 members and becomes an option if they are measurably better. Without a simulator, the choice
-    rests on guarantees. On the episodes of
-    `log` each rule's deployments are counted.
+    128 members and becomes an option if they are measurably better. A recommended mixture is also
+    played with `Worthwhile` around its rule; that becomes an option if it makes measurably fewer
+    deployments at equal regret. Without a simulator, the choice rests on guarantees. On the
+    episodes of `log` each rule's deployments are counted.
+
+    `control`, `floor` and `burn_in` are those of a `Recipe`, with which every option is played.
+    `first` and `apart` make the package's rules wait for reported episodes (`rules.Waiting`); rules
+    of your own in `candidates` are judged as they are.
 
     >>> task = Task(dim=13, horizon=10, episodes=2500)
     >>> plan(task, switches=9).recommended.name
@@ -148,8 +167,12 @@ def plan(
             f"recipe must have one member where randomise is False; got {short_repr(recipe)}"
         )
     episodes = planned_episodes(task, "a plan")
-    default = Recipe(ridge=1.0 if ridge is None else ridge) if recipe is None else recipe
-    candidate_list = _candidates(request, task, default.ridge, candidates)
+    shares: dict[str, Any] = {"control": control, "floor": floor, "burn_in": burn_in}
+    if recipe is not None and any(shares.values()):
+        raise TypeError("recipe excludes control, floor and burn_in: a recipe has its own")
+    default = recipe or Recipe(ridge=1.0 if ridge is None else ridge, **shares)
+    waits = {"first": first, "apart": apart}
+    candidate_list = _candidates(request, task, default.ridge, candidates, waits)
     mixed = _mixtures(request, candidate_list) if recipe is None and randomise else []
     played = None
     if simulator is not None:
@@ -159,8 +182,9 @@ def plan(
         )
     source, sweep, single = "given", None, default
     if recipe is None:
-        source, sweep = _choose_beta(request, task, default.ridge, played)
-        single = Recipe.paper(1.0 if sweep is None else sweep.chosen, ridge=default.ridge)
+        source, sweep = _choose_beta(request, task, default, played, waits)
+        beta = 1.0 if sweep is None else sweep.chosen
+        single = replace(default, exploration=Bonus(beta))
     options = [Option(candidate=candidate, recipe=single) for candidate in candidate_list]
     options += [Option(candidate=candidate, recipe=default) for candidate in mixed]
     if log is not None:
@@ -178,6 +202,17 @@ def plan(
             recommended, reason = choose(request, options, task, played)
         else:
             reason += f" {wider.title} has {wider.regret}, not measurably less."
+    looking = recommended.with_looks() if played is not None and recipe is None else None
+    if played is not None and looking is not None:
+        looking = _try(looking, played, episodes)
+        if looking is not None and played.saves(looking.outcomes, recommended.outcomes):
+            options, said = [*options, looking], looking.saved(recommended)
+            options = options if price is None else price_options(options, episodes)
+            if switches is None:
+                recommended, reason = choose(request, options, task, played)
+            else:
+                recommended = looking
+            reason += f" {said}"
     return Plan(
         task=task,
         exploration_source="no tuning" if recommended.mixture and recipe is None else source,
@@ -189,10 +224,10 @@ def plan(
 
 
 def _candidates(
-    request: Request, task: Task, ridge: float, own: Iterable[Schedule]
+    request: Request, task: Task, ridge: float, own: Iterable[Schedule], waits: dict[str, int]
 ) -> list[Candidate]:
     budgets = request.budgets(planned_episodes(task, "a plan"))
-    ours = [one for budget in budgets for one in candidates_for(budget, task, ridge=ridge)]
+    ours = [one for b in budgets for one in candidates_for(b, task, ridge=ridge, **waits)]
     return [*ours, *own_candidates(own, task, ridge=ridge)]
 
 
@@ -204,16 +239,18 @@ def _mixtures(request: Request, candidates: Sequence[Candidate]) -> list[Candida
 
 
 def _choose_beta(
-    request: Request, task: Task, ridge: float, rounds: Rounds | None
+    request: Request, task: Task, recipe: Recipe, rounds: Rounds | None, waits: dict[str, int]
 ) -> tuple[str, BetaSweep | None]:
     """Sweep β with the adaptive rule of the middle budget; return the source of β and the sweep."""
     if rounds is None:
         return "the default; no simulator to choose it with", None
     episodes = planned_episodes(task, "a plan")
     budgets = request.budgets(episodes)
-    ours = [c.schedule for c in candidates_for(budgets[len(budgets) // 2], task, ridge=ridge)]
-    reference = next((one for one in ours if isinstance(one, AdaptiveBudget)), ours[0])
-    return "swept on the simulator", sweep_beta(reference, ridge, rounds, episodes)
+    middle = candidates_for(budgets[len(budgets) // 2], task, ridge=recipe.ridge, **waits)
+    ours = [candidate.schedule for candidate in middle]
+    adaptive = (one for one in ours if isinstance(inner_rule(one), AdaptiveBudget))
+    reference = next(adaptive, ours[0])
+    return "swept on the simulator", sweep_beta(reference, recipe, rounds, episodes)
 
 
 def _replay(
@@ -228,6 +265,14 @@ def _simulate(options: Sequence[Option], rounds: Rounds, episodes: int) -> list[
         o.with_outcomes(rounds.play(o.candidate.schedule, o.recipe), rounds, episodes)
         for o in options
     ]
+
+
+def _try(option: Option, rounds: Rounds, episodes: int) -> Option | None:
+    """Simulate a rule that looks at candidates; None if the episodes do not tell the offers."""
+    try:
+        return _simulate([option], rounds, episodes)[0]
+    except NoOffersError:
+        return None
 
 
 def _option_dict(option: Option) -> dict[str, Any]:
@@ -249,7 +294,7 @@ def _option_dict(option: Option) -> dict[str, Any]:
         "optimistic": option.optimistic,
         "replayed_deployments": option.replayed,
         "cheapest_for_prices": option.prices,
-    }
+    } | ({} if option.by_role is None else {"by_role": option.by_role})
 
 
 def _sweep_dict(sweep: BetaSweep, measure: str) -> dict[str, Any]:

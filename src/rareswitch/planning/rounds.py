@@ -1,11 +1,12 @@
 """The rounds in which all rules are played, means over them, and the choice of β."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rareswitch.core.clock import Schedule
+from rareswitch.core.exploration import Bonus
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task
 from rareswitch.sim.outcome import Outcome, Simulator
@@ -14,6 +15,8 @@ from rareswitch.support.arguments import Floats, whole
 from rareswitch.support.streams import Stream, generator
 
 BETA_EXPONENTS = range(-3, 3)
+# So much more regret, as a share, still counts as equal.
+SIMILAR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,13 @@ class Rounds:
         paired = regrets(outcomes), regrets(best)
         return bootstrap.difference_interval(*paired, self._weights)[1] > 0.0
 
+    def saves(self, outcomes: Sequence[Outcome], base: Sequence[Outcome]) -> bool:
+        """Return whether deployments are measurably fewer than another's at equal regret."""
+        ours, theirs = (np.array([float(one.deployments) for one in e]) for e in (outcomes, base))
+        fewer = bootstrap.difference_interval(ours, theirs, self._weights)[2] < 0.0
+        lost = bootstrap.difference_interval(regrets(outcomes), regrets(base), self._weights)[2]
+        return bool(fewer and lost <= SIMILAR * mean_regret(base))
+
 
 def regrets(outcomes: Sequence[Outcome]) -> Floats:
     return np.array([outcome.regret for outcome in outcomes])
@@ -109,15 +119,15 @@ class BetaSweep:
     loss_high: float
 
 
-def sweep_beta(schedule: Schedule, ridge: float, rounds: Rounds, episodes: int) -> BetaSweep:
+def sweep_beta(schedule: Schedule, recipe: Recipe, rounds: Rounds, episodes: int) -> BetaSweep:
     """Try β = 3^e, choose one, and measure the loss when it is off by 3× either way.
 
     Among the values whose regret is not measurably above the least, the choice is the one with the
-    most optimistic fits: the guarantees rest on optimism.
+    most optimistic fits: the guarantees rest on optimism. All but the exploration is the recipe's.
     """
 
     def play(e: int) -> tuple[Outcome, ...]:
-        return rounds.play(schedule, Recipe.paper(3.0**e, ridge=ridge))
+        return rounds.play(schedule, replace(recipe, exploration=Bonus(3.0**e)))
 
     tried = {e: play(e) for e in BETA_EXPONENTS}
     least = min(tried, key=lambda e: mean_regret(tried[e]))

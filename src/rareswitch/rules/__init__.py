@@ -5,6 +5,7 @@ from rareswitch.core.clock import Clock, Rule, Schedule, Trigger
 from rareswitch.rules.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
 from rareswitch.rules.grids import EpisodeGrid, GeometricGrid, MinimaxGrid
 from rareswitch.rules.paper import DeterminantGrowth, EveryEpisode, UniformGrid
+from rareswitch.rules.waiting import Waiting
 from rareswitch.rules.worth import Worthwhile
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "TotalGrowth",
     "Trigger",
     "UniformGrid",
+    "Waiting",
     "Worthwhile",
 ]

@@ -9,10 +9,11 @@ first, whether or not they change an action.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
+from rareswitch.core.candidate import Candidate, reasons_of
 from rareswitch.core.clock import (
     GROWTH_TOLERANCE,
     Clock,
@@ -214,10 +215,13 @@ class Capped(Rule):
         return min(self.switches, deployment_limit_of(self.schedule, task, ridge))
 
     @property
-    def accepts(self) -> Callable[[Any], bool]:
+    def accepts(self) -> Callable[[Candidate], bool]:
         """The question to the inner rule about a candidate; missing if that rule does not look."""
-        asked: Callable[[Any], bool] = self.schedule.accepts  # type: ignore[attr-defined]
+        asked: Callable[[Candidate], bool] = self.schedule.accepts  # type: ignore[attr-defined]
         return asked
+
+    def reasons(self, candidate: Candidate) -> tuple[Trigger, ...]:
+        return reasons_of(self.schedule, candidate)
 
 
 def deployment_limit_of(schedule: Schedule, task: Task, ridge: float) -> int:

@@ -10,6 +10,7 @@ from rareswitch.core.exploration import Bonus, Ensemble, Perturbation
 from rareswitch.rules.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
 from rareswitch.rules.grids import EpisodeGrid, GeometricGrid, MinimaxGrid
 from rareswitch.rules.paper import DeterminantGrowth, EveryEpisode, UniformGrid
+from rareswitch.rules.waiting import Waiting
 from rareswitch.rules.worth import Worthwhile
 
 
@@ -33,6 +34,7 @@ RULES = (
     Row(EpisodeGrid, "episode-grid", "grid of dates"),
     Row(Capped, "capped", "capped"),
     Row(Worthwhile, "worthwhile", "worthwhile"),
+    Row(Waiting, "waiting", "waiting"),
 )
 EXPLORATIONS = (
     Row(Bonus, "bonus", "bonus"),

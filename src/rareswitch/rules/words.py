@@ -4,7 +4,9 @@ A rule is named by the table, or as module:Class for a rule of your own, whose m
 allow by name (`allow`). On the command line its arguments follow the name,
 `uniform-grid,batches=50`; in TOML and JSON they are the keys of a table,
 {kind = "uniform-grid", batches = 50}. `switches=50` asks any kind of rule that can keep a budget
-for the rule that keeps this one.
+for the rule that keeps this one. A rule inside another has slashes in place of commas:
+`capped,schedule=uniform-grid/batches=50,switches=9`. `first=200` and `apart=50` make any rule
+wait (`rules.Waiting`).
 """
 
 import inspect
@@ -21,9 +23,11 @@ from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.task import Task
 from rareswitch.rules.table import EXPLORATIONS, RULES, Row, row_of
+from rareswitch.rules.waiting import Waiting
 from rareswitch.support.arguments import short_repr, whole
 from rareswitch.support.imports import has_method, load_object
 
+INNER = "/"  # between the arguments of a rule inside another, on the command line
 PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
@@ -113,13 +117,20 @@ def read_rule(
 ) -> Any:
     """Return the rule of a kind with these arguments, or a `ForBudget` where switches ask for one.
 
+    `first` and `apart` put the rule inside one that waits.
+
     >>> read_rule("uniform-grid", {"batches": 5})
     UniformGrid(batches=5, spread='last')
     >>> read_rule("uniform-grid", {"switches": 4}).rule(Task(dim=2, horizon=3, episodes=100))
     UniformGrid(batches=5, spread='last')
     """
-    cls = find_class(kind, table, folders, allow)
+    code = folders, allow
+    cls = find_class(kind, table, *code)
     known = inspect.signature(cls).parameters
+    waits = {name: arguments[name] for name in ("first", "apart") if name in arguments}
+    if waits and table is RULES and not waits.keys() & known.keys():
+        rest = {name: value for name, value in arguments.items() if name not in waits}
+        return read_rule("waiting", {"schedule": {"kind": kind, **rest}, **waits}, table, *code)
     keeps_budgets = hasattr(cls, "for_budget") and "switches" not in known
     allowed = [*known, *(["switches"] if keeps_budgets else [])]
     if unknown := [name for name in arguments if name not in allowed]:
@@ -133,9 +144,12 @@ def read_rule(
         instead = " or switches" if keeps_budgets else ""
         raise ValueError(f"{kind} needs {needed[0]}{instead}")
     given = dict(arguments)
-    if isinstance(inner := given.get("schedule"), Mapping):
+    if isinstance(inner := given.get("schedule"), str):
+        name, its_own = parse(inner.replace(INNER, ","))
+        inner = {"kind": name, **its_own}
+    if isinstance(inner, Mapping):
         rest = {name: value for name, value in inner.items() if name != "kind"}
-        given["schedule"] = made = read_rule(inner.get("kind", ""), rest, table, folders, allow)
+        given["schedule"] = made = read_rule(inner.get("kind", ""), rest, table, *code)
         if isinstance(made, ForBudget):
             return ForBudget(cls, given)
     return cls(**given)
@@ -242,10 +256,16 @@ def to_words(thing: Any) -> str:
         for name, value in words.items()
         if name != "kind" and value != defaults.get(name, MISSING)
     }
+    if isinstance(thing, Waiting):
+        waits = [f"{name}={said[name]}" for name in ("first", "apart") if name in said]
+        return ",".join([to_words(thing.schedule), *waits])
+    parts = {k: json.dumps(value, separators=(",", ":")) for k, value in said.items()}
     if "schedule" in said:
-        raise ValueError(f"{words['kind']} cannot be written in one word; use Python or TOML")
-    parts = (f"{k}={json.dumps(value, separators=(',', ':'))}" for k, value in said.items())
-    return ",".join([words["kind"], *parts])
+        inner = to_words(thing.schedule)
+        if INNER in inner or row_of(thing.schedule) not in RULES:
+            raise ValueError(f"{words['kind']} cannot be written in one word; use Python or TOML")
+        parts["schedule"] = inner.replace(",", INNER)
+    return ",".join([words["kind"], *(f"{k}={value}" for k, value in parts.items())])
 
 
 def to_python(thing: Any) -> str:

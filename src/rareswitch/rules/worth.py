@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from rareswitch.core.candidate import Candidate
+from rareswitch.core.candidate import Candidate, reasons_of
 from rareswitch.core.clock import Clock, Rule, Schedule, Trigger, checked_schedule, triggers_of
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.rules.budget import deployment_limit_of
@@ -64,11 +64,22 @@ class Worthwhile(Rule):
         inside = getattr(self.schedule, "accepts", None)
         if inside is not None and not inside(candidate):
             return False
-        if candidate.change >= self.change:
-            return True
+        return any(reason.reached for reason in self._own_reasons(candidate))
+
+    def reasons(self, candidate: Candidate) -> tuple[Trigger, ...]:
+        """Return the change and the gain with their thresholds, and those of a rule inside."""
+        looks = hasattr(self.schedule, "accepts")
+        inside = reasons_of(self.schedule, candidate) if looks else ()
+        return (*self._own_reasons(candidate), *inside)
+
+    def _own_reasons(self, candidate: Candidate) -> tuple[Trigger, ...]:
         left = candidate.episodes_left
         assert left is not None  # `check` asked for a number of episodes
-        return candidate.gain.mean * left > self.price
+        change, gain = candidate.change, candidate.gain.mean * left
+        return (
+            Trigger("share of episodes that change", change, self.change, change >= self.change),
+            Trigger("gain expected in the episodes left", gain, self.price, gain > self.price),
+        )
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         return deployment_limit_of(self.schedule, task, ridge)

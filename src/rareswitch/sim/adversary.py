@@ -72,6 +72,11 @@ def play_adversary(
             f"the learner must have dim 2·states+1 = {2 * d + 1} and horizon {H}; got "
             f"{learner.policy.dim} and {learner.policy.horizon}"
         )
+    if not learner.policy.learned_only:
+        raise ValueError(
+            "the learner must deploy policies without a control and a floor, of which the bound "
+            f"says nothing; got {learner.policy}"
+        )
     if learner.policy.members > 1 and seed is None:
         raise ValueError(
             "the learner must deploy one policy at a time, as Recipe.paper() does, where the "

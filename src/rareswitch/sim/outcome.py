@@ -3,7 +3,7 @@
 Planning uses the totals of an outcome, and experiments every episode.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -45,7 +45,8 @@ class Outcome:
 
     An outcome may hold single episodes too: the `returns` (K,) as the world counts them, and the
     episodes, counted from 1, before which a policy was deployed and before which it was a switch.
-    Experiments need all three.
+    Experiments need all three. Where a control or a floor plays, `by_role` holds the episodes and
+    the regret of each role.
 
     >>> outcome = Outcome(
     ...     regret=3.0, measure="shortfall", deployments=2, switches=1, returns=[0.0, 0.0, 1.0],
@@ -63,6 +64,7 @@ class Outcome:
     returns: Floats | None = None
     deployment_episodes: Sequence[int] | None = None
     switch_episodes: Sequence[int] | None = None
+    by_role: Mapping[str, tuple[int, float]] | None = None
 
     def __post_init__(self) -> None:
         deployments = whole("deployments", self.deployments, least=1)
@@ -153,6 +155,7 @@ def world_simulator(
                         deployments=run.deployments,
                         switches=run.switches,
                         optimistic=run.optimistic_share(worlds[r].optimal_values()[0]),
+                        by_role=None if recipe.learned_only else run.by_role,
                     )
                 )
         return outcomes

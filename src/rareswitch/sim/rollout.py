@@ -4,6 +4,7 @@ Noise is indexed by (episode, stage), so episodes rolled out ahead of time and t
 consume no randomness.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,23 +16,31 @@ from rareswitch.support.arguments import Floats, Ints
 MOST_SUMMED = 16
 
 
-def rollout(limits: Floats, initial: Ints, noise: Floats, member: Ints | None = None) -> Ints:
+def rollout(
+    limits: Floats,
+    initial: Ints,
+    noise: Floats,
+    member: Ints | Callable[[int, Ints], Ints] | None = None,
+) -> Ints:
     """Return the states (R, L, H+1) of L episodes of R runs.
 
     `limits` (R, H, C, S−1) are the thresholds of the next state from each cell, a state to one
     member of the run's policy; `initial` (R, L) states, `noise` (R, L, H) uniforms, `member` (R, L)
-    who plays, where there are more than one.
+    who plays, where there are more than one, or a function of stage and states (R, L).
     """
     runs, length, horizon = noise.shape
     states = np.empty((runs, length, horizon + 1), np.int64)
     states[:, :, 0] = initial
     cells, count = limits.shape[-2], limits.shape[-1] + 1
     first = np.arange(runs)[:, None] * cells  # where a run's cells begin, and a member's
-    if member is not None:
+    seat = member if callable(member) else None
+    if member is not None and seat is None:
         first = first + member * count
     by_stage = limits.swapaxes(0, 1).reshape(horizon, runs * cells, count - 1)
     for h in range(horizon):
-        passed = by_stage[h].take(first + states[:, :, h], axis=0) <= noise[:, :, h, None]
+        now = states[:, :, h]
+        here = first + now if seat is None else first + now + seat(h, now) * count
+        passed = by_stage[h].take(here, axis=0) <= noise[:, :, h, None]
         states[:, :, h + 1] = passed.sum(axis=-1)
     return states
 

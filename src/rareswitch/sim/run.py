@@ -1,25 +1,35 @@
 """The results of a run, the record that is filled in while runs play, and their randomness."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from rareswitch.core.clock import Ledger
+from rareswitch.core.control import ROLES
 from rareswitch.core.policy import TIE_TOLERANCE, Policy
 from rareswitch.support.arguments import Floats, Ints, floats, one_of, short_repr
 from rareswitch.support.bootstrap import running_average
 from rareswitch.support.streams import Seed, Stream, generator
 
 
+class Played(NamedTuple):
+    """The episodes that one role played, and their regret."""
+
+    episodes: int
+    regret: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """The results of K episodes of one run.
 
-    `regret` is that of the member that played, `members` its number. `deployment_episodes` are the
-    episodes (counted from 1) before which a policy was deployed, and `fitted_values` the values
-    V₁(s₁) of their fits, of a mixture the mean over members. A deployment after the first that
-    changed the action of some member in some (stage, state) was a switch; `local_switches` counts
-    every such pair.
+    `regret` is that of the member that played, `members` its number, and `roles` its role, a place
+    in `core.control.ROLES`; without them, learned members play everything. `deployment_episodes`
+    are the episodes (counted from 1) before which a policy was deployed, and `fitted_values` the
+    values V₁(s₁) of their fits, of a mixture the mean over members. A deployment after the first
+    that changed the action of some member in some (stage, state) was a switch; `local_switches`
+    counts every such pair.
     """
 
     regret: Floats  # (K,)
@@ -31,6 +41,28 @@ class Run:
     fitted_values: Floats
     local_switches: int
     policy: Policy | None  # the last one in force; None: uniformly random, or none yet
+    roles: Ints | None = None  # (K,)
+
+    @property
+    def by_role(self) -> dict[str, Played]:
+        """The episodes and the regret of the learned members, of the control and of the floor.
+
+        A role that played nothing is left out.
+
+        >>> from rareswitch import Control, Recipe, SpreadBudget, simulate, worlds
+        >>> recipe = Recipe(control=Control(0, share=0.2), floor=0.1)
+        >>> world = worlds.hard_to_learn(d=5, horizon=4)
+        >>> run = simulate(world, SpreadBudget(switches=9), recipe, episodes=500)
+        >>> {role: part.episodes for role, part in run.by_role.items()}
+        {'learned': 361, 'control': 96, 'floor': 43}
+        """
+        roles = np.zeros(len(self.regret), np.int64) if self.roles is None else self.roles
+        parts = {role: self.regret[roles == place] for place, role in enumerate(ROLES)}
+        return {
+            role: Played(len(regret), float(regret.sum()))
+            for role, regret in parts.items()
+            if len(regret)
+        }
 
     @property
     def deployments(self) -> int:
@@ -74,6 +106,7 @@ class Record:
         self._states = np.zeros((runs, episodes, horizon + 1), np.int32)
         self._actions = np.zeros((runs, episodes, horizon), np.int32)
         self._members = np.zeros((runs, episodes), np.int32)
+        self._roles = np.zeros((runs, episodes), np.int8)
 
     def deploy(
         self,
@@ -107,12 +140,15 @@ class Record:
         actions: Ints,
         members: Ints,
         regret: Floats,
+        roles: Ints | None = None,
     ) -> None:
         """Write down n episodes: states (n, H+1), actions (n, H), all else (n,)."""
         self._regret[run, episode - 1] = regret
         self._states[run, episode - 1] = states
         self._actions[run, episode - 1] = actions
         self._members[run, episode - 1] = members
+        if roles is not None:
+            self._roles[run, episode - 1] = roles
 
     def decline(self, r: int, episode: int) -> None:
         """Write down that a candidate of run r was declined before an episode."""
@@ -134,6 +170,7 @@ class Record:
             fitted_values=np.array(self._fitted_values[r]),
             local_switches=int(self._local_switches[r]),
             policy=policy,
+            roles=self._roles[r, :played].astype(np.int64),
         )
 
 

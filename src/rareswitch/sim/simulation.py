@@ -7,7 +7,8 @@ together: each is fitted, plays until its next switch is due, and is fitted agai
 episode. A run alone gives the same numbers.
 
 A policy of M members on S states is a table of M·S cells, member by member, with one action each. A
-run in which member m plays moves between the cells m·S … m·S + S−1.
+run in which member m plays moves between the cells m·S … m·S + S−1. A control and a floor have
+seats of their own after the members: `sim/others.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +21,16 @@ import numpy as np
 
 from rareswitch.core.candidate import RECENT, Candidate
 from rareswitch.core.clock import Schedule, checked_schedule
+from rareswitch.core.control import FLOOR, ROLES, Split
 from rareswitch.core.lsvi import QFunction
-from rareswitch.core.policy import Policy, member_of, policy_of
+from rareswitch.core.policy import Policy, policy_of
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.sharing import KINDS
 from rareswitch.core.task import Task, checked_task, planned_episodes
 from rareswitch.learning.learner import checked_recipe
 from rareswitch.sim.both_tallies import BothTallies
 from rareswitch.sim.mdp import FiniteMDP, checked_world
+from rareswitch.sim.others import Others
 from rareswitch.sim.rollout import MOST_SUMMED, Visits, count_moves, logdet_growth, rollout
 from rareswitch.sim.run import Record, Run, initial_states, noise_of
 from rareswitch.sim.tally import Tally
@@ -41,6 +44,8 @@ from rareswitch.support.arguments import (
     whole,
 )
 from rareswitch.support.streams import Seed
+
+RANDOM = ROLES.index(FLOOR)
 
 
 class Simulation:
@@ -75,7 +80,8 @@ class Simulation:
         self.recipes = [replace(recipe, seed=seed) for seed in seeds]
         runs, horizon, states = len(worlds), first.horizon, first.states
         self._members = recipe.exploration.members
-        cells = self._members * states
+        self._others = Others(first, recipe)
+        cells = self._others.seats * states
         # Noise, paths and regret, while they are played and in the results; visits ahead.
         each = (64.0 + 5.0 * min(cells, MOST_SUMMED)) * horizon * self.episodes
         rows = self._members * len(first.space.rows)
@@ -92,6 +98,9 @@ class Simulation:
             ]
         )
         self._optimal = np.stack([world.optimal_values()[0] for world in worlds])  # (R, S)
+        self._random: Floats | None = None  # of a floor
+        if self._others.random:
+            self._random = np.stack([world.random_values()[0] for world in worlds])
         self._initial = np.stack(
             [initial_states(initial_state, states, self.episodes, seed) for seed in seeds]
         )
@@ -113,7 +122,7 @@ class Simulation:
         self._perturbations = (
             np.zeros((runs, members, horizon, draws, first.dim)) if draws else None
         )
-        self._allocations: list[int | None] = [None] * runs
+        self._fits = [(0, Split(members))] * runs  # of the policy in force
         self._actions = np.zeros((runs, horizon, members, states), np.int64)
         self._choices = self._actions  # rows of the catalogue
 
@@ -150,7 +159,7 @@ class Simulation:
         live = np.flatnonzero(self.live)
         looks = hasattr(self.schedule, "accepts")
         before = [self._policy(r) for r in live.tolist()] if looks else []
-        shared, allocations = self._shares.copy(), self._allocations.copy()
+        shared, fits = self._shares.copy(), self._fits.copy()
         directions = copy(self._directions)
         shares = self.tally.choose()
         self._shares[live] = shares[live]
@@ -161,23 +170,29 @@ class Simulation:
             if in_force is not None and not self._accepts(r, in_force):
                 self._record.decline(r, int(self.episode[r]))
                 self._in_force[r], choices[r] = stages, self._choices[r]
-                self._shares[r], self._allocations[r] = shared[r], allocations[r]
+                self._shares[r], self._fits[r] = shared[r], fits[r]
                 if self._directions is not None and directions is not None:
                     self._directions[r] = directions[r]
                 live = live[live != r]
         actions = self._space.actions[choices]  # (R, H, M, S)
         self._write_down(live, actions)
         self._actions, self._choices = actions, choices
-        self._tabulate(choices)
+        others = self._others
+        if others.seats > self._members:
+            actions, choices = (
+                np.concatenate([one, np.broadcast_to(more, (len(one), *more.shape))], axis=2)
+                for one, more in ((actions, others.actions), (choices, others.rows))
+            )
+        self._tabulate(actions, choices)
 
     def _accepts(self, r: int, in_force: Policy) -> bool:
         """Ask the schedule of run r whether its newest policy is worth a deployment."""
-        policy, ledger, space = self._policy(r), self._record.ledgers[r], self._space
+        policy, ledger = self._policy(r), self._record.ledgers[r]
         assert policy is not None
         now = int(self.episode[r])
         logdet = self.tally.gram.logdet[r]
         clock = ledger.clock(self.task, episode=now, logdet=logdet)
-        offers = np.split(space.rows, space.starts[1:])  # of each state
+        offers = self._others.menus
         recent = self._record.states(r, max(clock.deployed_at, now - RECENT), now)
         paths = [tuple(offers[state] for state in path[:-1]) for path in recent]
         candidate = Candidate(clock=clock, policy=policy, in_force=in_force, paths=paths)
@@ -188,20 +203,21 @@ class Simulation:
         left = self.episodes + 1 - self.episode
         if hasattr(self.schedule, "upcoming"):  # then all runs are at the same episode
             lengths = np.minimum(left, self._until(int(self.episode[0])))
-            states, members = self._rollout(int(lengths[0]))
+            states, members, seats = self._rollout(int(lengths[0]))
         else:
-            lengths, states, members = self._search(left)
+            lengths, states, members, seats = self._search(left)
         run, step = np.nonzero(np.arange(states.shape[1]) < lengths[:, None])
         played, member = states[run, step], members[run, step]  # of the episodes of all runs
-        cells = self._cells(played, member)
-        stage = np.arange(cells.shape[1])
+        cells = self._cells(played, seats[run, step])
+        stage, roles = np.arange(cells.shape[1]), self._roles(run, member)
         self._record.play(
             run,
             self.episode[run] + step,
             states=played,
             actions=self._cell_actions[run[:, None], stage, cells],
             members=member,
-            regret=self._gap[run, member, played[:, 0]],
+            roles=roles,
+            regret=self._gap[run, np.where(roles == RANDOM, -1, member), played[:, 0]],
         )
         longest = int(lengths.max())
         count = self._cell_actions.shape[2]
@@ -209,7 +225,7 @@ class Simulation:
         # Segments of rules without dates differ between runs; for them it is always the cells, so
         # that a run's numbers do not depend on its companions.
         if longest < count and hasattr(self.schedule, "upcoming"):
-            everyone = self._cells(states, members)
+            everyone = self._cells(states, seats)
             for j in range(longest):
                 here = (*self._here, everyone[:, j])
                 features, rewards = self._cell_features[here], self._cell_rewards[here]
@@ -221,9 +237,20 @@ class Simulation:
         self.episode += lengths
         self._segments = lengths
 
-    def _cells(self, states: Ints, members: Ints) -> Ints:
-        """Return the cells (..., H) of episodes with states (..., H+1), played by members (...)."""
-        return states[..., :-1] + members[..., None] * self._space.states
+    def _cells(self, states: Ints, seats: Ints) -> Ints:
+        """Return the cells (..., H) of episodes with states (..., H+1).
+
+        They are played in seats (...), or (..., H) where an episode may change its seat.
+        """
+        each = seats[..., None] if seats.ndim < states.ndim else seats
+        return states[..., :-1] + each * self._space.states
+
+    def _roles(self, run: Ints, member: Ints) -> Ints:
+        """Return the role of each player, a place in `ROLES`."""
+        if self._others.seats == self._members:
+            return np.zeros_like(member)
+        floor = np.array([split.members + split.controls for _, split in self._fits])[run]
+        return np.where(member < floor, np.where(member < self._members, 0, 1), RANDOM)
 
     def _draw(self, live: Ints) -> None:
         """Draw what the next version of each live run needs."""
@@ -236,11 +263,14 @@ class Simulation:
                 self._perturbations[r] = recipe.perturbations(
                     version, horizon, dim, shared=bool(self._shares[r])
                 )
-            self._allocations[r] = recipe.allocation(version)
+            self._fits[r] = version, recipe.split(version, controls=self._others.controls)
 
     def _write_down(self, live: Ints, actions: Ints) -> None:
         episode = self.episode[live]
         changed = (actions != self._actions).any(axis=2)  # for some member
+        if self.recipes[0].burn_in:  # whose members never acted
+            second = np.array([len(ledger) == 1 for ledger in self._record.ledgers])
+            changed |= second[:, None, None]
         changes = changed.sum(axis=(1, 2))[live]
         changes[episode == 1] = 0  # the first policy replaces none
         initial = self._initial[live, episode - 1]
@@ -253,19 +283,25 @@ class Simulation:
             changes=changes,
         )
 
-    def _tabulate(self, choices: Ints) -> None:
-        """Tabulate actions, features and outcomes of every cell, given greedy rows (R, H, M, S)."""
+    def _tabulate(self, actions: Ints, choices: Ints) -> None:
+        """Tabulate actions, features and outcomes of every cell, given actions and rows of seats.
+
+        Both are (R, H, M, S).
+        """
         runs, horizon, members, states = choices.shape
         run, stage, _, state = self._places
-        outcomes = self._outcomes[run, stage, state, self._actions]  # (R, H, M, S, 2S)
+        outcomes = self._outcomes[run, stage, state, actions]  # (R, H, M, S, 2S)
         rewards, transitions = outcomes[..., -1], outcomes[..., :states]
         value = np.zeros((runs, members, states))
         for h in reversed(range(horizon)):
             value = rewards[:, h] + np.matvec(transitions[:, h], value)
-        # V*₁ − V₁^π of every member at every state (R, M, S); below zero is rounding.
+        # V*₁ − V₁^π of every player at every state (R, P, S); below zero is rounding.
+        if self._random is not None:  # the seats of the floor, of which none is a policy
+            players = self._members + self._others.controls
+            value = np.concatenate([value[:, :players], self._random[:, None]], axis=1)
         self._gap = np.maximum(self._optimal[:, None] - value, 0.0)
         cells = (runs, horizon, members * states)
-        self._cell_actions = self._actions.reshape(cells)  # (R, H, C)
+        self._cell_actions = actions.reshape(cells)  # (R, H, C)
         self._cell_features = self._space.rows[choices.reshape(cells)]  # (R, H, C, d)
         self._cell_rewards = rewards.reshape(cells)
         self._cell_limits = outcomes[..., states:-1].reshape(*cells, states - 1)
@@ -277,8 +313,11 @@ class Simulation:
             return self.episodes
         return whole(f"{type(self.schedule).__name__}.upcoming(…, {k})", date, least=k + 1) - k
 
-    def _rollout(self, length: int) -> tuple[Ints, Ints]:
-        """Return states (R, L, H+1) and members (R, L) of each run's next episodes."""
+    def _rollout(self, length: int) -> tuple[Ints, Ints, Ints]:
+        """Return states (R, L, H+1), members (R, L) and seats of each run's next episodes.
+
+        Seats are the members, or (R, L, H) where a control or the floor plays too.
+        """
         first = int(self.episode[0]) - 1
         if (self.episode == first + 1).all():  # the same episodes in every run: no copy
             ahead = slice(first, first + length)
@@ -288,24 +327,38 @@ class Simulation:
             run = np.arange(len(index))[:, None]
             initial, noise = self._initial[run, index], self._noise[run, index]
         members = np.zeros(initial.shape, np.int64)
-        for r, allocation in enumerate(self._allocations):
-            if allocation is not None:
+        others, random = self._others, np.zeros(members.shape, bool)
+        draws = np.zeros(noise.shape if others.random else 0, np.int64)
+        for r, (_, split) in enumerate(self._fits):
+            if split.allocation is not None:
                 keys = range(int(self.episode[r]), int(self.episode[r]) + length)
-                members[r] = [member_of(allocation, key, self._members) for key in keys]
-        return rollout(self._cell_limits, initial, noise, members), members
+                members[r] = [split.draw(key) for key in keys]
+                if split.floor:
+                    random[r] = members[r] == split.players - 1
+                    named = [keys[k] for k in np.flatnonzero(random[r])]
+                    draws[r, random[r]] = others.draws(split.allocation, named)
+        if not random.any():
+            return rollout(self._cell_limits, initial, noise, members), members, members
 
-    def _search(self, left: Ints) -> tuple[Ints, Ints, Ints]:
+        def seat(h: int, states: Ints) -> Ints:
+            return np.where(random, others.seat(draws[..., h], states), members)
+
+        states = rollout(self._cell_limits, initial, noise, seat)
+        seats = [seat(h, states[..., h]) for h in range(noise.shape[2])]
+        return states, members, np.stack(seats, axis=-1)
+
+    def _search(self, left: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Look ahead, further and further, until every run's next switch is in sight.
 
-        Returns how many episodes each run plays before it (R,), and the states and members.
+        Returns how many episodes each run plays before it (R,), states, members and seats.
         """
         length = 2 * int(self._segments.max())
         while True:
             ahead = np.minimum(length, left)
-            states, members = self._rollout(int(ahead.max()))
-            wait = self._wait(self._cells(states, members), ahead)
+            states, members, seats = self._rollout(int(ahead.max()))
+            wait = self._wait(self._cells(states, seats), ahead)
             if ((wait < ahead) | (ahead == left)).all():
-                return np.minimum(wait + 1, ahead), states, members
+                return np.minimum(wait + 1, ahead), states, members, seats
             length *= 2
 
     def _wait(self, cells: Ints, ahead: Ints) -> Ints:
@@ -346,7 +399,7 @@ class Simulation:
             [q_function.select(r) for q_function in self._in_force[r]],
             self.recipes[r],
             directions=None if self._directions is None else frozen(self._directions[r]),
-            allocation=self._allocations[r],
+            version=self._fits[r][0],
             stages=KINDS[int(self._shares[r])] if self.task.chooses_stages else None,
         )
 

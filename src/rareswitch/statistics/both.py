@@ -18,7 +18,9 @@ class BothHistories(BaseHistory):
 
     def __init__(self, task: Task, ridge: float, kind: type[SummedHistory]) -> None:
         super().__init__(task, ridge)
-        self._hold(*(kind(replace(task, stages=stages), ridge) for stages in ("own", "shared")))
+        own, shared = (kind(replace(task, stages=stages), ridge) for stages in ("own", "shared"))
+        own.watched = False
+        self._hold(own, shared)
 
     def _hold(self, own: SummedHistory, shared: SummedHistory) -> None:
         self.own, self.shared = own, shared

@@ -20,7 +20,7 @@ from rareswitch.core.episode import Episode
 from rareswitch.core.gram import BlockGram, Gram, OneHotGram
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.task import Pools, Task, checked_task
-from rareswitch.support.arguments import Floats, positive_ridge, whole
+from rareswitch.support.arguments import Floats, Rows, positive_ridge, whole
 from rareswitch.support.codec import Arrays, Parts
 from rareswitch.support.persistent import PersistentList
 
@@ -32,8 +32,7 @@ Signed = tuple[Episode, float]  # 1 adds the episode, −1 removes it
 class BaseHistory(ABC):
     """What one learner has seen: the contract of all histories.
 
-    `episodes` counts all episodes ever absorbed; a correction does not change it. `gram` changes
-    with every episode, since schedules look at it.
+    `episodes` counts all episodes ever absorbed; a correction does not change it.
     """
 
     gram: Gram | BlockGram | OneHotGram
@@ -111,14 +110,18 @@ class SummedHistory(BaseHistory):
     """The sufficient statistics of all episodes so far, over one set of pools.
 
     Only a fit needs sums other than Λ: until then, or until they are many, episodes wait, and
-    `fold` adds them all at once. Removals wait in the same list.
+    `fold` adds them all at once. Removals wait in the same list. `gram` changes with every episode,
+    since schedules look at it; if `watched` is set to False, it may wait for the fold too.
     """
+
+    watched = True
 
     def __init__(self, task: Task, ridge: float) -> None:
         super().__init__(task, ridge)
         self.episodes = 0
         self._waiting = PersistentList[Signed]()
         self._waiting_numbers = 0
+        self._uncounted = PersistentList[Rows]()  # features of episodes that wait for Λ
 
     @property
     def whitener(self) -> Floats:
@@ -155,13 +158,15 @@ class SummedHistory(BaseHistory):
 
     def absorb(self, *episodes: Episode) -> Self:
         longer = self._wait([(episode, 1.0) for episode in self._checked(*episodes)])
-        for episode in episodes:
-            longer.gram = longer.gram.add_episode(episode.features, self.pools)
+        longer._uncounted = self._uncounted.extend([episode.features for episode in episodes])
         longer.episodes += len(episodes)
+        if self.watched or not len(longer._waiting):
+            longer._count()
         return longer
 
     def remove(self, *episodes: Episode) -> Self:
         shorter = self._wait([(episode, -1.0) for episode in self._checked(*episodes)])
+        shorter._count()
         for episode in episodes:
             shorter.gram = shorter.gram.remove_episode(episode.features, self.pools)
         return shorter
@@ -169,6 +174,7 @@ class SummedHistory(BaseHistory):
     def replace(self, old: Episode, new: Episode) -> Self:
         before, after = self._checked(old, new)
         replaced = self._wait([(after, 1.0), (before, -1.0)])
+        replaced._count()
         if not np.array_equal(old.features, new.features):
             # The new episode comes first: rounding matters less, the more is known.
             gram = replaced.gram.add_episode(new.features, self.pools)
@@ -179,13 +185,20 @@ class SummedHistory(BaseHistory):
         if not len(self._waiting):
             return self
         folded = self._copy()
+        folded._count()
         folded._add(list(self._waiting))
         folded._waiting, folded._waiting_numbers = PersistentList(), 0
         return folded
 
+    def _count(self) -> None:
+        """Add waiting episodes to Λ of this history, which nobody else has yet."""
+        for features in self._uncounted:
+            self.gram = self.gram.add_episode(features, self.pools)
+        self._uncounted = PersistentList()
+
     def restored(self, parts: Parts, *, episodes: int) -> Self:
         filled = self.filled(parts)
-        filled.episodes = episodes
+        filled.episodes, filled.watched = episodes, self.watched
         return filled
 
     def check(self, *episodes: Episode) -> None:

@@ -17,7 +17,7 @@ from rareswitch.statistics.history import Signed, SummedHistory
 from rareswitch.statistics.moves import END, Move, Moves
 from rareswitch.support.arguments import Floats
 from rareswitch.support.codec import Arrays, Parts
-from rareswitch.support.persistent import PersistentNumbers
+from rareswitch.support.persistent import PersistentList, PersistentNumbers
 
 MOST_WAITING = 2**16  # positions of steps and next states
 
@@ -52,6 +52,10 @@ class OneHotHistory(SummedHistory):
 
     def _many_waiting(self) -> bool:
         return self._waiting_numbers > MOST_WAITING
+
+    def _count(self) -> None:
+        self.gram = self.gram.add_episodes(self._uncounted, self.pools)
+        self._uncounted = PersistentList()
 
     def _count_table(self) -> Floats:
         return self.gram.counts

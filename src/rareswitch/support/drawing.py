@@ -51,6 +51,7 @@ LINE_STYLES = {
     "episode-grid": LineStyle("#b8860b", ">"),
     "capped": LineStyle("#7f7f7f", "X"),
     "worthwhile": LineStyle("#6a3d9a", "2"),
+    "waiting": LineStyle("#17707f", "1"),
     "random-policy": LineStyle("#8c8c8c", "x"),
     "ucb2-hoeffding": LineStyle("#a6761d", "p"),
     "mvp": LineStyle("#666666", "h"),

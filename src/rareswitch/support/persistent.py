@@ -7,6 +7,7 @@ one thread.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -192,14 +193,15 @@ class PersistentNumbers:
     def take(self, places: Iterable[int]) -> Floats:
         """Return the numbers at these places."""
         numbers = self._own()
-        return np.array([numbers.get(place, 0.0) for place in places])
+        return np.array([*map(numbers.get, places, repeat(0.0))])
 
     def put(self, places: Sequence[int], numbers: Sequence[float]) -> "PersistentNumbers":
         """Return the numbers with these at these places."""
         mine = self._own()
         newer = PersistentNumbers(mine)
+        before = dict(zip(places, map(mine.get, places, repeat(0.0)), strict=True))
         # From here on this version is valid, whether or not the next line has run.
-        self._held = (newer, {place: mine.get(place, 0.0) for place in places})
+        self._held = (newer, before)
         mine.update(zip(places, numbers, strict=True))
         return newer
 

@@ -5,13 +5,14 @@ algorithms of a round share their world and its noise, and results do not depend
 was cut.
 """
 
+import hashlib
 import threading
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from rareswitch.support.arguments import whole
+from rareswitch.support.arguments import NOT_NUMBERS, short_repr, whole
 
 Seed = int | tuple[int, int]
 
@@ -79,3 +80,22 @@ def _sequence(seed: Seed, stream: Stream) -> np.random.SeedSequence:
     seed = checked_seed(seed)
     root, round_ = seed if isinstance(seed, tuple) else (seed, 0)
     return np.random.SeedSequence(root, spawn_key=(int(stream), round_))
+
+
+def keyed_hash(name: str, key: Any, *, size: int = 8, person: bytes = b"") -> int:
+    """Return the hash of a name and the key of an episode, a whole number of so many bytes.
+
+    A key is a text or a whole number; 7 and "7" are the same key.
+    """
+    if isinstance(key, str):
+        if not key:
+            raise ValueError("key must name the episode; got an empty text")
+        text = str.__str__(key)  # a subclass may print another text
+    elif isinstance(key, int | np.integer) and not isinstance(key, NOT_NUMBERS):
+        text = str(whole("key", key, least=0, most=LARGEST_SEED))
+    else:
+        raise TypeError(
+            f"key must be a text or a whole number; got {short_repr(key)}: use str(key)"
+        )
+    data = f"{name}/{text}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=size, person=person).digest(), "big")

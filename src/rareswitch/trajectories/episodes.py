@@ -88,13 +88,9 @@ def episode_of(
     if horizon is not None:
         trajectory = trajectory.until(whole("horizon", horizon, least=1))
     steps = len(trajectory)
-    offers = [choice_offered(trajectory, features, t) for t in range(steps)]
-    following = [rows for rows, _ in offers[1:]]
+    chosen = [choice_offered(trajectory, features, t) for t in range(steps)]
+    offers = [rows for rows, _ in chosen]
     if not trajectory.terminated:
-        following.append(offered(trajectory, features, steps, horizon)[0])
-    return Episode(
-        features=np.array([rows[place] for rows, place in offers]),
-        rewards=(rewards or Rewards()).scaled_all(trajectory.rewards),
-        next_features=following,
-        first_features=offers[0][0],
-    )
+        offers.append(offered(trajectory, features, steps, horizon)[0])
+    scaled = (rewards or Rewards()).scaled_all(trajectory.rewards)
+    return Episode.of_offers(offers, [place for _, place in chosen], scaled)

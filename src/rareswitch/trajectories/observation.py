@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rareswitch.support.arguments import LARGEST_COUNT, frozen, short_repr
+from rareswitch.support.arguments import FLOAT64, LARGEST_COUNT, frozen, short_repr
 
 # How a log writes a tuple: as a dict with these keys, which no dict of an environment may have.
 PLACE = re.compile(r"\((\d+)\)")
@@ -45,7 +45,9 @@ def settled_observations(observations: Any) -> npt.NDArray[Any] | tuple[Any, ...
 
 def settled(name: str, value: Any) -> Any:
     """Return one observation in the form in which it is kept."""
-    if isinstance(value, np.ndarray) and not value.ndim:
+    if isinstance(value, np.ndarray):
+        if value.ndim:
+            return _numbers(name, value)
         value = value.item()
     if isinstance(value, str):
         return str(value)
@@ -127,9 +129,11 @@ def _numbers(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not array.size:
         raise ValueError(f"{name} must hold at least one number; got shape {array.shape}")
     if array.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float64, copy=False)
-        if not np.isfinite(array).all():
+        if array.itemsize > FLOAT64.itemsize:
+            with np.errstate(over="ignore"):
+                array = array.astype(np.float64)
+        array = array.astype(np.float64, copy=False)
+        if b"\0" in np.isfinite(array).tobytes():  # on few numbers twice as fast as `all`
             place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
             raise ValueError(f"{name} must be finite; got {array[place]} at index {place}")
     elif array.dtype.kind in "iu":

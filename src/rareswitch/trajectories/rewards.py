@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rareswitch.support.arguments import Floats, floats, real, set_fields, whole
+from rareswitch.support.arguments import Floats, all_within, floats, real, set_fields
 
 # Rewards may miss their range by rounding, relative to its width.
 ROUNDING = 1e-9
@@ -50,18 +50,10 @@ class Rewards:
         """Return the places of many rewards (n,) in the range; one outside of it is an error."""
         rewards = floats("rewards", rewards, ("n",))
         places: Floats = (rewards - self.low) / (self.high - self.low)
-        wrong = (places < -ROUNDING) | (places > 1.0 + ROUNDING)
-        if wrong.any():
+        if not all_within(places, -ROUNDING, 1.0 + ROUNDING):
+            wrong = (places < -ROUNDING) | (places > 1.0 + ROUNDING)
             raise ValueError(
                 f"reward must be from {self.low:g} to {self.high:g}; got "
                 f"{float(rewards[wrong][0])}: give the range as Rewards(low, high)"
             )
-        return places.clip(0.0, 1.0)
-
-    def unscaled_return(self, total: float, steps: int) -> float:
-        """Return the sum of this many rewards whose scaled sum is total.
-
-        A stage that was not played counts as one of them if its `end` is in the total.
-        """
-        steps = whole("steps", steps, least=0)
-        return real("total", total) * (self.high - self.low) + steps * self.low
+        return np.minimum(np.maximum(places, 0.0), 1.0)

@@ -1,7 +1,7 @@
 """The evidence for a candidate: its triggers, how it differs, and its expected gain."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ from rareswitch.campaigns.learning.fold import Fold
 from rareswitch.campaigns.report import Report, read_bodies
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import Version
+from rareswitch.core.candidate import reasons_of
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation.agreement import BLOCK_STATES
 from rareswitch.evaluation.compare import Comparison, compare
-from rareswitch.support.arguments import Floats, Ints, Rows
+from rareswitch.support.arguments import Floats, Rows
 from rareswitch.trajectories.trajectory import Trajectory
 
 # The last episodes that are looked at, and the states in which policies are compared.
@@ -48,7 +49,8 @@ def evidence_of(
     offers.find_propensities(lambda version: policies(versions[version - 1].digest))
     gain, warnings = _gain(candidate, in_force, offers)
     disagreement, changes = offers.compare(candidate, in_force, fold.terms.actions)
-    return {
+    looks = hasattr(learner.schedule, "accepts")
+    return ({"worth": _worth(fold, candidate)} if looks else {}) | {
         "episodes": learner.episodes,
         "triggers": [trigger.to_dict() for trigger in fold.triggers],
         "disagreement": disagreement,
@@ -56,6 +58,36 @@ def evidence_of(
         "gain": gain,
         "warnings": [*warnings, *offers.warnings, *learner.health().warnings],
     }
+
+
+def _worth(fold: Fold, policy: Policy) -> dict[str, Any]:
+    """Return whether the schedule accepts a candidate, and why.
+
+    `gain` is that of the fitted model, with its standard error. Where no report since the last
+    deployment tells the offers, there is nothing to look at, and the candidate is accepted.
+    """
+    found, schedule = fold.candidate(policy), fold.learner.schedule
+    if not found.paths:
+        return {"accepted": True, "episodes": 0, "reasons": []}
+    gain, asked = found.gain, schedule.accepts  # type: ignore[attr-defined]
+    error = gain.error if len(found.paths) > 1 else None
+    return {
+        "accepted": bool(asked(found)),
+        "episodes": len(found.paths),
+        "episodes_left": found.episodes_left,
+        "gain": {"value": gain.mean, "error": error},
+        "reasons": [reason.to_dict() for reason in reasons_of(schedule, found)],
+    }
+
+
+def declined_because(worth: dict[str, Any]) -> str:
+    """Return in words why a candidate is not worth proposing."""
+    missed = [
+        f"{one['quantity']} {one['value']:.3g}, {one['threshold']:g} needed"
+        for one in worth["reasons"]
+        if not one["reached"]
+    ]
+    return f"not worth a deployment: {'; '.join(missed)}"
 
 
 class Offers:
@@ -85,26 +117,25 @@ class Offers:
     def find_propensities(self, policy_of: Callable[[int], Policy]) -> None:
         """Make trajectories with the propensities of the reports, or else of the acting version."""
         silent = [(v, first, r) for v, first, r in self._played if r.propensities is None]
-        choices: dict[int, Ints] = {}
+        chances: dict[int, Floats] = {}
+        acted: dict[int, Policy] = {}
         for version in {version for version, _, _ in silent}:
-            mine = [
-                first + t for v, first, r in silent if v == version for t in range(len(r.episode))
-            ]
-            chosen = self._choices(policy_of(version), mine)
-            choices |= dict(zip(mine, chosen, strict=True))
-        for _, first, report in self._played:
+            mine, places = list[int](), list[int]()
+            for v, first, report in silent:
+                if v == version and report.actions is not None:
+                    mine += range(first, first + len(report.episode))
+                    places += report.actions.tolist()
+            policy = acted[version] = policy_of(version)
+            chances |= dict(zip(mine, self._chances(policy, mine, places), strict=True))
+        for version, first, report in self._played:
             episode, known = report.episode, report.propensities
             assert report.actions is not None
             if known is None:
-                taken = [
-                    choices[first + t] == place for t, place in enumerate(report.actions.tolist())
-                ]
-                # (n, M): the members that took all actions so far
-                agrees = np.logical_and.accumulate(taken).sum(axis=1)
-                if not agrees[-1]:  # a person decided otherwise, with unknown probability
+                taken = [chances[first + t] for t in range(len(episode))]
+                known = acted[version].conditional(np.array(taken))
+                if not known[-1]:  # a person decided otherwise, with unknown probability
                     self._otherwise += 1
                     continue
-                known = agrees / np.array([len(taken[0]), *agrees[:-1]])
             self.trajectories.append(
                 Trajectory(
                     observations=range(first, first + len(episode) + 1),  # the end has no rows
@@ -154,22 +185,28 @@ class Offers:
         return float(differences.mean()), found
 
     def _shares(self, policy: Policy, states: Sequence[int]) -> Floats:
-        """Return the share of members that takes each action in these states, (n, A)."""
-        choices, most = self._choices(policy, states), max(len(self._rows[s]) for s in states)
-        return np.stack([(choices == place).mean(axis=1) for place in range(most)], axis=1)
+        """Return the probability of each action in these states, (n, A)."""
+        shares = np.zeros((len(states), max(len(self._rows[s]) for s in states)))
+        for stage, block, rows in self._blocks(states):
+            shares[block, : rows.shape[1]] = policy.propensities_in(stage, rows)
+        return shares
 
-    def _choices(self, policy: Policy, states: Sequence[int]) -> Ints:
-        """Return the action of every member in each of these states, (n, M)."""
+    def _chances(self, policy: Policy, states: Sequence[int], taken: Sequence[int]) -> Floats:
+        """Return each player's probability of the actions taken in these states, (n, P)."""
+        chances, places = np.zeros((len(states), policy.players)), np.array(taken, np.int64)
+        for stage, block, rows in self._blocks(states):
+            chances[block] = policy.chances(stage, rows, places[block]).T
+        return chances
+
+    def _blocks(self, states: Sequence[int]) -> Iterator[tuple[int, list[int], Rows]]:
+        """Yield the stage, the places and the rows of some of these states, with as many rows."""
         alike: dict[tuple[int, int], list[int]] = {}
         for place, state in enumerate(states):
             alike.setdefault((self._stages[state], len(self._rows[state])), []).append(place)
-        choices = np.zeros((len(states), policy.members), np.int64)
         for (stage, _), places in alike.items():
             for start in range(0, len(places), BLOCK_STATES):
                 block = places[start : start + BLOCK_STATES]
-                rows = np.array([self._rows[states[place]] for place in block])
-                choices[block] = policy.choices(stage, rows).T
-        return choices
+                yield stage, block, np.array([self._rows[states[place]] for place in block])
 
     @property
     def warnings(self) -> list[str]:

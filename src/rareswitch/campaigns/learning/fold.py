@@ -15,6 +15,7 @@ from rareswitch.campaigns.report import episode_of, read_bodies
 from rareswitch.campaigns.rulebook.rows import Entry, EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.terms import Terms
+from rareswitch.core.candidate import Candidate
 from rareswitch.core.clock import Clock, Schedule, Trigger, triggers_of
 from rareswitch.core.policy import Policy
 from rareswitch.learning.learner import Learner
@@ -77,6 +78,10 @@ class Fold:
         """The triggers that the schedule watches."""
         return triggers_of(self.learner.schedule, self.clock)
 
+    def candidate(self, policy: Policy) -> Candidate:
+        """Return a policy beside the one in force, as the schedule sees it."""
+        return replace(self.learner.candidate(policy), clock=self.clock)
+
     def follow(self, record: Record, entries: Sequence[Entry]) -> None:
         """Go on through entries of the ledger, absorbing the log up to where each belongs."""
         for entry in entries:
@@ -88,6 +93,9 @@ class Fold:
                 self.learner = Learner(task_of(plain["task"]), schedule, recipe)
             elif entry.kind == "amended":
                 self._coming.append((entry.position, Terms.of(entry.payload["protocol"])))
+            elif entry.kind == "declined":
+                self.absorb(record, upto=entry.payload["seq"])
+                self.learner.decline()
             elif entry.kind in ("deployed", "rolled-back") and entry.payload["version"] > 1:
                 self.absorb(record, upto=entry.payload["seq"])
                 self.learner.deploy(self._policies(entry.payload["digest"]))
@@ -148,7 +156,11 @@ class Fold:
             return False
         self._go_to(block[0].seq)
         bodies = {row.seq: row.body for row in block if row.learn and row.body is not None}
-        learnt = [report.episode for report in read_bodies([*bodies.values()])]
+        looks = hasattr(self.learner.schedule, "accepts")
+        learnt = [
+            report.episode_with_offers if looks else report.episode
+            for report in read_bodies([*bodies.values()])
+        ]
         episodes = dict(zip(bodies, learnt, strict=True))
         if until is None or self._asked_once(len(learnt)):
             before, self.learner = self.learner, copy(self.learner)

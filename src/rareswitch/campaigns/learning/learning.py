@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import CampaignError, NotAllowedError
-from rareswitch.campaigns.learning.evidence import evidence_of
+from rareswitch.campaigns.learning.evidence import declined_because, evidence_of
 from rareswitch.campaigns.learning.fold import Fold
 from rareswitch.campaigns.rulebook.names import SCHEDULE
 from rareswitch.campaigns.rulebook.rows import Entry, canonical, digest_of
@@ -54,7 +54,8 @@ class Learning:
         """Process new episodes; if the schedule asks for a policy, propose the first.
 
         Where the schedule decides it is in force then, and the next step continues from there. A
-        person may propose it in place of the schedule, and another person has to approve.
+        person may propose it in place of the schedule, and another person has to approve. If the
+        schedule finds it not worth proposing, it is declined on record, and nobody is asked.
         """
         with self._looking() as (record, state):
             fold = self._following(record)
@@ -66,13 +67,16 @@ class Learning:
         self._keep(fold, always=found)
         if not found:
             return None
+        evidence = candidate["evidence"]
         observed = "; ".join(
             f"{one['quantity']} {one['value']:g} has reached {one['threshold']:g}"
-            for one in candidate["evidence"]["triggers"]
+            for one in evidence["triggers"]
             if one["reached"]
         )
+        why = reason or observed or "the schedule asks for a policy"
+        if "worth" in evidence and not evidence["worth"]["accepted"]:
+            by, why = SCHEDULE, declined_because(evidence["worth"])
         try:
-            why = reason or observed or "the schedule asks for a policy"
             return self.campaign.propose(**candidate, by=by, reason=why)
         except NotAllowedError:  # something came between: the next step sees it
             self._fold = None
@@ -123,7 +127,7 @@ class Learning:
             self._fold = self._resumed(record, entries[:])
         fold = self._fold
         new = entries[fold.entries :]
-        behind = [entry for entry in new if entry.kind in ("deployed", "rolled-back")]
+        behind = [entry for entry in new if entry.kind in ("deployed", "declined", "rolled-back")]
         if any(entry.payload["seq"] < fold.seq for entry in behind):  # it had looked too far ahead
             fold = self._fold = self._new_fold()
             new = entries[:]

@@ -20,6 +20,7 @@ from rareswitch.campaigns.reading import report_from
 from rareswitch.campaigns.report import CLAIMS, Report
 from rareswitch.campaigns.rulebook.rows import digest_of
 from rareswitch.campaigns.rulebook.terms import FeatureTerms
+from rareswitch.core.control import Player
 from rareswitch.core.policy import Policy
 from rareswitch.core.task import Task
 from rareswitch.features import (
@@ -178,7 +179,7 @@ class Observer:
     def name(self, place: int) -> str:
         return self.actions[whole("place", place, least=0, most=len(self.actions) - 1)]
 
-    def choose(self, member: Policy, stage: int, observation: Any) -> Choice:
+    def choose(self, member: Policy | Player, stage: int, observation: Any) -> Choice:
         """Return the action that the member drawn for an episode takes."""
         place = member.act(stage, self.rows(observation, stage))
         return Choice(self.name(place), place)
@@ -191,16 +192,18 @@ class Observer:
         `steps` are the earlier (observation, recommended action) pairs. The result is the share of
         the members that recommend this action, among those that recommended all earlier ones.
         """
-        agrees, before = np.ones(policy.members, bool), policy.members
-        for stage, (seen, taken) in enumerate([*steps, (observation, action)]):
-            before = int(np.count_nonzero(agrees))
-            if not before:
-                raise ValueError(
-                    f"steps must be actions that the policy recommends; none of its "
-                    f"{policy.members} members takes those up to stage {stage - 1}"
-                )
-            agrees &= policy.choices(stage, self.rows(seen, stage)) == self.place(taken)
-        return float(np.count_nonzero(agrees) / before)
+        chances = [
+            policy.chances(stage, self.rows(seen, stage), self.place(taken))
+            for stage, (seen, taken) in enumerate([*steps, (observation, action)])
+        ]
+        found = policy.conditional(np.array(chances))
+        if not found[:-1].all():
+            raise ValueError(
+                f"steps must be actions that the policy recommends; none of its "
+                f"{policy.members} members takes those up to stage "
+                f"{int(np.argmin(found > 0.0))}"
+            )
+        return float(found[-1])
 
     def report(self, values: Any) -> Report:
         """Return the report that holds observations, as JSON has it, with rows in their place."""

@@ -257,12 +257,18 @@ class Audit:
         check = self.checks["deviations"]
         check.rows += len(rows)
         policy = self._policies(self.state.versions[version - 1].digest)
-        due = count_deviations(policy, [row.member for row in rows], reports)
+        members, keys = [row.member for row in rows], [self._key(row.episode_id) for row in rows]
+        due = count_deviations(policy, members, reports, keys)
         check.problems += [
             f"episodes: row {row.seq}: deviations must be {count}, not {row.deviations}"
             for row, count in zip(rows, due, strict=True)
             if row.deviations != count
         ]
+
+    def _key(self, episode_id: str) -> str:
+        """Return the key that drew the member of an episode."""
+        given = self._assigned.get(episode_id)
+        return episode_id if given is None else given.key(episode_id)
 
     def _watch(self, chain: str, number: int, *versions: int) -> None:
         if not self.state.stopped:

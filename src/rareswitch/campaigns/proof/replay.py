@@ -88,7 +88,7 @@ class Replay:
 
     def _go_through(self, entry: Entry) -> None:
         fold, record = self.fold, self._record
-        if entry.kind == "candidate":
+        if entry.kind in ("candidate", "declined"):
             seq = entry.payload["seq"]
             if entry.payload["planned"] and not isinstance(fold.learner.schedule, UnknownRule):
                 found = self._until_due(seq)
@@ -130,13 +130,16 @@ class Replay:
         )
         told = dict(entry.payload["evidence"])
         if isinstance(fold.learner.schedule, UnknownRule):
-            told.pop("triggers", None)
-            found.pop("triggers")
+            for part in ("triggers", "worth"):
+                told.pop(part, None)
+                found.pop(part, None)
         for key in sorted({*told, *found}):
             if key == "changes" and key not in told:
                 continue
             if key == "warnings" and _as_many(told.get(key), found.get(key)):
                 continue  # another version of the library may word them otherwise
+            if key == "worth" and key in found and _decided_by_rounding(found[key]):
+                told[key], found[key] = (_undecided(side.get(key)) for side in (told, found))
             if not alike(told.get(key), found.get(key)):
                 self.check.fail(
                     f"{_name(entry)}: its evidence has {key} {told.get(key)}; the log gives "
@@ -183,6 +186,19 @@ def _due_by_rounding(fold: Fold) -> bool:
     return all(0.0 < one.margin <= TOLERANCE for one in fold.triggers if one.reached)
 
 
+def _decided_by_rounding(worth: dict[str, Any]) -> bool:
+    """Return whether a reason for or against a candidate is within rounding of its threshold."""
+    return any(abs(reason["margin"]) <= TOLERANCE for reason in worth["reasons"])
+
+
+def _undecided(worth: Any) -> Any:
+    """Return the worth of a candidate without the decision, if it is a worth."""
+    if not isinstance(worth, dict):
+        return worth
+    reasons = [one | {"reached": None} for one in worth["reasons"]]
+    return worth | {"accepted": None, "reasons": reasons}
+
+
 def _name(entry: Entry) -> str:
     return f"entry {entry.number}, candidate for version {entry.payload['version']}"
 
@@ -210,7 +226,7 @@ def _close(one: Policy, other: Policy) -> bool:
             return False
         if a is not None and (a.shape != b.shape or not np.allclose(a, b, TOLERANCE, TOLERANCE)):
             return False
-    settings = ("beta", "clip", "allocation", "one_hot", "table")
+    settings = ("beta", "clip", "allocation", "one_hot", "table", "control", "floor")
     return all(getattr(one, name) == getattr(other, name) for name in settings)
 
 

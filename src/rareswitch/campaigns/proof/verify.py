@@ -220,7 +220,8 @@ def _artifacts(record: Record, state: State) -> Check:
             policy = Policy.from_bytes(data)
             for entry in named:
                 told = entry.payload
-                alike = (told["members"], told["allocation"]) == (policy.members, policy.allocation)
+                known = told["members"], told["allocation"], told.get("shares")
+                alike = known == (policy.members, policy.allocation, policy.split.shares)
                 if told["digest"] == digest and not alike:
                     check.fail(f"ledger: entry {entry.number}: its policy has other members")
         except CampaignError as error:

@@ -22,6 +22,7 @@ from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.rulebook.state import Candidate
 from rareswitch.campaigns.store.rows import heads_of
 from rareswitch.campaigns.store.tables import episodes as recorded_episodes
+from rareswitch.core.control import Player
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
 from rareswitch.support.arguments import Rows
@@ -130,8 +131,8 @@ class Field:
         self.learner = LearnerProcess(campaign)
         self.count: Counter[str] = Counter()
         self.lost: float | None = 0.0 if hasattr(world, "loss") else None
-        self._member = cache(lambda version, member: campaign.policy(version).member(member))
-        self._loss = cache(lambda *name: world.loss(self._member(*name)))  # type: ignore[attr-defined]
+        self._policy = cache(campaign.policy)
+        self._loss = cache(lambda v, member: world.loss(self._policy(v).alone(member)))  # type: ignore[attr-defined]
         self._coming: list[tuple[int, int, Callable[[], None]]] = []  # by tick, then by order
         self._order = count()
         self._seen: dict[int, int] = {}  # by candidate: the tick at which somebody saw it first
@@ -177,11 +178,11 @@ class Field:
             return False
         self.enrolled += 1
         self.count["begun"] += 1
-        policy = self._member(given.version, given.member)
+        player = self._policy(given.version).player(given.member, given.key)
         if self.lost is not None:
             loss = self._loss(given.version, given.member)
             self.lost = None if loss is None else self.lost + loss
-        report = played(self.world, policy, number, episode_id=episode_id, fate=fate)
+        report = played(self.world, player, number, episode_id=episode_id, fate=fate)
         self.count["overridden"] += report.recommended is not None
         if fate.missing:
             self.count["missing"] += 1
@@ -250,7 +251,7 @@ class Field:
 
 
 def played(
-    world: World, policy: Policy, number: int, *, episode_id: str, fate: EpisodeFate
+    world: World, policy: Policy | Player, number: int, *, episode_id: str, fate: EpisodeFate
 ) -> Report:
     """Let one member of a policy play an episode; return what is to be reported of it.
 

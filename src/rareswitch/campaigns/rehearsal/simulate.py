@@ -56,6 +56,7 @@ class SimulatedCampaign:
     deployments: int
     budget: int
     rejections: int
+    declined: int  # candidates that the schedule found not worth proposing
     waiting: int | None  # the candidate that somebody has to decide about
     decision_delays: tuple[int, ...]
     stopped: str | None
@@ -159,6 +160,7 @@ def _summary(field: Field) -> SimulatedCampaign:
         deployments=state.spent,
         budget=state.terms.budget,
         rejections=sum(one.status == "rejected" for one in state.candidates.values()),
+        declined=len(state.declined),
         waiting=None if state.waiting is None else state.waiting.number,
         decision_delays=tuple(
             version.since - version.seq

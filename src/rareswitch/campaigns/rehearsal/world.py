@@ -101,7 +101,24 @@ class FiniteWorld:
         return Step(reward, None if over else self._offers[self._state], over)
 
     def loss(self, policy: Policy) -> float:
-        """Return V*₁ − V₁^π at the first state, of a mixture the mean of its members."""
+        """Return V*₁ − V₁^π at the first state, of a mixture the mean of its members.
+
+        A control and a floor count by their shares.
+        """
+        split, control = policy.split, policy.control
+        value = split.learned * self._value(policy) if split.learned else 0.0
+        if policy.floor:
+            value += policy.floor * float(self.mdp.random_values()[0, self._initial])
+        if control is not None and control.action is None:
+            value += control.share * self._value(policy.controlling)
+        elif control is not None:
+            actions = [taken[control.take(len(taken))] for taken in self._actions]
+            always = self.mdp.policy_values(np.array([actions] * self.mdp.horizon))
+            value += control.share * float(always[0, self._initial])
+        return max(self._best - value, 0.0)
+
+    def _value(self, policy: Policy) -> float:
+        """Return V₁^π at the first state, the mean over the learned members."""
         found, offered = [], list(zip(self._offers, self._actions, strict=True))
         for member in range(policy.members):
             one = policy.member(member)
@@ -110,7 +127,7 @@ class FiniteWorld:
                 for h in range(self.mdp.horizon)
             ]
             found.append(self.mdp.policy_values(np.array(actions))[0, self._initial])
-        return max(self._best - float(np.mean(found)), 0.0)
+        return float(np.mean(found))
 
 
 @dataclass(frozen=True, kw_only=True)

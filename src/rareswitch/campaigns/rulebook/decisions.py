@@ -19,7 +19,9 @@ from rareswitch.campaigns.rulebook.rows import Entry
 from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.rulebook.terms import Terms
 
-ENDED_BY_A_STOP = ("candidate", "approved", "deployed", "amendment", "amended", "stopped")
+ENDED_BY_A_STOP = (
+    "candidate", "declined", "approved", "deployed", "amendment", "amended", "stopped",
+)  # fmt: skip
 # The entries that only a person who may sign enters.
 SIGNED = (
     "approved", "rejected", "rolled-back", "amendment", "amended", "reopening", "reopened",
@@ -38,7 +40,7 @@ DEPLOYMENT = tuple(_POLICY)
 _REVISION = {"protocol": TABLE, "digest": TEXT}
 PAYLOADS: Mapping[str, Mapping[str, Types]] = {
     **dict.fromkeys(("created", "amendment", "amended"), _REVISION),
-    "candidate": _POLICY | {"planned": FLAG, "evidence": TABLE},
+    **dict.fromkeys(("candidate", "declined"), _POLICY | {"planned": FLAG, "evidence": TABLE}),
     "approved": {"candidate": WHOLE, "meaning": TEXT},
     "rejected": {"meaning": TEXT},
     "deployed": _POLICY | {"candidate": WHOLE_OR_NONE},
@@ -94,13 +96,33 @@ def _misshapen(entry: Entry) -> Iterator[str]:
             case [int(length), str()] if length >= 0:
                 continue
         yield f"reached has no head of {chain}"
-    evidence = payload.get("evidence")
-    triggers = evidence.get("triggers", []) if isinstance(evidence, dict) else []
-    if not isinstance(triggers, list):
-        yield f"triggers must be a list; got {triggers!r}"
+    if "shares" in payload and not _are_shares(payload["shares"]):
+        yield f"shares cannot be {payload['shares']!r}"
+    evidence: Any = payload.get("evidence")
+    if not isinstance(evidence, dict):
         return
-    for trigger in triggers:
-        yield from _lacking(trigger if isinstance(trigger, dict) else {}, _TRIGGER)
+    watched = {"triggers": evidence.get("triggers", [])}
+    if "worth" in evidence:
+        worth = evidence["worth"] if isinstance(evidence["worth"], dict) else {}
+        yield from _lacking(worth, {"accepted": FLAG})
+        watched["reasons"] = worth.get("reasons")
+    for name, triggers in watched.items():
+        if not isinstance(triggers, list):
+            yield f"{name} must be a list; got {triggers!r}"
+            continue
+        for trigger in triggers:
+            yield from _lacking(trigger if isinstance(trigger, dict) else {}, _TRIGGER)
+
+
+def _are_shares(shares: Any) -> bool:
+    """Return whether a table holds the shares of a control and a floor."""
+    if not isinstance(shares, dict) or {*shares} != {"control", "controls", "floor"}:
+        return False
+    control, controls, floor = (shares[name] for name in ("control", "controls", "floor"))
+    if not type(control) is type(floor) is float or type(controls) is not int:
+        return False
+    possible = control >= 0.0 and floor >= 0.0 and 0.0 < control + floor <= 1.0
+    return possible and controls >= 0 and (control > 0.0) == (controls > 0)
 
 
 def _lacking(table: Mapping[str, Any], wanted: Mapping[str, Types]) -> Iterator[str]:
@@ -114,7 +136,8 @@ def _lacking(table: Mapping[str, Any], wanted: Mapping[str, Types]) -> Iterator[
 def _signature(state: State, entry: Entry) -> Iterator[CampaignError]:
     """Yield why an entry cannot be signed by its actor."""
     kind, actor = entry.kind, entry.actor
-    nobody = {"stopped": ENGINE, "candidate": SCHEDULE, "deployed": SCHEDULE}.get(kind)
+    by_schedule = dict.fromkeys(("candidate", "declined", "deployed"), SCHEDULE)
+    nobody = ({"stopped": ENGINE} | by_schedule).get(kind)
     planned = kind != "candidate" or entry.payload["planned"]
     try:
         checked_text("reason", entry.reason)
@@ -210,6 +233,13 @@ def _candidate(state: State, entry: Entry) -> Iterator[CampaignError]:
             f"seq must be a row from {least} to {entry.position} on which a candidate may be "
             f"fitted; got {seq}"
         )
+    declined, planned = entry.kind == "declined", entry.payload["planned"]
+    accepted = entry.payload["evidence"].get("worth", {}).get("accepted", True)
+    if declined and not (planned and entry.actor == SCHEDULE):
+        yield NotAllowedError("only the schedule declines a candidate, and only when it is due")
+    elif planned and accepted is declined:
+        worth = "is worth proposing" if declined else "is not worth proposing"
+        yield NotAllowedError(f"by its evidence the candidate {worth}")
 
 
 def _approved(state: State, entry: Entry) -> Iterator[CampaignError]:
@@ -270,14 +300,15 @@ def _deployed(state: State, entry: Entry) -> Iterator[CampaignError]:
         signed = alone and entry.number == number + 1 and entry.actor == candidate.proposer
     if not signed:
         yield NotAllowedError(f"candidate {number} was not approved by {entry.actor}")
-    if any(candidate.entry.payload[key] != payload[key] for key in DEPLOYMENT):
+    proposed = candidate.entry.payload
+    if any(proposed.get(key) != payload.get(key) for key in (*DEPLOYMENT, "shares")):
         yield NotAllowedError(f"it is not candidate {number} that was deployed")
 
 
 def _rolled_back(state: State, entry: Entry) -> Iterator[CampaignError]:
     yield from _not_next(state, entry)
     payload, in_force = entry.payload, state.in_force
-    to, kept = payload["to"], ("digest", "members", "allocation")
+    to, kept = payload["to"], ("digest", "members", "allocation", "shares")
     if not 1 <= to <= len(state.versions):
         yield NotAllowedError(f"to must be from 1 to {len(state.versions)}; got {to}")
         return
@@ -287,7 +318,7 @@ def _rolled_back(state: State, entry: Entry) -> Iterator[CampaignError]:
             f"a rollback goes back: version {in_force.version} has the policy of version "
             f"{in_force.origin}; got version {to}"
         )
-    if any(getattr(earlier, key) != payload[key] for key in kept):
+    if any(getattr(earlier, key) != payload.get(key) for key in kept):
         yield NotAllowedError(f"its policy is not that of version {to}")
     if payload["seq"] != entry.position:
         yield NotAllowedError(f"it counts from row {payload['seq']} of {entry.position} rows")
@@ -322,7 +353,7 @@ _RULES = {
     **dict.fromkeys(("created", "amendment", "amended"), _revision),
     **dict.fromkeys(("corrected", "cancelled", "forgotten"), _about_rows),
     **dict.fromkeys(("reopening", "reopened"), _reopening),
-    "candidate": _candidate,
+    **dict.fromkeys(("candidate", "declined"), _candidate),
     "approved": _approved,
     "rejected": _rejected,
     "deployed": _deployed,

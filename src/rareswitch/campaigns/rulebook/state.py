@@ -9,7 +9,7 @@ from rareswitch.campaigns.errors import DamagedError, NotAllowedError
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import Entry
 from rareswitch.campaigns.rulebook.terms import Terms
-from rareswitch.core.policy import member_of
+from rareswitch.core.control import Split
 from rareswitch.support.persistent import PersistentList
 
 # Errors of an entry that is not of the form that its kind has.
@@ -21,6 +21,7 @@ class Version(NamedTuple):
 
     It was fitted on the log up to `seq`, and put in force when the log had `since` rows. A rollback
     has the policy of an earlier version, `rollback_to`; `origin` is the version that first had it.
+    `shares` are those of a control and a floor, None without both.
     """
 
     version: int
@@ -32,17 +33,23 @@ class Version(NamedTuple):
     rollback_to: int | None
     origin: int
     entry: Entry
+    shares: dict[str, Any] | None = None
+
+    @property
+    def split(self) -> Split:
+        """How the episodes of the version are split between its players."""
+        return Split(self.members, self.allocation, **self.shares or {})
 
     def member(self, key: str) -> int:
-        return member_of(self.allocation or 0, key, self.members)
+        return self.split.draw(key)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A policy fitted on the log up to `seq` that would be `version`, with its evidence.
 
-    `number` is that of its entry. `status` is waiting, rejected, deployed, or void if another
-    version came into force meanwhile.
+    `number` is that of its entry. `status` is waiting, rejected, deployed, void if another version
+    came into force meanwhile, or declined if the schedule found it not worth proposing.
     """
 
     number: int
@@ -129,6 +136,11 @@ class State:
         return frozenset(self.cancelled)
 
     @property
+    def declined(self) -> list[Candidate]:
+        """The candidates that the schedule found not worth proposing."""
+        return [candidate for candidate in self.settled if candidate.status == "declined"]
+
+    @property
     def may_propose(self) -> bool:
         """Whether a candidate may be entered now, if a policy is due."""
         return self.waiting is None and not self.stopped and self.left > 0
@@ -202,7 +214,10 @@ def _amended(state: State, entry: Entry) -> Changes:
 def _candidate(state: State, entry: Entry) -> Changes:
     names = ("version", "seq", "digest", "planned", "evidence")
     told = {name: entry.payload[name] for name in names}
-    return {"waiting": Candidate(number=entry.number, proposer=entry.actor, entry=entry, **told)}
+    found = Candidate(number=entry.number, proposer=entry.actor, entry=entry, **told)
+    if entry.kind == "declined":
+        return {"settled": state.settled.extend([replace(found, status="declined")])}
+    return {"waiting": found}
 
 
 def _rejected(state: State, entry: Entry) -> Changes:
@@ -227,6 +242,7 @@ def _put_in_force(state: State, entry: Entry) -> Changes:
     told = {name: payload[name] for name in ("digest", "seq", "members", "allocation")}
     origin = number if to is None else state.version(to).origin
     told |= {"since": entry.position, "rollback_to": to, "origin": origin, "entry": entry}
+    told["shares"] = payload.get("shares")
     versions = state.versions.extend([Version(version=number, **told)])
     return {"settled": settled, "waiting": None, "approved": None, "versions": versions}
 
@@ -241,6 +257,7 @@ _CHANGES: dict[str, Callable[[State, Entry], Changes]] = {
     "amendment": lambda state, entry: {"amendment": entry},
     "amended": _amended,
     "candidate": _candidate,
+    "declined": _candidate,
     "approved": lambda state, entry: {"approved": entry},
     "rejected": _rejected,
     "deployed": _put_in_force,

@@ -162,6 +162,14 @@ class Terms:
         return str(table.get("digest", "")) if table.get("columns") else ""
 
     @property
+    def control_action(self) -> int | None:
+        """The place of the action that the control is; None if there is none, or a policy."""
+        plays = self.plain.get("recipe", {}).get("control", {}).get("plays")
+        if plays in self.actions:
+            return self.actions.index(plays)
+        return plays if isinstance(plays, int) else None
+
+    @property
     def fixed(self) -> dict[str, Any]:
         """The tables that no amendment may change."""
         kept = {name: table for name, table in self.plain.items() if name not in AMENDABLE}

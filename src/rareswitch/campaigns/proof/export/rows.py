@@ -42,6 +42,7 @@ _NUMBER = {"number": "Row of the chain, from 1 without a gap."}
 PARQUET_COLUMNS = {
     **_ROW,
     "current": "Whether no later row corrects or withdraws the episode, and it is not withdrawn.",
+    "role": "Who played: a learned member of the policy, its control or its floor.",
     "site": "Site, as the actor claims.",
     "began": "Begin of the episode, as the actor claims.",
     "ended": "End of the episode, as the actor claims.",
@@ -132,6 +133,7 @@ class TableRows:
     def __init__(self, record: Record, entries: Sequence[Entry], state: State) -> None:
         # An entry names the row that it corrects: that row is not current any more.
         self._corrected = {e.payload["corrects"] for e in entries if e.kind == "corrected"}
+        self._versions = state.versions
         self._policy = lru_cache(maxsize=8)(
             lambda version: Policy.from_bytes(record.artifact(state.versions[version - 1].digest))
         )
@@ -143,6 +145,7 @@ class TableRows:
         plain |= {name: getattr(row, name) for name in {*_ROW, "link"} - {"total"}}
         plain |= {name: claims.get(name) for name in CLAIMS}
         plain["current"] = report is not None and row.seq not in self._corrected
+        plain["role"] = self._versions[row.version - 1].split.role(row.member)
         if report is None or row.body is None:
             return plain
         episode, steps = report.episode, len(report.episode)
@@ -172,9 +175,8 @@ def _propensities(report: Report, policy: Policy) -> list[float] | None:
         offered = zip(
             [report.first_features, *report.episode.next_features], report.actions, strict=False
         )
-        taken = [policy.choices(h, rows) == place for h, (rows, place) in enumerate(offered)]
-        agrees = np.logical_and.accumulate(taken).sum(axis=1)  # members that took all so far
-        if not agrees[-1]:  # a person decided, with unknown probability
+        taken = [policy.chances(h, rows, place) for h, (rows, place) in enumerate(offered)]
+        found = policy.conditional(np.array(taken))
+        if not found[-1]:  # a person decided, with unknown probability
             return None
-        found = agrees / np.array([policy.members, *agrees[:-1]])
     return [*map(float, found)]

@@ -21,7 +21,7 @@ from rareswitch.campaigns.rulebook.state import State
 
 MOST_LISTED = 200  # corrections, reasons and sites; all of them are counted and in the files
 # Entries that a protocol foresees. The register of unplanned changes has all others.
-FORESEEN = ("created", "approved", "rejected", "deployed", "exported")
+FORESEEN = ("created", "declined", "approved", "rejected", "deployed", "exported")
 DIFFERENCES = ("deviations from the policy", "overridden recommendations")
 
 
@@ -175,7 +175,7 @@ def _summary(facts: Facts) -> list[tuple[str, Any]]:
         ("Pending decision", f"candidate {waiting.number}" if waiting else "none"),
         ("Version in force", f"{version.version}, from episode {version.since + 1}"),
         ("Deployments after the first",
-         f"{state.spent} of at most {last['budget']['deployments']}"),
+         f"{state.spent} of at most {last['budget']['deployments']}" + _declined(state)),
         ("Episodes recorded", f"{facts.total('recorded')} of {last['task']['episodes']} planned"),
         ("Episodes withdrawn", facts.total("withdrawn")),
         ("Assigned and never reported", facts.share("missing", "assigned")),
@@ -183,6 +183,11 @@ def _summary(facts: Facts) -> list[tuple[str, Any]]:
         ("Protocol revisions", len(facts.revisions)),
         ("Ledger", f"{facts.length('ledger')} entries, {facts.record.heads['ledger'].link}"),
     ]  # fmt: skip
+
+
+def _declined(state: State) -> str:
+    many = len(state.declined)
+    return f"; {many} candidates were not worth proposing" if many else ""
 
 
 def _ended(stopped: Any) -> str:
@@ -196,6 +201,7 @@ def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
     kind = "positions of a one" if task["one_hot"] else "numbers"
     named = f"; {features['name']} {features.get('digest', '')[:16]}" if features else ""
     shares = f"{members} members in equal shares, drawn by a hash of the episode's id"
+    shares = shares if members > 1 else "one policy for all episodes"
     return [
         ("Episodes planned", task["episodes"]),
         ("Most decisions in an episode", task["horizon"]),
@@ -206,9 +212,25 @@ def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
         ("Stages", {"own": "each learns from its own steps", "shared": "share steps",
                     "auto": "share steps where that predicts better"}[task["stages"]]),
         ("Exploration", _rule(recipe["exploration"], "kind")),
-        ("Allocation", shares if members > 1 else "one policy for all episodes"),
+        ("Allocation", shares),
+        *_others(recipe),
         ("Seed", canonical(recipe["seed"])),
     ]  # fmt: skip
+
+
+def _others(recipe: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the shares of a control and a floor, and whether there is a burn-in."""
+    control, rows = recipe.get("control"), list[tuple[str, Any]]()
+    if control is not None:
+        plays = str(control["plays"])
+        named = f"action {plays}" if len(plays) <= 100 else "a policy, part of the protocol"
+        rows.append(("Control", f"{control['share']:.4g} of the episodes of a version: {named}"))
+    if recipe.get("floor"):
+        share = f"{recipe['floor']:.4g} of the episodes of a version"
+        rows.append(("Floor", f"{share}, uniformly at random among the actions offered"))
+    if recipe.get("burn_in"):
+        rows.append(("Burn-in", "version 1 acts uniformly at random among the actions offered"))
+    return rows
 
 
 def _adaptations(protocol: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -292,7 +314,8 @@ def _decisions(facts: Facts) -> Iterator[Block]:
     deployed = {version.version: version.entry for version in facts.state.versions}
     rows = list[tuple[Any, ...]]()
     for one in facts.state.candidates.values():
-        by = one.decision or (deployed.get(one.version) if one.status == "deployed" else None)
+        entered = {"deployed": deployed.get(one.version), "declined": one.entry}
+        by = one.decision or entered.get(one.status)
         trigger = deciding_trigger(one.evidence) or {}
         watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
         rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,

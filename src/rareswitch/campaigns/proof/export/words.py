@@ -46,23 +46,25 @@ def candidate_lines(
     episodes = found.get("episodes")
     fitted = f"{episodes} episodes" if type(episodes) is int else "episodes whose number is unknown"
     unplanned = "" if planned else ", unplanned"
+    entered = "declined" if others.get("status") == "declined" else "proposed"
     return [
-        f"candidate {number} for version {version}: fitted on {fitted}, proposed by "
+        f"candidate {number} for version {version}: fitted on {fitted}, {entered} by "
         f"{one_line(proposer)}{unplanned}",
         *map(trigger_line, _listed(found, "triggers")),
         _difference(found.get("disagreement", NOT_RECORDED)),
         *_action_changes(_listed(found, "changes")),
         _gain(found),
+        *_worth(found.get("worth")),
         *(f"warning: {_word(warning)}" for warning in _listed(found, "warnings")),
     ]
 
 
-def trigger_line(trigger: Any) -> str:
+def trigger_line(trigger: Any, name: str = "trigger") -> str:
     if not is_trigger(trigger):
-        return f"trigger: {NOT_RECORDED}"
+        return f"{name}: {NOT_RECORDED}"
     reached = "reached" if trigger.get("reached") is True else "not reached"
     return (
-        f"trigger: {_word(trigger['quantity'])} {trigger['value']:.6g} of "
+        f"{name}: {_word(trigger['quantity'])} {trigger['value']:.6g} of "
         f"{trigger['threshold']:.6g}, {reached}"
     )
 
@@ -83,6 +85,19 @@ def is_trigger(trigger: Any) -> bool:
         and is_number(trigger.get("value"))
         and is_number(trigger.get("threshold"))
     )
+
+
+def _worth(worth: Any) -> Iterator[str]:
+    """Yield the gain that the fitted model expects, and the reasons of a rule that looks at it."""
+    if not isinstance(worth, dict):
+        return
+    gain = worth.get("gain")
+    value, error = (gain.get("value"), gain.get("error")) if isinstance(gain, dict) else (0, None)
+    if isinstance(gain, dict) and is_number(value):
+        known = f", standard error {error:.3g}" if is_number(error) else ""
+        yield f"gain by the fitted model: {value:.3g} per episode{known}"
+    for reason in _listed(worth, "reasons"):
+        yield trigger_line(reason, "worth")
 
 
 def _difference(share: Any) -> str:
