@@ -908,12 +908,19 @@ def test_a_rule_that_promises_nothing_says_so():
         assert with_own.recommended.name == plan(switches=budget).recommended.name
 
 
-def test_a_rule_that_cannot_be_typed_has_no_command():
+@pytest.mark.parametrize(
+    ("own", "typed"),
+    [
+        (Whenever(), None),
+        (rs.rules.Capped(Whenever(), 5), None),
+        (rs.rules.Capped(rs.EveryEpisode(), 5), "capped,schedule=every-episode,switches=5"),
+    ],
+)
+def test_a_rule_that_cannot_be_typed_has_no_command(own, typed):
     simulator = Best((Whenever, rs.rules.Capped))
-    for own in (Whenever(), rs.rules.Capped(rs.EveryEpisode(), 5)):
-        made = plan(price=1.0, beta=1.0, rounds=2, simulator=simulator, candidates=[own])
-        assert made.recommended.candidate.schedule is own
-        assert made.command is None
+    made = plan(price=1.0, beta=1.0, rounds=2, simulator=simulator, candidates=[own])
+    assert made.recommended.candidate.schedule is own
+    assert made.command is None if typed is None else typed in made.command
 
 
 @pytest.mark.parametrize(
