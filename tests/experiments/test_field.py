@@ -154,15 +154,24 @@ def test_the_deployments_needed_are_the_fewest_that_reach_lsvi_ucb():
     regret = {"lsvi-ucb-0.1": 0.6, "batch-20-1": 0.55, "batch-50-1": 0.5, "batch-60-1": 0.9}
     regret |= {"spread-4": 0.7, "spread-9": 0.6 - 1e-3, "spread-19": 0.3, "spread-49": 0.3}
     results = made(regret)
-    assert field.deployments_needed(results, "LSVI-UCB-Batch") == (20.0, 20.0, 20.0)
-    assert field.deployments_needed(results, "mixture, uniform grid")[0] == math.inf
-    needed, low, high = field.deployments_needed(results, field.DEFAULT)
+    target = field.best_lsvi_ucb(results)
+    assert field.deployments_needed(results, "LSVI-UCB-Batch", target) == (20.0, 20.0, 20.0)
+    assert field.deployments_needed(results, "mixture, uniform grid", target)[0] == math.inf
+    needed, low, high = field.deployments_needed(results, field.DEFAULT, target)
     # With nine switches the two means are a thousandth apart: some resamples need nineteen.
     assert (low, high) == (10.0, 20.0)
     means = results.final.mean(axis=1)
     names = [arm.name for arm in results.arms]
     reached = means[names.index("spread-9")] <= means[names.index("lsvi-ucb-0.1")]
     assert needed == (10.0 if reached else 20.0)
+
+
+def test_half_of_random_is_a_target_too():
+    results = made({"random": 1.3, "batch-50-0.1": 0.6, "spread-9": 0.6, "spread-4": 0.7})
+    target = field.half_of_random(results)
+    np.testing.assert_allclose(target, 0.65, atol=0.02)
+    assert field.deployments_needed(results, "LSVI-UCB-Batch", target) == (50.0, 50.0, 50.0)
+    assert field.deployments_needed(results, field.DEFAULT, target) == (10.0, 10.0, 10.0)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +187,7 @@ def test_the_deployments_needed_are_the_fewest_that_reach_lsvi_ucb():
         (field.full_adaptivity_adds_little, SPREADS | {"full": 0.3}, "does not hold"),
         (field.full_adaptivity_adds_little, SPREADS | {"full": 0.407}, "undecided"),
         (field.mixtures_need_fewer, SPREADS | {"lsvi-ucb-1": 0.8, "batch-50-1": 0.5}, "holds"),
+        (field.mixtures_need_fewer, {"lsvi-ucb-1": 0.1}, "undecided"),
         (
             field.mixtures_need_fewer,
             SPREADS | {"lsvi-ucb-1": 0.8, "batch-10-1": 0.5},
