@@ -433,6 +433,8 @@ def test_the_examples_of_the_help_run(words):
         smaller += ["--episodes", "12", "--horizon", "3", "--workers", "1"]
     if "hard" in words:
         smaller += ["--dim", "5"]
+    if "--first" in words:
+        smaller += ["--first", "20"]
     if "--target" in words:
         smaller += ["--target", "1"]  # what fewer episodes can reach
     result = call(*words, *smaller)
