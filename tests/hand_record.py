@@ -128,6 +128,7 @@ def hand_made(*, text="plain", evidence=None):
         terms=revisions[-1],
         versions=[version(1, entries[1]), version(2, entries[4], since=3)],
         candidates={3: signed},
+        declined=[],
         corrections=3,
         cancelled_ids={"x"},
         stopped=entries[-1],

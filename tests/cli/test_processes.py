@@ -14,7 +14,7 @@ from rareswitch.experiments.run import run
 TEXT = toml(
     world=WORLD.replace("d = 5", "d = 6").replace("horizon = 3", "horizon = 4"),
     arms=EVERY + GROWTH.replace("[2, 8]", "2"),
-    rounds=80,
+    rounds=100,
     episodes=400,
 )
 FILES = ("runs.npz", "summary.csv", "figure.png", "figure.pdf", "figure.svg")

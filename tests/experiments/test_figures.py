@@ -144,6 +144,7 @@ SPECS = {
     "mixtures": {"arms": MIXTURES},
     "members": {"world": OBLIVIOUS, "arms": MEMBERS},
     "worth": {"arms": WORTH, "defaults": ""},
+    "field": {"arms": EVERY + GRID},
 }
 FAMILIES = ["LSVI-UCB", "LSVI-UCB-Batch", "LSVI-UCB-RareSwitch"]
 

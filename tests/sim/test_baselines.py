@@ -187,6 +187,7 @@ PLAYERS = {
     "epsilon_greedy": {"epsilon": 0.1, "ridge": 0.01},
     "explore_then_commit": {"explore": 0.1, "ridge": 0.01},
     "layer_by_layer": {"batches": 60, "scale": 0.0001},
+    "redrawn_mixture": {"batches": 15, "members": 4},
 }
 every_baseline = pytest.mark.parametrize(("name", "settings"), PLAYERS.items(), ids=PLAYERS)
 

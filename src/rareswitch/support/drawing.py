@@ -58,10 +58,10 @@ LINE_STYLES = {
     "eqo": LineStyle("#1f78b4", "3"),
     "psrl": LineStyle("#4d9221", "4"),
     "lsvi-ucb-plus-plus": LineStyle("#2c2c7a", "."),
-    "epsilon-greedy": LineStyle("#b15928", "1"),
+    "epsilon-greedy": LineStyle("#b15928", "8"),
     "explore-then-commit": LineStyle("#999933", "|"),
     "layer-by-layer": LineStyle("#882255", "_"),
-    "redrawn-mixture": LineStyle("#e78ac3", "<"),
+    "redrawn-mixture": LineStyle("#e78ac3", "H"),
     "mixture": LineStyle("#c2185b", "*"),
     "bonus-members": LineStyle("#1b7f5c", "^"),
     "bonus-estimate": LineStyle("#8c6bb1", "v"),
@@ -72,7 +72,7 @@ OWN_STYLES = (
     LineStyle("#33a02c", "H"),
     LineStyle("#e31a1c", "8"),
     LineStyle("#00a3a3", "+"),
-    LineStyle("#f06eaa", "1"),
+    LineStyle("#f06eaa", "4"),
 )
 
 
