@@ -100,7 +100,7 @@ def find_entry(results: Results, method: str, budget: int | None = None) -> Entr
 
 
 def ratio_of(results: Results, method: str, budget: int, other: str) -> Interval:
-    """Return the regret of a method with a budget over that of another without."""
+    """Return a ratio of regrets: a method with a budget over another method without a budget."""
     return results.ratio(find_entry(results, method, budget).arm, find_entry(results, other).arm)
 
 
@@ -130,7 +130,7 @@ def compare(field: Mapping[str, Results]) -> list[Comparison]:
 
 
 def deployments_needed(results: Results, method: str, target: Floats) -> Interval:
-    """Return the least budget at which a method has at most a regret, given by rounds (rounds,).
+    """Return the least budget with which the regret of a method is at most `target` (rounds,).
 
     Infinity: no budget that was tried is enough. The interval is that of bootstrap resamples of
     rounds.
