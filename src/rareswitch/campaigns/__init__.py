@@ -25,7 +25,14 @@ from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
 from rareswitch.campaigns.rehearsal.world import Circumstances, FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.rulebook.cohorts import DataQuality, Futility, Harm
+from rareswitch.campaigns.rulebook.stopping import (
+    ControlFutility,
+    ControlHarm,
+    ControlSuperiority,
+    DataQuality,
+    Futility,
+    Harm,
+)
 from rareswitch.campaigns.rulebook.terms import Approval, FeatureTerms, Intake
 from rareswitch.campaigns.status import (
     Status,
@@ -53,6 +60,7 @@ list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
 __all__ = [
     "Act", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
+    "ControlFutility", "ControlHarm", "ControlSuperiority",
     "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
     "Learning", "MovedError", "NotAllowedError", "Observer", "Protocol", "RefusedError", "Report",
     "SimulatedCampaign", "Status", "Step", "Store", "UnavailableError", "UnreadableError", "World",

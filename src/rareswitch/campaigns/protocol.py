@@ -9,9 +9,14 @@ from functools import cached_property
 from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
-from rareswitch.campaigns.rulebook.cohorts import StoppingRule, plain_rule, rule_of
 from rareswitch.campaigns.rulebook.names import checked_digest, checked_name, checked_names
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
+from rareswitch.campaigns.rulebook.stopping import (
+    AGAINST_CONTROL,
+    StoppingRule,
+    plain_rule,
+    rule_of,
+)
 from rareswitch.campaigns.rulebook.terms import AMENDABLE, Approval, FeatureTerms, Intake
 from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.recipe import Recipe
@@ -82,7 +87,15 @@ class Protocol:
 
     def _check_possible(self) -> None:
         """Refuse terms that can never be met, or that contradict each other."""
+        control, floor = self.recipe.control, self.recipe.floor
         for rule in self.stopping:
+            if isinstance(rule, AGAINST_CONTROL) and (
+                control is None or control.share + floor >= 1.0
+            ):
+                raise ValueError(
+                    f"stopping rule {rule.name} needs a control, [recipe] control, that leaves a "
+                    f"share to learned members; got {control}"
+                )
             try:
                 rule.check(self.task.horizon, self.episodes)
             except ValueError as error:

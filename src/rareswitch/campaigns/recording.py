@@ -23,10 +23,11 @@ from rareswitch.campaigns.reading import known_part
 from rareswitch.campaigns.report import Report, count_deviations
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
-from rareswitch.campaigns.rulebook.cohorts import Place, watch
 from rareswitch.campaigns.rulebook.names import ENGINE
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
+from rareswitch.campaigns.rulebook.running_mean import Place
 from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.stopping import watch
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.campaigns.store.transaction import Transaction, count_again, sealed_place
 from rareswitch.core.control import LEARNED
@@ -199,7 +200,8 @@ def record(report: Report) -> Work:
             given, deviated, *_ = transaction.played(report)
         except RefusedError as error:
             return _refuse(transaction, Refusal(error, report.plain))
-        place = transaction.cohorts.record(given.version, report.total)
+        role = transaction.state.role(given.version, given.member)
+        place = transaction.cohorts.record(given.version, report.total, role)
         seq = _append(transaction, report, given, revision=0, place=place, deviations=deviated)
         if report.participant is not None:
             transaction.people.add(report.id, report.participant)
@@ -410,7 +412,8 @@ def _replace(
     payload = {"episode_id": episode_id, "corrects": last.seq, "withdrawn": report is None}
     payload["seq"] = transaction.heads["episodes"].length + 1
     after = None if report is None else report.total
-    transaction.cohorts.correct(given.version, place, last.total, after)
+    role = transaction.state.role(given.version, given.member)
+    transaction.cohorts.correct(given.version, place, last.total, after, role)
     _append(
         transaction,
         report,

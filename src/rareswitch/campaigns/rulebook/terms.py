@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from rareswitch.campaigns.rulebook.cohorts import StoppingRule, rule_of
 from rareswitch.campaigns.rulebook.names import (
     checked_digest,
     checked_names,
@@ -18,6 +17,7 @@ from rareswitch.campaigns.rulebook.names import (
     person_key,
 )
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
+from rareswitch.campaigns.rulebook.stopping import StoppingRule, rule_of
 from rareswitch.support.arguments import flag, one_of, set_fields, short_repr, whole
 
 APPROVALS = ("schedule", "second-person")
@@ -168,6 +168,16 @@ class Terms:
         if plays in self.actions:
             return self.actions.index(plays)
         return plays if isinstance(plays, int) else None
+
+    @property
+    def control_share(self) -> float:
+        """The control's share of the episodes that it and learned members play.
+
+        0 if there is no control, or no learned member plays.
+        """
+        recipe = self.plain.get("recipe", {})
+        control, floor = recipe.get("control", {}).get("share", 0.0), recipe.get("floor", 0.0)
+        return float(control / (1.0 - floor)) if control and control + floor < 1.0 else 0.0
 
     @property
     def fixed(self) -> dict[str, Any]:

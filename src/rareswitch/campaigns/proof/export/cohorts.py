@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.proof.export.words import deciding_trigger
-from rareswitch.campaigns.rulebook.cohorts import Cohorts, Place, RunningMean
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
+from rareswitch.campaigns.rulebook.running_mean import Place, RunningMean
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.support.codec import unpack
 
