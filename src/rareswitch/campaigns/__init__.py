@@ -33,7 +33,7 @@ from rareswitch.campaigns.rulebook.stopping import (
     Futility,
     Harm,
 )
-from rareswitch.campaigns.rulebook.terms import Approval, FeatureTerms, Intake
+from rareswitch.campaigns.rulebook.terms import Analysis, Approval, FeatureTerms, Intake, Subgroups
 from rareswitch.campaigns.status import (
     Status,
     candidates,
@@ -59,14 +59,14 @@ policy = Campaign.policy
 list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
 __all__ = [
-    "Act", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
+    "Act", "Analysis", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
     "ControlFutility", "ControlHarm", "ControlSuperiority",
     "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
     "Learning", "MovedError", "NotAllowedError", "Observer", "Protocol", "RefusedError", "Report",
-    "SimulatedCampaign", "Status", "Step", "Store", "UnavailableError", "UnreadableError", "World",
-    "act", "amend", "approve", "assign", "backup", "cancel", "candidates", "correct", "episodes",
-    "export", "forget", "head", "import_reports", "init", "learn", "ledger", "migrate",
-    "open_store", "packed_features", "policy", "propose", "protocol", "read_csv", "record",
-    "refusals", "reject", "reopen", "restore", "rollback", "simulate", "sites", "status", "stop",
-    "verifier", "verify", "withdraw",
+    "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "UnavailableError",
+    "UnreadableError", "World", "act", "amend", "approve", "assign", "backup", "cancel",
+    "candidates", "correct", "episodes", "export", "forget", "head", "import_reports", "init",
+    "learn", "ledger", "migrate", "open_store", "packed_features", "policy", "propose", "protocol",
+    "read_csv", "record", "refusals", "reject", "reopen", "restore", "rollback", "simulate",
+    "sites", "status", "stop", "verifier", "verify", "withdraw",
 ]  # fmt: skip

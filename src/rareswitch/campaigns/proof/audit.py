@@ -4,6 +4,7 @@ Between two entries of the ledger the rules do not change, so assignments come f
 the log and refusals as they came.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -14,10 +15,17 @@ from rareswitch.campaigns.protocol import task_of
 from rareswitch.campaigns.report import Report, count_deviations, read_bodies, report_digest
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
+from rareswitch.campaigns.rulebook.claims import broken_claim
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.decisions import broken_rules
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
-from rareswitch.campaigns.rulebook.rows import AssignmentRow, Entry, EpisodeRow, RefusalRow
+from rareswitch.campaigns.rulebook.rows import (
+    AssignmentRow,
+    Entry,
+    EpisodeRow,
+    RefusalRow,
+    canonical,
+)
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import Watched, watch
 from rareswitch.campaigns.rulebook.terms import Terms
@@ -114,6 +122,7 @@ class Audit:
         try:
             problems.extend(self._correction(row) if row.revision else self._first(row))
             if row.body is not None:
+                problems.extend(self._claims(row))
                 self._unread.append((row, row.body))
             elif (row.total, row.claims, row.digest, row.deviations) != (0.0, "{}", "", None):
                 problems.append("a withdrawal has no content")
@@ -217,6 +226,16 @@ class Audit:
         self._last[row.episode_id] = last._replace(
             seq=row.seq, revision=row.revision, total=row.total, withdrawn=row.body is None
         )
+
+    def _claims(self, row: EpisodeRow) -> Iterator[str]:
+        """Yield the problems of a row's claims."""
+        if row.claims == "{}":
+            return
+        claims = json.loads(row.claims)
+        if canonical(claims) != row.claims:
+            yield "its claims are not in canonical form"
+        if (why := broken_claim(self.state.terms.analysis, claims)) is not None:
+            yield why
 
     def read_contents(self) -> None:
         """Check the bodies of the rows so far: digests, returns, the task, and deviations."""
