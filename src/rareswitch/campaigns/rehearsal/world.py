@@ -42,6 +42,11 @@ class World(Protocol):
     of the protocol, and its `feature_norm`, which then must not be above the protocol's. Where it
     is known what a policy loses against the best one, a world has `loss(policy)` too: the expected
     regret of an episode, or None.
+
+    Two more methods are optional, about the episode just played. `subgroup() -> str | None` returns
+    the participant's subgroup, and `events() -> dict[str, int] | None` the number of adverse events
+    of each kind, empty if there were none. The field asks for them where the protocol's [analysis]
+    declares subgroups or events, and reports tell them.
     """
 
     def begin(self, number: int) -> Rows:
