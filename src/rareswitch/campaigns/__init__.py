@@ -18,7 +18,7 @@ from rareswitch.campaigns.errors import (
 )
 from rareswitch.campaigns.learning.learning import Learning, learn, propose
 from rareswitch.campaigns.observations import Observer, packed_features, read_csv
-from rareswitch.campaigns.proof.export.export import export
+from rareswitch.campaigns.proof.export.export import export, interim
 from rareswitch.campaigns.proof.one_file import verifier
 from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
@@ -67,7 +67,8 @@ __all__ = [
     "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "UnavailableError",
     "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign", "backup", "cancel",
     "candidates", "correct", "episodes", "export", "forget", "head", "import_reports", "init",
-    "learn", "ledger", "migrate", "open_store", "packed_features", "policy", "propose", "protocol",
+    "interim", "learn", "ledger", "migrate", "open_store", "packed_features", "policy", "propose",
+    "protocol",
     "read_csv", "record", "refusals", "reject", "reopen", "restore", "rollback", "simulate",
     "sites", "status", "stop", "verifier", "verify", "withdraw",
 ]  # fmt: skip
