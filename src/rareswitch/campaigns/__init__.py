@@ -36,6 +36,7 @@ from rareswitch.campaigns.rulebook.stopping import (
 from rareswitch.campaigns.rulebook.terms import Analysis, Approval, FeatureTerms, Intake, Subgroups
 from rareswitch.campaigns.status import (
     Status,
+    analyse,
     candidates,
     heads,
     ledger,
@@ -64,7 +65,7 @@ __all__ = [
     "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
     "Learning", "MovedError", "NotAllowedError", "Observer", "Protocol", "RefusedError", "Report",
     "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "UnavailableError",
-    "UnreadableError", "World", "act", "amend", "approve", "assign", "backup", "cancel",
+    "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign", "backup", "cancel",
     "candidates", "correct", "episodes", "export", "forget", "head", "import_reports", "init",
     "learn", "ledger", "migrate", "open_store", "packed_features", "policy", "propose", "protocol",
     "read_csv", "record", "refusals", "reject", "reopen", "restore", "rollback", "simulate",

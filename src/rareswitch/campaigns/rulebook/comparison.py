@@ -42,6 +42,7 @@ from rareswitch.campaigns.rulebook.running_mean import Bounds
 
 # The λ of the mixture are these shares of the smallest 1/c that is possible.
 RATES = tuple(2.0 ** (-step / 2.0) for step in range(1, 11))
+ROUNDING = 1e-12  # variances below are those of equal returns, rounded
 LARGEST_STEPS = 100  # of Newton's method, which needs about five
 
 
@@ -119,7 +120,7 @@ def difference_at_the_end(strata: Sequence[Stratum], confidence: float) -> Diffe
     for arms in ([one.learned for one in used], [one.control for one in used]):
         degrees = sum(arm.episodes - 1 for arm in arms)
         spread = math.fsum(arm.around(_mean(arm)) for arm in arms)
-        if not degrees or not spread > 0.0:
+        if not degrees or not spread > ROUNDING * degrees:
             return Difference(value, None, None, None, episodes)
         part = math.fsum(
             (one.episodes / episodes) ** 2 / arm.episodes
