@@ -11,6 +11,7 @@ import pytest
 import rareswitch as rs
 from forgery import Forgery
 from rareswitch.campaigns import (
+    Approval,
     Campaign,
     Circumstances,
     FiniteWorld,
@@ -322,3 +323,15 @@ def test_shares_are_compared_with_the_policy_s_bytes(tmp_path):
     forgery.cover_up()
     problems = of_folder(forgery.folder)
     assert "its policy has other members" in problems["artifacts"][0]
+
+
+def test_a_second_person_approves_a_version_with_a_control(tmp_path):
+    agreed = protocol_of(approval=Approval(by="second-person"))
+    with open_store(tmp_path / "signed.db", create=True) as store:
+        campaign = Campaign.create(store, agreed, by="ana", reason="as agreed")
+        run(campaign, 40)
+        waiting = campaign.state.waiting
+        version = campaign.approve(waiting.number, by="ben", reason="reviewed")
+        assert version.split == campaign.policy(2).split
+        assert version.shares == {"control": 0.25, "controls": 1, "floor": 0.15}
+        assert not verify(campaign).problems

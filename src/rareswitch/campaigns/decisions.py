@@ -109,7 +109,9 @@ def approve(transaction: Recording, number: int, *, by: str, reason: str) -> Ver
         return state.version(found.version)
     told = {"candidate": number, "meaning": f"approve version {found.version} for deployment"}
     transaction.enter("approved", told, by=by, reason=reason)
-    deployed = {key: found.entry.payload[key] for key in DEPLOYMENT} | {"candidate": number}
+    proposed = found.entry.payload
+    kept = [key for key in (*DEPLOYMENT, "shares") if key in proposed]
+    deployed = {key: proposed[key] for key in kept} | {"candidate": number}
     transaction.enter("deployed", deployed, by=by, reason=reason)
     return transaction.state.in_force
 
