@@ -22,7 +22,9 @@ from rareswitch.campaigns.proof.export.export import export
 from rareswitch.campaigns.proof.one_file import verifier
 from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
+from rareswitch.campaigns.rehearsal.one_step import OneStep
 from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
+from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.world import Circumstances, FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.cohorts import DataQuality, Futility, Harm
@@ -54,8 +56,9 @@ list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 __all__ = [
     "Act", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
     "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
-    "Learning", "MovedError", "NotAllowedError", "Observer", "Protocol", "RefusedError", "Report",
-    "SimulatedCampaign", "Status", "Step", "Store", "UnavailableError", "UnreadableError", "World",
+    "Learning", "MovedError", "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError",
+    "Report", "SimulatedCampaign", "Status", "Step", "Store", "Trial", "UnavailableError",
+    "UnreadableError", "World",
     "act", "amend", "approve", "assign", "backup", "cancel", "candidates", "correct", "episodes",
     "export", "forget", "head", "import_reports", "init", "learn", "ledger", "migrate",
     "open_store", "packed_features", "policy", "propose", "protocol", "read_csv", "record",

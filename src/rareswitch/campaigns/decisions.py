@@ -110,8 +110,8 @@ def approve(transaction: Recording, number: int, *, by: str, reason: str) -> Ver
     told = {"candidate": number, "meaning": f"approve version {found.version} for deployment"}
     transaction.enter("approved", told, by=by, reason=reason)
     proposed = found.entry.payload
-    kept = [key for key in (*DEPLOYMENT, "shares") if key in proposed]
-    deployed = {key: proposed[key] for key in kept} | {"candidate": number}
+    names = [key for key in (*DEPLOYMENT, "shares") if key in proposed]
+    deployed = {key: proposed[key] for key in names} | {"candidate": number}
     transaction.enter("deployed", deployed, by=by, reason=reason)
     return transaction.state.in_force
 
