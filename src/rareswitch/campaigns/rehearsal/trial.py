@@ -19,7 +19,6 @@ from rareswitch.core.clock import Clock, Schedule
 from rareswitch.core.control import Player
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
-from rareswitch.core.task import Task
 from rareswitch.rules.waiting import Waiting
 from rareswitch.support.arguments import all_within, short_repr
 from rareswitch.support.streams import Seed
@@ -279,7 +278,7 @@ class Trial:
 def first_date(schedule: Schedule, clock: Clock) -> int:
     """Return the first episode before which a rule can be due, as far as it has dates.
 
-    >>> from rareswitch import SpreadBudget, Learner
+    >>> from rareswitch import Learner, SpreadBudget, Task
     >>> learner = Learner(Task(dim=2, horizon=1, episodes=90), SpreadBudget(switches=2))
     >>> first_date(Waiting(learner.schedule, first=30), learner.clock)
     31
