@@ -18,7 +18,7 @@ from rareswitch.campaigns import (
     NotAllowedError,
     RefusedError,
 )
-from rareswitch.campaigns.rulebook.cohorts import RunningMean
+from rareswitch.campaigns.rulebook.running_mean import RunningMean
 
 
 @dataclass

@@ -41,7 +41,7 @@ from rareswitch.campaigns import (
 )
 from rareswitch.campaigns.proof.verifier import verify_export
 from rareswitch.campaigns.report import episode_of
-from rareswitch.campaigns.rulebook.cohorts import plain_rule
+from rareswitch.campaigns.rulebook.stopping import plain_rule
 from rareswitch.campaigns.store.tables import cohorts, snapshots
 
 FRESH = itertools.count(1)

@@ -17,7 +17,8 @@ from rareswitch.campaigns import (
     verify,
 )
 from rareswitch.campaigns import head as heads
-from rareswitch.campaigns.rulebook.cohorts import Cohorts, RunningMean
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.running_mean import RunningMean
 from rareswitch.campaigns.store.tables import cohorts, episodes
 from rareswitch.campaigns.store.transaction import count_again
 

@@ -18,8 +18,8 @@ from rareswitch.campaigns.proof.export.derived import derived_files
 from rareswitch.campaigns.proof.export.export import export
 from rareswitch.campaigns.proof.export.words import candidate_lines
 from rareswitch.campaigns.proof.exported import ExportedRecord
-from rareswitch.campaigns.rulebook.cohorts import RunningMean
 from rareswitch.campaigns.rulebook.rows import Entry
+from rareswitch.campaigns.rulebook.running_mean import RunningMean
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.store.rows import StoredRecord
 from small_export import full_campaign

@@ -15,7 +15,8 @@ from rareswitch.campaigns import (
     recording,
 )
 from rareswitch.campaigns.recording import Work
-from rareswitch.campaigns.rulebook.cohorts import RunningMean, Watched
+from rareswitch.campaigns.rulebook.running_mean import RunningMean
+from rareswitch.campaigns.rulebook.stopping import Watched
 from two_proofs import of_export, of_folder, of_store
 
 ANA = {"by": "ana", "reason": "agreed"}

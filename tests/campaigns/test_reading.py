@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from campaign_builders import plain, report
-from rareswitch.campaigns import Report, reading
+from rareswitch.campaigns import Analysis, Report, Subgroups, reading
 from rareswitch.campaigns.reading import (
     known_part,
     numbers,
@@ -209,13 +209,102 @@ def test_choices_of_a_cut_off_episode_are_among_the_offers_before_them():
         report_from(cut_off | {"actions": [0, 0]})
 
 
-@given(st.dictionaries(st.sampled_from([*plain(0), "participant", "patient"]), VALUES))
+FIELDS = st.sampled_from([*plain(0), "subgroup", "events", "participant", "patient"])
+
+
+@given(st.dictionaries(FIELDS, VALUES))
 def test_the_register_keeps_numbers_and_names_only(values):
-    kept = known_part(values)
+    kept = known_part(values, Analysis())
     assert not kept.keys() & {"participant", "patient"}
     texts = [text for text in _texts(kept) if text != "…"]
     assert all(text in (values.get("id"), values.get("site")) for text in texts)
     json.dumps(kept, allow_nan=False)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["subgroup", "events"]),
+        st.sampled_from(["mild", "Ada"])
+        | st.dictionaries(st.sampled_from(["nausea", "Ada"]), VALUES | st.just("Ada")),
+    )
+)
+@example({"subgroup": "mild", "events": {"nausea": 2, "Ada": 1}})
+@example({"subgroup": "Ada", "events": {"nausea": "Ada"}})
+def test_the_register_keeps_declared_subgroups_and_events(values):
+    analysis = Analysis(events=["nausea"], subgroups=Subgroups(names=["mild", "severe"]))
+    kept = known_part(values, analysis)
+    assert "Ada" not in json.dumps(kept)
+    assert (kept.get("subgroup") == "mild") == (values.get("subgroup") == "mild")
+    events = values.get("events")
+    if isinstance(events, dict):
+        assert kept["events"].keys() == events.keys() & {"nausea"}
+        if type(count := events.get("nausea")) is int:
+            assert kept["events"]["nausea"] == count
+
+
+EVENTS = {"nausea": 2, "serious": 1}
+
+
+@pytest.mark.parametrize("events", [{}, {"nausea": 1}, EVENTS])
+def test_claims_for_the_analysis_are_read_and_told_back(events):
+    values = plain(3, site="3", subgroup="severe", events=events)
+    for found in (read_report(json.dumps(values)), report_from(values), *reports_from([values])):
+        assert (found.subgroup, dict(found.events)) == ("severe", events)
+        assert json.loads(found.claims) == {"site": "3", "subgroup": "severe", "events": events}
+        assert found.plain == values
+        assert found.digest == report(3, site="3", subgroup="severe", events=events).digest
+    silent = plain(3, site="3", subgroup="severe")
+    assert read_report(json.dumps(silent)).events is None
+    assert read_report(json.dumps(silent)).digest != found.digest
+    assert report_from(values | {"events": None}).plain == silent
+
+
+def test_a_report_without_these_claims_keeps_its_digest():
+    found = report(3, id="ada", site="3")
+    assert found.claims == '{"site":"3"}'
+    assert report(3, id="ada").claims == "{}"
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ({"nausea": 0}, "events: each count must be a whole number|from 1 to"),
+        ({"nausea": -1}, "each count must be from 1"),
+        ({"nausea": True}, "each count must be a whole number"),
+        ({"nausea": 1.0}, "each count must be a whole number"),
+        ({"nausea": "1"}, "each count must be a whole number"),
+        ({"nausea": 2**40}, "each count must be from 1"),
+        ({"": 1}, "each kind must not be empty"),
+        ({"na\nusea": 1}, "each kind must be one line"),
+        ({"nausea": 1, "\uff4eausea": 1}, "distinct kinds"),
+        (["nausea"], "events must be counts by the kind"),
+        ("nausea", "events must be counts by the kind"),
+        (3, "events must be counts by the kind"),
+    ],
+)
+def test_wrong_events_are_refused(events, why):
+    for read in (report_from, lambda values: read_report(json.dumps(values))):
+        with pytest.raises((TypeError, ValueError), match=why):
+            read(plain(3, events=events))
+    with pytest.raises((TypeError, ValueError), match=why):
+        report(3, events=events)
+    with pytest.raises(TypeError, match="subgroup must be a text"):
+        report_from(plain(3, subgroup=5))
+
+
+def test_a_kind_of_event_that_comes_twice_is_refused():
+    text = json.dumps(plain(3, events={"nausea": 1}))
+    with pytest.raises(ValueError, match="is there twice"):
+        read_json(text.replace('"nausea": 1', '"nausea": 1, "nausea": 2'))
+
+
+def test_the_events_of_a_report_do_not_change():
+    told = {"serious": 1, "nausea": 2}
+    made = report(3, events=told)
+    told["nausea"] = 5
+    assert list(made.events.items()) == [("nausea", 2), ("serious", 1)]
+    with pytest.raises(TypeError):
+        made.events["nausea"] = 5
 
 
 def _texts(value):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rareswitch.campaigns.rulebook.cohorts import RunningMean
+from rareswitch.campaigns.rulebook.running_mean import RunningMean
 
 
 def seen(values):

@@ -27,10 +27,18 @@ from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
 from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.world import Circumstances, FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.rulebook.cohorts import DataQuality, Futility, Harm
-from rareswitch.campaigns.rulebook.terms import Approval, FeatureTerms, Intake
+from rareswitch.campaigns.rulebook.stopping import (
+    ControlFutility,
+    ControlHarm,
+    ControlSuperiority,
+    DataQuality,
+    Futility,
+    Harm,
+)
+from rareswitch.campaigns.rulebook.terms import Analysis, Approval, FeatureTerms, Intake, Subgroups
 from rareswitch.campaigns.status import (
     Status,
+    analyse,
     candidates,
     heads,
     ledger,
@@ -54,14 +62,14 @@ policy = Campaign.policy
 list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
 __all__ = [
-    "Act", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
+    "Act", "Analysis", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
+    "ControlFutility", "ControlHarm", "ControlSuperiority",
     "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
     "Learning", "MovedError", "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError",
-    "Report", "SimulatedCampaign", "Status", "Step", "Store", "Trial", "UnavailableError",
-    "UnreadableError", "World",
-    "act", "amend", "approve", "assign", "backup", "cancel", "candidates", "correct", "episodes",
-    "export", "forget", "head", "import_reports", "init", "learn", "ledger", "migrate",
-    "open_store", "packed_features", "policy", "propose", "protocol", "read_csv", "record",
-    "refusals", "reject", "reopen", "restore", "rollback", "simulate", "sites", "status", "stop",
-    "verifier", "verify", "withdraw",
+    "Report", "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "Trial",
+    "UnavailableError", "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign",
+    "backup", "cancel", "candidates", "correct", "episodes", "export", "forget", "head",
+    "import_reports", "init", "learn", "ledger", "migrate", "open_store", "packed_features",
+    "policy", "propose", "protocol", "read_csv", "record", "refusals", "reject", "reopen",
+    "restore", "rollback", "simulate", "sites", "status", "stop", "verifier", "verify", "withdraw",
 ]  # fmt: skip

@@ -128,6 +128,7 @@ class Campaign:
                 data=features,
                 actions=protocol.actions,
                 task=protocol.task,
+                subgroups=None if protocol.analysis is None else protocol.analysis.subgroups,
             )
         name, signed = protocol.name, _signed(by, reason)
         with store.creating(name) as connection:
@@ -247,7 +248,8 @@ class Campaign:
     def observer(self) -> Observer:
         """The feature map of the protocol, which reads raw observations."""
         with self.store.reading() as connection:
-            plain = self.state_at(connection).terms.plain
+            terms = self.state_at(connection).terms
+            plain = terms.plain
             features = FeatureTerms(**plain.get("features", {"name": "rows"}))
             if not features.columns:
                 raise NotAllowedError(
@@ -260,6 +262,7 @@ class Campaign:
                     data=data,
                     actions=tuple(plain["task"]["actions"]),
                     task=task_of(plain["task"]),
+                    subgroups=terms.analysis.subgroups,
                 )
             return self._observer
 

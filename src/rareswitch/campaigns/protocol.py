@@ -9,10 +9,21 @@ from functools import cached_property
 from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
-from rareswitch.campaigns.rulebook.cohorts import StoppingRule, plain_rule, rule_of
 from rareswitch.campaigns.rulebook.names import checked_digest, checked_name, checked_names
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
-from rareswitch.campaigns.rulebook.terms import AMENDABLE, Approval, FeatureTerms, Intake
+from rareswitch.campaigns.rulebook.stopping import (
+    AGAINST_CONTROL,
+    StoppingRule,
+    plain_rule,
+    rule_of,
+)
+from rareswitch.campaigns.rulebook.terms import (
+    AMENDABLE,
+    Analysis,
+    Approval,
+    FeatureTerms,
+    Intake,
+)
 from rareswitch.core.clock import Schedule, checked_schedule
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import Task, planned_episodes
@@ -26,7 +37,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Task, recipe, schedule and budget, approval, intake and stopping rules.
+    """Task, recipe, schedule and budget, approval, intake, stopping rules and analysis.
 
     `budget` is the most deployments after the first; rollbacks are counted apart. `simulation` is
     the digest of the report of a simulation that was made beforehand.
@@ -53,6 +64,7 @@ class Protocol:
     intake: Intake = field(default_factory=Intake)
     stopping: tuple[StoppingRule, ...] = ()
     simulation: str = ""
+    analysis: Analysis | None = None
 
     def __post_init__(self) -> None:
         checked_name("name", self.name)
@@ -67,6 +79,10 @@ class Protocol:
             raise ValueError("actions must be named where [features] has columns; got none")
         if self.simulation:
             checked_digest("simulation", self.simulation)
+        if self.analysis is not None:
+            if not isinstance(self.analysis, Analysis):
+                raise TypeError(f"analysis must be an Analysis; got {short_repr(self.analysis)}")
+            self.analysis.check_columns(_columns(self.features))
         set_fields(
             self,
             schedule=checked_schedule(self.schedule, self.task),
@@ -82,7 +98,15 @@ class Protocol:
 
     def _check_possible(self) -> None:
         """Refuse terms that can never be met, or that contradict each other."""
+        control, floor = self.recipe.control, self.recipe.floor
         for rule in self.stopping:
+            if isinstance(rule, AGAINST_CONTROL) and (
+                control is None or control.share + floor >= 1.0
+            ):
+                raise ValueError(
+                    f"stopping rule {rule.name} needs a control, [recipe] control, that leaves a "
+                    f"share to learned members; got {control}"
+                )
             try:
                 rule.check(self.task.horizon, self.episodes)
             except ValueError as error:
@@ -156,6 +180,8 @@ class Protocol:
             tables["stopping"] = [plain_rule(rule) for rule in self.stopping]
         if self.simulation:
             tables["simulation"] = {"digest": self.simulation}
+        if self.analysis is not None:
+            tables["analysis"] = self.analysis.plain
         return tables
 
     def _plain_recipe(self) -> dict[str, Any]:
@@ -243,6 +269,10 @@ class Protocol:
             if name in tables:
                 with _reading(name):
                     parts[name] = PARTS[name](**given[name])
+        if "analysis" in tables:
+            with _reading("analysis"):
+                parts["analysis"] = analysis = Analysis.of(given["analysis"])
+                analysis.check_columns(_columns(parts.get("features")))
         if not isinstance(stopping := tables.get("stopping", []), list):
             raise TypeError(
                 f"stopping must be a list of tables, [[stopping]]; got {short_repr(stopping)}"
@@ -297,9 +327,12 @@ class Protocol:
 
 TABLES = (
     "format", "name", "task", "recipe", "schedule", "budget", "approval", "intake", "features",
-    "stopping", "simulation",
+    "stopping", "simulation", "analysis",
 )  # fmt: skip
-PARTS = {"recipe": Recipe, "approval": Approval, "intake": Intake, "features": FeatureTerms}
+PARTS = {
+    "recipe": Recipe, "approval": Approval, "intake": Intake, "features": FeatureTerms,
+    "analysis": Analysis,
+}  # fmt: skip
 TASK_SIZES = tuple(part.name for part in fields(Task))
 KEYS = {name: tuple(part.name for part in fields(kind)) for name, kind in PARTS.items()}
 KEYS |= {
@@ -341,6 +374,10 @@ def _without_empty(table: dict[str, Any], name: str) -> dict[str, Any]:
     if not kept[name]:
         del kept[name]
     return kept
+
+
+def _columns(features: FeatureTerms | None) -> tuple[str, ...]:
+    return () if features is None else features.columns
 
 
 def _check_needed(table: Mapping[str, Any], *keys: str) -> None:

@@ -15,8 +15,10 @@ import numpy as np
 import orjson
 
 from rareswitch.campaigns.errors import UnreadableError
-from rareswitch.campaigns.report import CLAIMS, MORE_ARRAYS, Report, pack_bodies
+from rareswitch.campaigns.report import MORE_ARRAYS, Report, pack_bodies
+from rareswitch.campaigns.rulebook.claims import CLAIMS
 from rareswitch.campaigns.rulebook.names import NAME
+from rareswitch.campaigns.rulebook.terms import Analysis
 from rareswitch.core.episode import Episode, are_finite
 from rareswitch.support.arguments import Ints, Rows, all_within, short_repr
 
@@ -218,15 +220,22 @@ def split_reports(data: bytes) -> list[Any]:
     return [checked_values(one) for one in (values if isinstance(values, list) else [values])]
 
 
-def known_part(values: Mapping[str, Any]) -> dict[str, Any]:
+def known_part(values: Mapping[str, Any], analysis: Analysis) -> dict[str, Any]:
     """Return the part of a refused report that the register keeps: numbers, and valid names.
 
-    A text may be a person's name, wherever it stands, and so may an unknown field.
+    A text may be a person's name, wherever it stands, and so may an unknown field. The protocol's
+    own names of subgroups and events are kept.
     """
     kept = {name: _numbers_of(values[name]) for name in JSON_FIELDS if name in values}
     for name in ("id", "site"):
         if isinstance(text := values.get(name), str) and NAME.fullmatch(text):
             kept[name] = text[:200]
+    names = () if analysis.subgroups is None else analysis.subgroups.names
+    if isinstance(subgroup := values.get("subgroup"), str) and subgroup in names:
+        kept["subgroup"] = subgroup
+    if isinstance(events := values.get("events"), Mapping):
+        declared = {kind: events[kind] for kind in analysis.events if kind in events}
+        kept["events"] = {kind: _numbers_of(count, 0) for kind, count in declared.items()}
     kept.pop("participant", None)
     return kept
 
@@ -249,7 +258,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def _is_plain_table(values: Any, text: str | bytes) -> bool:
-    """Return whether this surely is an object with different keys, and no others inside it.
+    """Return whether this surely is an object with different keys, as any `events` in it is.
 
     Each key has two quotes, and so has each value that is a text; of a key that comes twice there
     are more than is left of it.
@@ -257,8 +266,9 @@ def _is_plain_table(values: Any, text: str | bytes) -> bool:
     if type(values) is not dict:
         return False
     texts = sum([type(value) is str for value in values.values()])
+    kinds = len(events) if type(events := values.get("events")) is dict else 0
     quotes = text.count('"') if isinstance(text, str) else text.count(b'"')
-    return quotes == 2 * (len(values) + texts)
+    return quotes == 2 * (len(values) + texts + kinds)
 
 
 def _read_slowly(text: str | bytes) -> Any:

@@ -23,10 +23,12 @@ from rareswitch.campaigns.reading import known_part
 from rareswitch.campaigns.report import Report, count_deviations
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
-from rareswitch.campaigns.rulebook.cohorts import Place, watch
+from rareswitch.campaigns.rulebook.claims import broken_claim
 from rareswitch.campaigns.rulebook.names import ENGINE
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
+from rareswitch.campaigns.rulebook.running_mean import Place
 from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.stopping import watch
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.campaigns.store.transaction import Transaction, count_again, sealed_place
 from rareswitch.core.control import LEARNED
@@ -75,7 +77,7 @@ class Recording(Transaction):
         if known is not None and known.state is self.state and known.assigned is assigned:
             return known
         given = self._attribute(report)
-        check_task(self.state.terms, [report])
+        check_terms(self.state.terms, [report])
         return Played(given, self.deviations(given, report), self.state, assigned)
 
     def deviations(self, given: Attribution, report: Report) -> int | None:
@@ -86,7 +88,7 @@ class Recording(Transaction):
     def _played(self) -> dict[int, Played]:
         """Who played the reports of the group, as far as no rule asks for the rows before them."""
         try:
-            check_task(self.state.terms, self._reports)
+            check_terms(self.state.terms, self._reports)
         except RefusedError:
             return {}
         by_version: dict[int, list[tuple[Attribution, Report]]] = {}
@@ -199,7 +201,8 @@ def record(report: Report) -> Work:
             given, deviated, *_ = transaction.played(report)
         except RefusedError as error:
             return _refuse(transaction, Refusal(error, report.plain))
-        place = transaction.cohorts.record(given.version, report.total)
+        role = transaction.state.role(given.version, given.member)
+        place = transaction.cohorts.record(given.version, report.total, role)
         seq = _append(transaction, report, given, revision=0, place=place, deviations=deviated)
         if report.participant is not None:
             transaction.people.add(report.id, report.participant)
@@ -225,7 +228,7 @@ def correct(report: Report, *, by: str, reason: str) -> Work:
         given = attribution.correct(last, report.id, version=report.version, member=report.member)
         assert last is not None
         try:
-            check_task(transaction.state.terms, [report])
+            check_terms(transaction.state.terms, [report])
         except RefusedError as error:
             return _refuse(transaction, Refusal(error, report.plain))
         transaction.people.correct(report.id, report.participant)
@@ -300,8 +303,17 @@ def look(transaction: Transaction, *versions: int) -> None:
                 return
 
 
-def check_task(terms: Terms, reports: Sequence[Report]) -> None:
-    """Refuse reports of which one is not of an episode of the agreed task."""
+def check_terms(terms: Terms, reports: Sequence[Report]) -> None:
+    """Refuse reports of which one breaks the agreed task, or claims more than was declared."""
+    _check_task(terms, reports)
+    for report in reports:
+        if report.subgroup is None and report.events is None:
+            continue
+        if (why := broken_claim(terms.analysis, report.claimed)) is not None:
+            raise RefusedError(why)
+
+
+def _check_task(terms: Terms, reports: Sequence[Report]) -> None:
     history = _no_data(terms)
     try:
         history.check(*[report.episode for report in reports])
@@ -410,7 +422,8 @@ def _replace(
     payload = {"episode_id": episode_id, "corrects": last.seq, "withdrawn": report is None}
     payload["seq"] = transaction.heads["episodes"].length + 1
     after = None if report is None else report.total
-    transaction.cohorts.correct(given.version, place, last.total, after)
+    role = transaction.state.role(given.version, given.member)
+    transaction.cohorts.correct(given.version, place, last.total, after, role)
     _append(
         transaction,
         report,
@@ -426,7 +439,7 @@ def _replace(
 
 def _refuse(transaction: Transaction, refusal: Refusal) -> RefusedError:
     """Write a refusal into the register once; return the error for the caller."""
-    kept = known_part(refusal.values)
+    kept = known_part(refusal.values, transaction.state.terms.analysis)
     # The value that was given may be a name: the sentence before it is enough to know the mistake.
     reason = _readable(str(refusal.error).partition("; got ")[0])
     digest = digest_of(canonical([kept, reason]))

@@ -1,16 +1,17 @@
 """The report of an episode by an actor: all that learning, evidence and a later reader need."""
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import add
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from rareswitch.campaigns.rulebook.claims import CLAIMED_TEXTS, checked_events
 from rareswitch.campaigns.rulebook.names import checked_name, checked_text
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 from rareswitch.core.control import Player
@@ -29,7 +30,6 @@ from rareswitch.support.arguments import (
     whole,
 )
 
-CLAIMS = ("site", "began", "ended")
 ARRAYS = ("features", "rewards", "next_features", "lengths")
 MORE_ARRAYS = ("first_features", "actions", "propensities", "recommended")
 
@@ -44,7 +44,9 @@ class Report:
     the first state, `actions` (n,) the places of what was chosen among the rows offered, and
     `propensities` (n,) the probability of each action given those before, if others decide
     than the policy alone. `recommended` (n,) are the places of what the policy recommended, where
-    people may choose otherwise. `site`, `began` and `ended` are claims. `participant` says who it
+    people may choose otherwise. `site`, `began` and `ended` are claims, and so are `subgroup` and
+    `events`, the number of adverse events of each kind, both as the protocol declares them; no
+    events at all are an empty table, and None says nothing about them. `participant` says who it
     was, and is kept apart.
 
     >>> episode = Episode(features=[[1.0, 0.0]], rewards=[1.0], next_features=[])
@@ -63,6 +65,8 @@ class Report:
     site: str | None = None
     began: str | None = None
     ended: str | None = None
+    subgroup: str | None = None
+    events: Mapping[str, int] | None = None
     participant: str | None = None
 
     def __post_init__(self) -> None:
@@ -91,9 +95,11 @@ class Report:
         for name, least in (("version", 1), ("member", 0)):
             if (given := getattr(self, name)) is not None:
                 set_fields(self, **{name: whole(name, given, least=least, most=2**31)})
-        for name in CLAIMS:
+        for name in CLAIMED_TEXTS:
             if (text := getattr(self, name)) is not None:
                 set_fields(self, **{name: checked_text(name, text, most=1000)})
+        if self.events is not None:
+            set_fields(self, events=MappingProxyType(checked_events(self.events)))
         if self.participant is not None:
             set_fields(self, participant=checked_participant(self.participant))
 
@@ -137,9 +143,17 @@ class Report:
 
     @cached_property
     def claims(self) -> str:
-        """Site, begin and end as the actor tells them, in canonical JSON."""
-        told = {name: text for name in CLAIMS if (text := getattr(self, name)) is not None}
+        """Site, begin, end, subgroup and events as the actor tells them, in canonical JSON."""
+        told = self.claimed
         return canonical(told) if told else "{}"
+
+    @property
+    def claimed(self) -> dict[str, Any]:
+        """The claims as plain values."""
+        told: dict[str, Any] = {
+            name: text for name in CLAIMED_TEXTS if (text := getattr(self, name)) is not None
+        }
+        return told if self.events is None else told | {"events": dict(self.events)}
 
     @cached_property
     def body(self) -> bytes:
@@ -176,8 +190,7 @@ class Report:
         for name in MORE_ARRAYS:
             if (array := getattr(self, name)) is not None:
                 values[name] = array.tolist()
-        claims: dict[str, str] = json.loads(self.claims)
-        return {name: value for name, value in values.items() if value is not None} | claims
+        return {name: value for name, value in values.items() if value is not None} | self.claimed
 
     @classmethod
     def from_body(cls, body: bytes, **known: Any) -> "Report":

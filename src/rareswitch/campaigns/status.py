@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from rareswitch.campaigns.analysis import Analysis, ComparisonRow, analyse_record, comparison_row
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import NotAllowedError
 from rareswitch.campaigns.learning.learning import progress_of
@@ -16,7 +17,7 @@ from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.rows import Entry, Head
 from rareswitch.campaigns.rulebook.state import State
-from rareswitch.campaigns.store.rows import heads_of, rows_of
+from rareswitch.campaigns.store.rows import StoredRecord, heads_of, rows_of
 from rareswitch.campaigns.store.tables import assignments, episodes
 from rareswitch.campaigns.store.transaction import cohorts_of
 
@@ -29,7 +30,8 @@ OPEN = ("number", "episode_id", "version", "member", "assigned")  # columns of a
 class VersionStatus:
     """A version as a cohort: in force from an episode, by whom, and the returns of its episodes.
 
-    `low` and `high` are an interval for the mean return that is valid at any time.
+    `low` and `high` are an interval for the mean return that is valid at any time. `difference`
+    compares learned members with the control, where there is one.
     """
 
     version: int
@@ -43,6 +45,7 @@ class VersionStatus:
     mean: float | None
     low: float
     high: float
+    difference: ComparisonRow | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +56,9 @@ class Status:
     `late` were played by a version that had been replaced. `declined` counts the candidates that
     the schedule found not worth proposing. `heads` are the lengths and last links
     of the chains: kept elsewhere, they prove later that nothing was cut off. After a rejection the
-    schedule is asked again at row `asked_again`, None once it was.
+    schedule is asked again at row `asked_again`, None once it was. `difference` compares learned
+    members with the concurrent control over all versions, None without a control; its columns are
+    `analysis.COMPARISON_COLUMNS`.
     """
 
     name: str
@@ -84,6 +89,7 @@ class Status:
     asked_again: int | None
     versions: tuple[VersionStatus, ...]
     heads: dict[str, Head]
+    difference: ComparisonRow | None = None
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -95,7 +101,8 @@ def status(campaign: Campaign) -> Status:
     with campaign.store.reading() as connection:
         state, heads = campaign.state_at(connection), heads_of(connection, campaign.name)
         reported, late = _counts(connection, campaign.name)
-        versions = tuple(_versions(cohorts_of(connection, campaign.name, state), state, late))
+        cohorts = cohorts_of(connection, campaign.name, state)
+        versions = tuple(_versions(cohorts, state, late))
         folded, said = progress_of(connection, campaign.name)
     terms, began = state.terms, heads["assignments"].length
     current = said["entries"] >= state.in_force.entry.number  # else it is of an earlier version
@@ -128,7 +135,20 @@ def status(campaign: Campaign) -> Status:
         asked_again=state.asked_again if state.asked_again > heads["episodes"].length else None,
         versions=versions,
         heads=heads,
+        difference=_difference(cohorts, state),
     )
+
+
+def analyse(campaign: Campaign) -> Analysis:
+    """Compare the learned policies with the concurrent control, from the whole record."""
+    with campaign.store.reading() as connection:
+        state = campaign.state_at(connection)
+        found = analyse_record(StoredRecord(connection, campaign.name), state)
+    if found is None:
+        raise NotAllowedError(
+            "the protocol has no control to compare with; [recipe] control gives a version one"
+        )
+    return found
 
 
 def heads(campaign: Campaign) -> dict[str, Head]:
@@ -246,4 +266,21 @@ def _versions(found: Cohorts, state: State, late: Counter[int]) -> Iterator[Vers
         told: dict[str, Any] = {name: getattr(version, name) for name in KEPT}
         told |= {"episodes": seen.observations, "late": late[version.version]}
         told |= {"mean": mean, "low": low, "high": high}
+        told["difference"] = _difference(found, state, version.version)
         yield VersionStatus(at=entry.at, by=entry.actor, **told)
+
+
+def _difference(found: Cohorts, state: State, version: int | None = None) -> ComparisonRow | None:
+    """Return the comparison with the control, of one version or of all."""
+    strata, terms = found.strata, state.terms
+    if not terms.control_share or not strata or (version is not None and version not in strata):
+        return None
+    chosen = [strata[number] for number in sorted(strata) if version in (None, number)]
+    return comparison_row(
+        "all versions" if version is None else "version",
+        "" if version is None else version,
+        chosen,
+        horizon=terms.horizon,
+        share=terms.control_share,
+        confidence=terms.analysis.confidence,
+    )

@@ -19,8 +19,8 @@ SECTIONS = {
         decide.reopen,
     ),
     "Look": (
-        look.list_, look.status, look.ledger, look.candidates, look.episodes, look.open_,
-        look.refusals, look.sites, look.head,
+        look.list_, look.status, look.analyse, look.ledger, look.candidates, look.episodes,
+        look.open_, look.refusals, look.sites, look.head,
     ),
     "Prove and keep": (
         prove.verify, prove.verifier, prove.export, prove.backup, prove.restore, prove.migrate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +13,13 @@ from rareswitch.cli.campaign_verb import Answer, verb
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Status, Store
+    from rareswitch.campaigns.analysis import Analysis
     from rareswitch.campaigns.rulebook.rows import Entry
 
 BAR = 30
 INTERVAL = "mean return [95% interval, valid at any time]"
+AT_THE_END, AT_ANY_TIME = "interval at the end", "interval valid at any time"
+MISSING_AS = {"zero": "0", "worst": "the worst"}
 LINK = 12  # digits of a link that people compare
 # The entries of a ledger in words, with the fields of their payloads.
 ENTRIES = {
@@ -55,6 +58,19 @@ def status(campaign: Campaign) -> Answer:
     """
     found, terms = rs.campaigns.status(campaign), campaign.terms
     return Answer(found.plain, "\n".join(_status(found, terms.plain, terms.approval.signers)))
+
+
+@verb("analyse", "analyse --json", access="read")
+def analyse(campaign: Campaign) -> Answer:
+    """Compare the learned policies with the control.
+
+    It shows the difference of mean returns within versions, combined over them; by version, by
+    declared subgroup and, where an episode has one step, by action; adverse events of each role;
+    and the conclusion. The interval at the end holds for a study that ended as planned; the
+    interval valid at any time holds at every look. docs/trial-statistics.md has the methods.
+    """
+    found = rs.campaigns.analyse(campaign)
+    return Answer(found.plain, "\n".join(analysis_lines(found)))
 
 
 @verb("ledger", "ledger --last 5 --json", access="read")
@@ -200,12 +216,66 @@ def _status(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> 
         f"{trigger['value']:.4g} of {trigger['threshold']:.4g}"
         for trigger in found.triggers
     ]
+    if found.difference is not None:
+        lines.append(f"control        {_difference(found.difference)}")
     if (behind := found.rows - found.folded) and not found.stopped:
         whom = "the pending decision" if found.waiting else "the learner"
         lines.append(f"learner        {behind} new episodes wait for {whom}")
     lines += ["", *_versions(found), "", *_pending(found, protocol, signers)]
     length, link = found.heads["ledger"]
     return [*lines, f"ledger         {length} entries; link of the last: {link[:LINK]}…"]
+
+
+def analysis_lines(found: Analysis) -> list[str]:
+    """Return an analysis as lines for people."""
+    role_rows = [{"role": role, **counts} for role, counts in found.roles.items()]
+    lines = table(role_rows, ("role", "episodes", "missing", "mean_return"))
+    columns = ("compared", "learned", "control", "difference", AT_THE_END, AT_ANY_TIME)
+    rows = [_comparison(one) for one in (found.combined, *found.others, *found.versions)]
+    lines += ["", *table(rows, columns)]
+    if found.subgroups:
+        lines += ["", *table([_comparison(one) for one in found.subgroups], columns[:-1])]
+    if found.actions:
+        rows = [_comparison(one, "this action") for one in found.actions]
+        lines += ["", f"each action against {found.reference}, weighted by its probability:"]
+        lines += table(rows, ("compared", "this action", "control", "difference", AT_THE_END))
+    if found.events:
+        events = [one._asdict() for one in found.events]
+        lines += ["", *table(events, ("role", "event", "told", "episodes", "events"))]
+    return [*lines, "", found.claim, found.error]
+
+
+def _comparison(row: Mapping[str, Any], arm: str = "learned") -> dict[str, Any]:
+    """Return the cells of a comparison: episodes and mean of both arms, and the intervals."""
+    name = f"{row['comparison']} {row['name']}".strip()
+    if row["comparison"] == "all versions" and row["missing"] != "reported":
+        name += f", missing count as {MISSING_AS[row['missing']]}"
+
+    def mean(value: Any, episodes: int) -> str:
+        return "-" if value is None else f"{value:.4g} ({episodes})"
+
+    def ends(low: Any, high: Any, confidence: Any) -> str:
+        return "-" if low is None else f"[{low:.4g}, {high:.4g}] {100 * confidence:.4g}%"
+
+    return {
+        "compared": name,
+        arm: mean(row["mean_return"], row["episodes"]),
+        "control": mean(row["control_mean_return"], row["control_episodes"]),
+        "difference": row["difference"],
+        AT_THE_END: ends(row["low"], row["high"], row["confidence"]),
+        AT_ANY_TIME: ends(row["any_time_low"], row["any_time_high"], row["any_time_confidence"]),
+    }
+
+
+def _difference(row: Mapping[str, Any]) -> str:
+    """Return the comparison with the control as a sentence."""
+    if row["difference"] is None:
+        return "no version has outcomes of both learned members and the control yet"
+    low, high = row["any_time_low"], row["any_time_high"]
+    return (
+        f"learned {row['mean_return']:.4g}, control {row['control_mean_return']:.4g}: difference "
+        f"{row['difference']:.4g} [{low:.4g}, {high:.4g}], valid at any time"
+    )
 
 
 def _versions(found: Status) -> list[str]:

@@ -32,6 +32,13 @@ HEADER = """\
 # [features]    columns names the numbers of a raw observation, in the order of the feature map;
 #               then sites report observations, and `init` takes the map's bytes as --features
 # [[stopping]]  none yet; the rule "harm" stops when a version surely returns less than below
+# [analysis]    none yet; confidence = 0.95 of the intervals at the end of the study; missing says
+#               how an assigned episode without a report counts there: "reported" leaves it out,
+#               "zero" is a return of 0, "worst" is 0 if learned and the largest return if control;
+#               events = ["serious", "nausea"] are the adverse events that reports may count;
+#               subgroups = {names = ["mild", "severe"]} are told in reports, or follow from a raw
+#               column: subgroups = {names = [...], column = "severity", cuts = [2.0]}. No
+#               amendment changes this table
 # [simulation]  the digest of plan.json, the report of this plan, which `init` takes too:
 #               rareswitch campaign init protocol.toml --simulation plan.json --by NAME
 

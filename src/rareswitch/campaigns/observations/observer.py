@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rareswitch.campaigns.reading import report_from
-from rareswitch.campaigns.report import CLAIMS, Report
+from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.rulebook.claims import CLAIMS
 from rareswitch.campaigns.rulebook.rows import digest_of
-from rareswitch.campaigns.rulebook.terms import FeatureTerms
+from rareswitch.campaigns.rulebook.terms import FeatureTerms, Subgroups
 from rareswitch.core.control import Player
 from rareswitch.core.policy import Policy
 from rareswitch.core.task import Task
@@ -94,7 +95,8 @@ class Observer:
     """The feature map of a protocol, which takes observations by the names of their columns.
 
     `data` are the bytes of the map; reading them imports no code. `actions` are the names of the
-    protocol, in the order of the map's rows.
+    protocol, in the order of the map's rows. `subgroups` are those of the protocol; where they have
+    a column, a report gets its subgroup from the first observation.
 
     >>> from rareswitch.features import OneHot
     >>> terms, data = packed_features(OneHot(states=3, actions=2), ["severity"])
@@ -111,6 +113,7 @@ class Observer:
     data: bytes = field(repr=False)
     actions: tuple[str, ...]
     task: Task
+    subgroups: Subgroups | None = None
     map: Features = field(init=False, repr=False)
     columns: tuple[Column, ...] = field(init=False, repr=False)
     _space: Space = field(init=False, repr=False)
@@ -228,6 +231,13 @@ class Observer:
             _within(f"observations[{t}]", self.rows, observation, t)
             for t, observation in enumerate(observations)
         ]
+        if self.subgroups is not None and (column := self.subgroups.column):
+            subgroup = self.subgroups.of(observations[0][column])
+            if told.setdefault("subgroup", subgroup) != subgroup:
+                raise ValueError(
+                    f"subgroup must be that of the column {column} of the first observation, or be "
+                    "left out"
+                )
         del told["observations"]
         for field_name in ("actions", "recommended"):
             if field_name in told:

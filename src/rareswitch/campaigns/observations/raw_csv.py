@@ -17,6 +17,8 @@ skipped. Numbers have a decimal point. The header names each column once, in any
 | propensity | the probability of the action given those before (optional) |
 | recommended | the name of the action that the policy recommended (optional) |
 | version, member, site, began, ended, participant | the same in all rows of an episode, or empty |
+| subgroup | one of the protocol's subgroups, likewise |
+| events | adverse events by kind, `nausea:2; serious:1`, or `none`, likewise |
 
 An episode that was cut off has one more row, with its last observation and neither action nor
 reward. Without `step`, rows are read one by one. With it, the whole file is read first, since the
@@ -34,7 +36,7 @@ from typing import Any, NamedTuple, TextIO
 
 from rareswitch.campaigns.observations.observer import Column, Observer
 from rareswitch.campaigns.report import Report
-from rareswitch.campaigns.rulebook.terms import REPORT_COLUMNS
+from rareswitch.campaigns.rulebook.terms import ANALYSIS_COLUMNS, REPORT_COLUMNS
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(\.[0-9]*)?|(\.[0-9]+))([eE][+-]?[0-9]+)?")
 LONGEST_NUMBER = 400  # characters; Python refuses to read whole numbers of thousands of digits
@@ -46,7 +48,9 @@ COUNTS = {
     for name, least in (("version", 1), ("member", 0))
 }
 OF_STEPS = ("action", "reward", "propensity", "recommended")
-TEXTS = ("site", "began", "ended", "participant")
+TEXTS = ("site", "began", "ended", "subgroup", "participant")
+EVENT = re.compile(r"([^:;]+):\s*([0-9]{1,18})")
+NO_EVENTS = "none"
 
 
 class RowError(ValueError):
@@ -104,7 +108,7 @@ def _read_header(file: TextIO, observer: Observer) -> tuple[list[str], str, int]
     line, text = 1, file.readline(LONGEST_HEADER)
     while text and not text.strip():
         line, text = line + 1, file.readline(LONGEST_HEADER)
-    known = (*REPORT_COLUMNS, *observer.features.columns)
+    known = (*REPORT_COLUMNS, *_of_analysis(observer), *observer.features.columns)
     headers = {
         delimiter: [
             name.strip()
@@ -191,11 +195,34 @@ def _values(rows: list[Row], first_step: int, observer: Observer) -> dict[str, A
         values["propensities"] = [row.number(PROPENSITY) for row in played]
     if any(row.cells.get("recommended") for row in played):
         values["recommended"] = [row.action("recommended", observer) for row in played]
-    for name in (*COUNTS, *TEXTS):
-        if (telling := _telling(name, rows)) is not None:
+    others = {*ANALYSIS_COLUMNS} - {*_of_analysis(observer)}
+    for name in (*COUNTS, *TEXTS, "events"):
+        if name not in others and (telling := _telling(name, rows)) is not None:
             column = COUNTS.get(name)
             values[name] = telling.number(column) if column else telling.cells[name]
+            if name == "events":
+                values[name] = _events(telling)
     return values
+
+
+def _of_analysis(observer: Observer) -> list[str]:
+    """Return the columns of claims for the analysis; an observation may have such a column."""
+    return [name for name in ANALYSIS_COLUMNS if name not in observer.features.columns]
+
+
+def _events(row: Row) -> dict[str, int]:
+    """Return the counts in a cell such as `nausea:2; serious:1`."""
+    text, counts = row.cells["events"], dict[str, int]()
+    for part in () if text == NO_EVENTS else text.split(";"):
+        found = EVENT.fullmatch(part.strip())
+        if found is None or (kind := found[1].strip()) in counts:
+            raise RowError(
+                row.line,
+                "events must be each kind once with its count, as in nausea:2; serious:1, or "
+                f"{NO_EVENTS}",
+            )
+        counts[kind] = int(found[2])
+    return counts
 
 
 def _telling(name: str, rows: list[Row]) -> Row | None:

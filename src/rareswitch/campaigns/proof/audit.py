@@ -4,9 +4,10 @@ Between two entries of the ledger the rules do not change, so assignments come f
 the log and refusals as they came.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rareswitch.campaigns.errors import CampaignError
 from rareswitch.campaigns.proof.checks import ALTERED, Check, describe
@@ -14,11 +15,20 @@ from rareswitch.campaigns.protocol import task_of
 from rareswitch.campaigns.report import Report, count_deviations, read_bodies, report_digest
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
-from rareswitch.campaigns.rulebook.cohorts import Cohorts, Watched, watch
+from rareswitch.campaigns.rulebook.claims import broken_claim
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.decisions import broken_rules
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
-from rareswitch.campaigns.rulebook.rows import AssignmentRow, Entry, EpisodeRow, RefusalRow
+from rareswitch.campaigns.rulebook.rows import (
+    AssignmentRow,
+    Entry,
+    EpisodeRow,
+    RefusalRow,
+    canonical,
+)
 from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.stopping import Watched, watch
+from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.policy import Policy
 from rareswitch.statistics import history_of
 
@@ -46,16 +56,15 @@ class Audit:
     def __init__(
         self,
         *,
-        horizon: int,
-        task: dict[str, Any],
+        terms: Terms,
         corrected: set[str],
         policies: Callable[[str], Policy],
     ) -> None:
         self.state = State()
-        self.cohorts = Cohorts(horizon=horizon)
+        self.cohorts = Cohorts(horizon=terms.horizon, control=terms.control_share)
         names = ("assignments", "refusals", "episodes", "rules", "stops", "deviations")
         self.checks = {name: Check(name=name) for name in names}
-        self._history = history_of(task_of(task))
+        self._history = history_of(task_of(terms.plain["task"]))
         self._corrected = corrected  # the episodes whose rows are needed again
         self._assigned: dict[str, Assigned] = {}
         self._numbers: dict[str, int] = {}  # of the assignments
@@ -113,6 +122,7 @@ class Audit:
         try:
             problems.extend(self._correction(row) if row.revision else self._first(row))
             if row.body is not None:
+                problems.extend(self._claims(row))
                 self._unread.append((row, row.body))
             elif (row.total, row.claims, row.digest, row.deviations) != (0.0, "{}", "", None):
                 problems.append("a withdrawal has no content")
@@ -191,7 +201,8 @@ class Audit:
             for column, was, due in zip(Attribution._fields, told, given, strict=True):
                 if was != due:
                     yield f"{column} must be {due}, not {was}"
-        place = self.cohorts.record(row.version, row.total)
+        role = self.state.role(row.version, row.member)
+        place = self.cohorts.record(row.version, row.total, role)
         if name in self._corrected:
             self._last[name] = LastRow(
                 row.seq, 0, given, row.total, row.digest, row.body is None, place
@@ -210,10 +221,21 @@ class Audit:
         if _attribution(row) != kept:
             yield "a correction must not change who played, and whether it was late"
         after = None if row.body is None else row.total
-        self.cohorts.correct(row.version, last.place, last.total, after)
+        role = self.state.role(row.version, row.member)
+        self.cohorts.correct(row.version, last.place, last.total, after, role)
         self._last[row.episode_id] = last._replace(
             seq=row.seq, revision=row.revision, total=row.total, withdrawn=row.body is None
         )
+
+    def _claims(self, row: EpisodeRow) -> Iterator[str]:
+        """Yield the problems of a row's claims."""
+        if row.claims == "{}":
+            return
+        claims = json.loads(row.claims)
+        if canonical(claims) != row.claims:
+            yield "its claims are not in canonical form"
+        if (why := broken_claim(self.state.terms.analysis, claims)) is not None:
+            yield why
 
     def read_contents(self) -> None:
         """Check the bodies of the rows so far: digests, returns, the task, and deviations."""

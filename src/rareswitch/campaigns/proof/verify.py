@@ -25,6 +25,7 @@ from rareswitch.campaigns.rulebook.cohorts import in_their_order
 from rareswitch.campaigns.rulebook.decisions import broken_rules
 from rareswitch.campaigns.rulebook.rows import Entry, Head, LedgerRow, Record, RefusalRow, canonical
 from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.policy import Policy
 
 CHAINS = ("assignments", "refusals", "episodes")
@@ -159,10 +160,8 @@ def _walk(
     progress: Progress,
 ) -> Iterator[Check]:
     """Go through all chains in the order in which they were written, links and rules at once."""
-    first = entries[0].payload["protocol"]
     audit = Audit(
-        horizon=first["task"]["horizon"],
-        task=first["task"],
+        terms=Terms.of(entries[0].payload["protocol"]),
         corrected={e.payload["episode_id"] for e in entries if e.kind == "corrected"},
         policies=policies,
     )

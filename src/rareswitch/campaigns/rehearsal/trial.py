@@ -13,7 +13,8 @@ import numpy as np
 
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.rehearsal.world import Circumstances, Fates, PlayedEpisode, World, play
-from rareswitch.campaigns.rulebook.cohorts import Cohorts, watch
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.stopping import watch
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.clock import Clock, Schedule
 from rareswitch.core.control import Player
@@ -101,7 +102,8 @@ class Trial:
         self.protocol, self.world, self.are = protocol, world, circumstances
         self.terms = Terms.of(protocol.plain)
         self.learner = protocol.learner()
-        self.cohorts = Cohorts(horizon=protocol.task.horizon)
+        control = self.terms.control_share
+        self.cohorts = Cohorts(horizon=protocol.task.horizon, control=control)
         self.versions = [Deployed(self.learner.policy, 0, 0)]
         self.assignments: list[Assigned] = []
         self.episodes: list[PlayedEpisode] = []
@@ -191,7 +193,7 @@ class Trial:
         given, late = report.given, report.given.version != len(self.versions)
         learns = not late or self.terms.intake.late == "learn"
         self.late += late
-        self.cohorts.record(given.version, report.total)
+        self.cohorts.record(given.version, report.total, given.role)
         self._log.append(report.episode if learns else None)
         if self.stop is not None:
             return

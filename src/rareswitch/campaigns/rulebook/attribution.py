@@ -7,7 +7,7 @@ compares.
 from typing import NamedTuple
 
 from rareswitch.campaigns.errors import ConflictError, NotAllowedError, RefusedError
-from rareswitch.campaigns.rulebook.cohorts import Place
+from rareswitch.campaigns.rulebook.running_mean import Place
 from rareswitch.campaigns.rulebook.state import State
 
 

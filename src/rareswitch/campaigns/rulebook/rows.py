@@ -54,9 +54,9 @@ class Head(NamedTuple):
 class EpisodeRow(NamedTuple):
     """A row of the log: a recorded episode, its correction, or its withdrawal (no `body`).
 
-    `total` is the return. `claims` is JSON: site, begin and end as the actor tells them. `digest`
-    is that of the report. `deviations` counts the steps at which another action was taken than the
-    assigned member takes; None where the report does not tell enough.
+    `total` is the return. `claims` is JSON: site, begin, end, subgroup and adverse events as the
+    actor tells them. `digest` is that of the report. `deviations` counts the steps at which another
+    action was taken than the assigned member takes; None where the report does not tell enough.
     """
 
     seq: int

@@ -167,6 +167,10 @@ class State:
         version: Version = self.versions[number - 1]
         return version
 
+    def role(self, version: int, member: int) -> str:
+        """Return who a member of a version is: learned, the control or the floor."""
+        return self.version(version).split.role(member)
+
     def candidate(self, number: int) -> Candidate:
         if number not in self.candidates:
             known = ", ".join(map(str, self.candidates)) or "none yet"

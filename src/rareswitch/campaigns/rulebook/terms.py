@@ -1,27 +1,31 @@
-"""The terms of a protocol that rules ask for: budget, approval, intake, stopping rules and sizes.
+"""The terms of a protocol that rules ask for: budget, approval, intake, analysis, stopping, sizes.
 
 `Terms` is read from the plain tables of a protocol. It makes no schedule and no feature map, so
 nothing that a stranger's record names is ever imported to read it.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
-from rareswitch.campaigns.rulebook.cohorts import StoppingRule, rule_of
 from rareswitch.campaigns.rulebook.names import (
     checked_digest,
     checked_names,
     checked_person,
+    checked_text,
     person_key,
 )
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
-from rareswitch.support.arguments import flag, one_of, set_fields, short_repr, whole
+from rareswitch.campaigns.rulebook.stopping import StoppingRule, rule_of
+from rareswitch.support.arguments import flag, one_of, real, set_fields, short_repr, whole
 
 APPROVALS = ("schedule", "second-person")
 LATE = ("learn", "record")
+MISSING = ("reported", "zero", "worst")
 # The tables that an amendment may change; recorded episodes do not depend on them.
 AMENDABLE = ("episodes", "schedule", "budget", "approval", "intake", "stopping")
 # The columns of a CSV file of reports that are no part of an observation.
@@ -29,6 +33,9 @@ REPORT_COLUMNS = (
     "id", "step", "action", "reward", "propensity", "recommended", "version", "member", "site",
     "began", "ended", "participant",
 )  # fmt: skip
+# Columns of such a file too, and no names of an observation's columns where the protocol has
+# [analysis]; protocols without it may have such columns.
+ANALYSIS_COLUMNS = ("subgroup", "events")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +134,139 @@ class FeatureTerms:
             raise ValueError("digest must be that of the map's bytes where columns are named")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Subgroups:
+    """The subgroups of participants, by their names.
+
+    Without a `column`, actors tell the subgroup in a report. With it, the subgroup follows from
+    that column of the first raw observation: a value below the first of the `cuts` is in the first
+    subgroup, a value from the last cut on is in the last.
+
+    >>> Subgroups(names=["mild", "severe"], column="severity", cuts=[2.0]).of(2)
+    'severe'
+    """
+
+    names: tuple[str, ...]
+    column: str = ""
+    cuts: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = _normal_names("names", self.names)
+        if not names:
+            raise ValueError("names must have at least one subgroup; got none")
+        if not isinstance(self.column, str):
+            raise TypeError(f"column must be a text; got {short_repr(self.column)}")
+        if not isinstance(self.cuts, list | tuple):
+            raise TypeError(f"cuts must be a list of numbers; got {short_repr(self.cuts)}")
+        cuts = tuple(real("cuts", cut) for cut in self.cuts)
+        if any(high <= low for low, high in pairwise(cuts)):
+            raise ValueError(f"cuts must be strictly increasing; got {short_repr(list(cuts))}")
+        if bool(cuts) != bool(self.column):
+            raise ValueError(
+                "column and cuts must be given together, or neither; got "
+                f"{'cuts' if cuts else 'column'} alone"
+            )
+        if self.column and len(names) != len(cuts) + 1:
+            raise ValueError(f"names must be one more than cuts, {len(cuts) + 1}; got {len(names)}")
+        set_fields(self, names=names, cuts=cuts)
+
+    def of(self, value: float) -> str:
+        """Return the subgroup of a value of the column."""
+        return self.names[bisect_right(self.cuts, value)]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"names": list(self.names)}
+        return plain | ({"column": self.column, "cuts": list(self.cuts)} if self.column else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """The plan of the analysis, which no amendment changes.
+
+    `confidence` is that of the two-sided intervals at the end of the study. `missing` says how an
+    assigned episode without a report counts there: "reported" leaves it out, "zero" counts a return
+    of 0, and "worst" counts 0 if a learned member was assigned and the largest return if the
+    control was. `events` are the kinds of adverse event that a report may count.
+
+    >>> Analysis(events=["serious", "nausea"], subgroups=Subgroups(names=["mild", "severe"])).events
+    ('serious', 'nausea')
+    """
+
+    confidence: float = 0.95
+    missing: str = "reported"
+    events: tuple[str, ...] = ()
+    subgroups: Subgroups | None = None
+
+    def __post_init__(self) -> None:
+        events = _normal_names("events", self.events)
+        if wrong := [name for name in events if ":" in name or ";" in name]:
+            raise ValueError(f"events must be names without : and ;; got {wrong[0]!r}")
+        if self.subgroups is not None and not isinstance(self.subgroups, Subgroups):
+            raise TypeError(f"subgroups must be Subgroups; got {short_repr(self.subgroups)}")
+        set_fields(
+            self,
+            confidence=real("confidence", self.confidence, least=0.5, below=1.0),
+            missing=one_of("missing", self.missing, MISSING),
+            events=events,
+        )
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> "Analysis":
+        """Return the analysis of the table [analysis] of a protocol."""
+        given = _only(table, "analysis", cls)
+        if "subgroups" in given:
+            subgroups = _only(given["subgroups"], "subgroups", Subgroups)
+            if "names" not in subgroups:
+                raise ValueError("subgroups needs names")
+            try:
+                given["subgroups"] = Subgroups(**subgroups)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"subgroups: {error}") from None
+        return cls(**given)
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse a subgroup by a column that no observation has, and columns with taken names."""
+        if taken := [name for name in columns if name in ANALYSIS_COLUMNS]:
+            raise ValueError(
+                f"[features] columns must not be {' or '.join(ANALYSIS_COLUMNS)} where the "
+                f"protocol has [analysis]; got {taken[0]!r}"
+            )
+        column = "" if self.subgroups is None else self.subgroups.column
+        if column and column not in columns:
+            raise ValueError(
+                "subgroups: column must be one of [features] columns "
+                f"({', '.join(columns) or 'the protocol has none'}); got {column!r}"
+            )
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The table [analysis], without keys that are not set."""
+        plain: dict[str, Any] = {"confidence": self.confidence, "missing": self.missing}
+        if self.events:
+            plain["events"] = list(self.events)
+        if self.subgroups is not None:
+            plain["subgroups"] = self.subgroups.plain
+        return plain
+
+
+def _only(table: Any, name: str, kind: type[Any]) -> dict[str, Any]:
+    """Return a table, if all its keys are fields of a dataclass."""
+    if not isinstance(table, Mapping):
+        raise TypeError(f"{name} must be a table; got {short_repr(table)}")
+    known = [part.name for part in fields(kind)]
+    if unknown := [key for key in table if key not in known]:
+        raise ValueError(f"{name} has no key {unknown[0]!r}; it takes {', '.join(known)}")
+    return dict(table)
+
+
+def _normal_names(what: str, given: Any) -> tuple[str, ...]:
+    """Return distinct names in Unicode's NFKC form, in which reports tell them too."""
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"{what} must be a list of names; got {short_repr(given)}")
+    return checked_names(what, [checked_text(what, name) for name in given])
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
     """The terms of one revision of a protocol, whose tables are `plain`."""
@@ -140,6 +280,7 @@ class Terms:
     intake: Intake
     stopping: tuple[StoppingRule, ...]
     actions: tuple[str, ...] = ()
+    analysis: Analysis = Analysis()
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Terms":
@@ -170,6 +311,16 @@ class Terms:
         return plays if isinstance(plays, int) else None
 
     @property
+    def control_share(self) -> float:
+        """The control's share of the episodes that it and learned members play.
+
+        0 if there is no control, or no learned member plays.
+        """
+        recipe = self.plain.get("recipe", {})
+        control, floor = recipe.get("control", {}).get("share", 0.0), recipe.get("floor", 0.0)
+        return float(control / (1.0 - floor)) if control and control + floor < 1.0 else 0.0
+
+    @property
     def fixed(self) -> dict[str, Any]:
         """The tables that no amendment may change."""
         kept = {name: table for name, table in self.plain.items() if name not in AMENDABLE}
@@ -180,7 +331,10 @@ class Terms:
 def _terms(text: str) -> Terms:
     """Return the terms of a canonical text: a ledger is read more often than it is amended."""
     plain = json.loads(text)
-    task = plain["task"]
+    task, analysis = plain["task"], Analysis()
+    if "analysis" in plain:
+        analysis = Analysis.of(plain["analysis"])
+        analysis.check_columns(plain.get("features", {}).get("columns", ()))
     return Terms(
         plain=plain,
         name=plain["name"],
@@ -191,4 +345,5 @@ def _terms(text: str) -> Terms:
         intake=Intake(**plain.get("intake", {})),
         stopping=tuple(map(rule_of, plain.get("stopping", ()))),
         actions=tuple(task.get("actions", ())),
+        analysis=analysis,
     )

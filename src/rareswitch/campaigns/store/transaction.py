@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
-from rareswitch.campaigns.rulebook.cohorts import Cohorts, Place, in_their_order
+from rareswitch.campaigns.rulebook.cohorts import Cohorts, in_their_order
 from rareswitch.campaigns.rulebook.decisions import broken_rules
 from rareswitch.campaigns.rulebook.rows import (
     CHAINS,
@@ -24,6 +24,7 @@ from rareswitch.campaigns.rulebook.rows import (
     canonical,
     link_of,
 )
+from rareswitch.campaigns.rulebook.running_mean import Place
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.store.people import People
 from rareswitch.campaigns.store.rows import (
@@ -239,10 +240,15 @@ def begin_chains(connection: Connection, campaign: str, *, now: str) -> Transact
     return Transaction(connection, campaign, state=State(), heads=begun, now=now)
 
 
+def cohorts_for(state: State) -> Cohorts:
+    """Return the cohorts of no rows under the terms of a campaign."""
+    return Cohorts(horizon=state.terms.horizon, control=state.terms.control_share)
+
+
 def cohorts_of(connection: Connection, campaign: str, state: State) -> Cohorts:
     """Return the stored cohorts; counted again if they are lost, damaged or of other rows."""
     stored = dict(map(tuple, rows_found(connection, _COHORTS, {"of": campaign})))
-    found = Cohorts(horizon=state.terms.horizon)
+    found = cohorts_for(state)
     if found.load(stored, heads_of(connection, campaign)):
         return found
     return count_again(connection, campaign, state)[0]
@@ -253,9 +259,9 @@ Places = dict[str, tuple[Place, float]]  # of each episode: its place in the coh
 
 def count_again(connection: Connection, campaign: str, state: State) -> tuple[Cohorts, Places]:
     """Return the cohorts of all rows that are stored, from the first."""
-    found, places, seen = Cohorts(horizon=state.terms.horizon), Places(), [0, 0]
+    found, places, seen = cohorts_for(state), Places(), [0, 0]
     gone = episodes.c.body.is_(None).label("gone")
-    columns = ("episode_id", "revision", "version", "total", gone)
+    columns = ("episode_id", "revision", "version", "member", "total", gone)
     reopened = [
         [entry.payload["reached"][chain][0] for chain in ("episodes", "refusals")]
         for entry in entries_after(connection, campaign, 0)
@@ -269,10 +275,12 @@ def count_again(connection: Connection, campaign: str, state: State) -> tuple[Co
             found.refuse()
         elif row.revision:
             place, before = places[row.episode_id]
-            found.correct(row.version, place, before, None if row.gone else row.total)
+            after, role = None if row.gone else row.total, state.role(row.version, row.member)
+            found.correct(row.version, place, before, after, role)
             places[row.episode_id] = place, row.total
         else:
-            places[row.episode_id] = found.record(row.version, row.total), row.total
+            place = found.record(row.version, row.total, state.role(row.version, row.member))
+            places[row.episode_id] = place, row.total
         seen[isinstance(row, RefusalRow)] += 1
         if seen in reopened:
             found.reopen()

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.proof.export.words import deciding_trigger
-from rareswitch.campaigns.rulebook.cohorts import Cohorts, Place, RunningMean
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
+from rareswitch.campaigns.rulebook.running_mean import Place, RunningMean
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.support.codec import unpack
 
@@ -48,8 +49,8 @@ COHORT_COLUMNS = {
     "version": "Number of the version.",
     "origin": "first, planned, unplanned or rollback.",
     "digest": "SHA-256 of the policy.",
-    "members": "Members of the policy, to which episodes are allocated in equal shares.",
-    "fitted_on": "OutcomeRow of the log up to which the policy was fitted.",
+    "members": "Learned members of the policy, which share their episodes equally.",
+    "fitted_on": "Row of the log up to which the policy was fitted.",
     "in_force_since": "Rows of the log when the version came into force.",
     "in_force_at": "Time of that, by the server's clock.",
     "in_force_until": "Rows of the log when the next version came into force; empty for the last.",
@@ -221,7 +222,7 @@ def _row(
     return {name: known[name] if name in known else outcomes.counts[name] for name in columns}
 
 
-def as_json(rows: Sequence[OutcomeRow]) -> str:
+def as_json(rows: Any) -> str:
     return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -7,6 +7,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from rareswitch.campaigns.analysis import (
+    COMPARISON_COLUMNS,
+    EVENT_COLUMNS,
+    Analysis,
+    analyse_record,
+)
 from rareswitch.campaigns.proof.export.cohorts import (
     COHORT_COLUMNS,
     SITE_COLUMNS,
@@ -71,7 +77,8 @@ def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dic
     tally = tally_of(record, state)
     cohorts = cohort_rows(state, tally)
     sites = site_rows(tally, horizon=state.terms.horizon)
-    sections = sections_of(Facts(record, entries, state, tally, cohorts, sites))
+    analysis = analyse_record(record, state)
+    sections = sections_of(Facts(record, entries, state, tally, cohorts, sites, analysis))
     title = f"Campaign {record.campaign}"
     texts = {
         "cohorts.json": as_json(cohorts),
@@ -79,17 +86,33 @@ def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dic
         "sites.csv": as_csv(sites, SITE_COLUMNS),
         "appendix.md": as_markdown(f"{title}: final report", sections),
         "report.html": as_html(f"{title}: final report", sections),
-        "data-dictionary.md": data_dictionary(),
+        "data-dictionary.md": data_dictionary(analysis is not None),
     }
+    if analysis is not None:
+        texts |= _analysis_files(analysis)
     # A lone surrogate, which only a forged record holds, has no UTF-8.
     return {name: text.encode(errors="backslashreplace") for name, text in texts.items()}
 
 
-def data_dictionary() -> str:
+def _analysis_files(analysis: Analysis) -> dict[str, str]:
+    """Return the files of the comparison with the control."""
+    files = {
+        "analysis.json": as_json(analysis.plain),
+        "analysis.csv": as_csv(analysis.rows, COMPARISON_COLUMNS),
+    }
+    if analysis.events:
+        files["events.csv"] = as_csv([one._asdict() for one in analysis.events], EVENT_COLUMNS)
+    return files
+
+
+def data_dictionary(compared: bool = False) -> str:
+    """Return the meaning of every column; `compared` where the protocol has a control."""
+    more = {"analysis.csv, analysis.json": COMPARISON_COLUMNS, "events.csv": EVENT_COLUMNS}
     files = {
         "episodes.parquet": PARQUET_COLUMNS,
         "cohorts.csv, cohorts.json": COHORT_COLUMNS,
         "sites.csv": SITE_COLUMNS,
+        **(more if compared else {}),
         **{f"{chain}.jsonl": columns for chain, columns in LINES.items()},
     }
     sections = [

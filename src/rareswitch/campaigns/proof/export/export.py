@@ -45,7 +45,7 @@ PLACES = pa.list_(pa.int64())
 TYPES = {  # of the columns of episodes.parquet
     pa.int64(): "seq revision version member deviations steps overridden",
     pa.bool_(): "current assigned late learn cut_off",
-    pa.string(): "episode_id role site began ended received link",
+    pa.string(): "episode_id role site began ended subgroup events received link",
     pa.float64(): "total",
     NUMBERS: "rewards propensities",
     PLACES: "offered actions recommended",

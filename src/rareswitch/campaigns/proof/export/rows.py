@@ -16,7 +16,8 @@ import numpy as np
 
 from rareswitch.campaigns.errors import DamagedError
 from rareswitch.campaigns.proof.export.cohorts import overridden_steps
-from rareswitch.campaigns.report import CLAIMS, Report
+from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.rulebook.claims import CLAIMS
 from rareswitch.campaigns.rulebook.rows import OPTIONAL, Entry, EpisodeRow, Record, canonical
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.core.policy import Policy
@@ -46,6 +47,9 @@ PARQUET_COLUMNS = {
     "site": "Site, as the actor claims.",
     "began": "Begin of the episode, as the actor claims.",
     "ended": "End of the episode, as the actor claims.",
+    "subgroup": "Subgroup of the participant, as the actor claims; one that the protocol declares.",
+    "events": "Adverse events by kind and number, as the actor claims, in JSON; missing where the "
+    "report does not tell them.",
     "steps": "Number of steps.",
     "cut_off": "Whether the episode was cut off, and not ended, after the last step.",
     "rewards": "Reward of each step.",
@@ -61,7 +65,7 @@ PARQUET_COLUMNS = {
 LINES = {
     "episodes": {
         **_ROW,
-        "claims": "Site, begin and end, as the actor claims.",
+        "claims": "Site, begin, end, subgroup and adverse events, as the actor claims.",
         "digest": "SHA-256 of the report; empty for a withdrawal.",
         "body": "Features, rewards and choices of the report; null for a withdrawal.",
         **_LINK,
@@ -144,6 +148,7 @@ class TableRows:
         plain = dict.fromkeys(PARQUET_COLUMNS)
         plain |= {name: getattr(row, name) for name in {*_ROW, "link"} - {"total"}}
         plain |= {name: claims.get(name) for name in CLAIMS}
+        plain["events"] = canonical(claims["events"]) if "events" in claims else None
         plain["current"] = report is not None and row.seq not in self._corrected
         plain["role"] = self._versions[row.version - 1].split.role(row.member)
         if report is None or row.body is None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rareswitch.campaigns.analysis import Analysis
 from rareswitch.campaigns.proof.export.cohorts import CONFIDENCE, OUTCOME_COLUMNS, OutcomeRow, Tally
 from rareswitch.campaigns.proof.export.pictures import (
     course_picture,
@@ -59,6 +60,7 @@ class Facts(NamedTuple):
     tally: Tally
     cohorts: Sequence[OutcomeRow]
     sites: Sequence[OutcomeRow]
+    analysis: Analysis | None = None
 
     @property
     def revisions(self) -> list[dict[str, Any]]:
@@ -154,6 +156,7 @@ def sections_of(facts: Facts) -> list[Section]:
                     "where a version came into force, with its number where there is room; it is "
                     "dashed for a version that was not planned, or a rollback."),
         ]),
+        *_comparison(facts.analysis),
         Section("Outcomes of each site", "18", _sites(facts)),
         Section("Where the record is", "ACE 24b", [
             "manifest.json lists every file with its SHA-256, and data-dictionary.md explains "
@@ -200,7 +203,7 @@ def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
     task, recipe, features = protocol["task"], protocol["recipe"], protocol.get("features")
     kind = "positions of a one" if task["one_hot"] else "numbers"
     named = f"; {features['name']} {features.get('digest', '')[:16]}" if features else ""
-    shares = f"{members} members in equal shares, drawn by a hash of the episode's id"
+    shares = f"{members} learned members in equal shares, drawn by a hash of the episode's id"
     shares = shares if members > 1 else "one policy for all episodes"
     return [
         ("Episodes planned", task["episodes"]),
@@ -331,6 +334,74 @@ def _decisions(facts: Facts) -> Iterator[Block]:
         heading, *lines = candidate_lines(**vars(one))
         yield heading
         yield lines
+
+
+def _comparison(analysis: Analysis | None) -> Iterator[Section]:
+    """Yield the sections about the control, where the protocol has one."""
+    if analysis is None:
+        return
+    header = ("compared", "learned: episodes", "mean return", "control: episodes", "mean return",
+              "difference", "at the end: from", "to", "at any time: from", "to")  # fmt: skip
+    table = Table(
+        header,
+        [
+            (_compared(row), row["episodes"], row["mean_return"], row["control_episodes"],
+             row["control_mean_return"], row["difference"], row["low"], row["high"],
+             row["any_time_low"], row["any_time_high"])
+            for row in (analysis.combined, *analysis.others, *analysis.versions)
+        ],
+    )  # fmt: skip
+    roles = [
+        (role, one["episodes"], one["missing"], one["mean_return"])
+        for role, one in analysis.roles.items()
+    ]
+    yield Section("Learned policies against the concurrent control", "17a, ACE 17a", [
+        analysis.claim,
+        analysis.error,
+        "Within a version both roles are drawn at random with fixed shares, so their difference "
+        "does not depend on drift between versions. The combined difference weighs versions by "
+        "their episodes. The interval at the end holds for a study that ended as planned; the "
+        "interval at any time holds at all looks together. An episode counts for the role that "
+        f"was assigned. Both have {analysis.confidence:.4g} confidence, each row by itself.",
+        table,
+        Table(("role", "episodes", "assigned and never reported", "mean return"), roles),
+    ])  # fmt: skip
+    if analysis.subgroups:
+        yield Section("Subgroups declared in the protocol", "18, ACE 18", [
+            f"Intervals hold for all subgroups together, with {analysis.confidence:.4g} "
+            "confidence, in a study that ended as planned.",
+            Table(header[:8], [(row["name"], *_cells(row)) for row in analysis.subgroups]),
+        ])  # fmt: skip
+    if analysis.actions:
+        yield Section("Actions against the control's", "17a", [
+            f"Every action is compared with {analysis.reference}. Episodes are weighted by the "
+            "inverse of the known probability of the action that was assigned, and intervals "
+            f"hold for all actions together, with {analysis.confidence:.4g} confidence, in a "
+            "study that ended as planned.",
+            Table(("action", "episodes", "mean return", f"{analysis.reference}: episodes",
+                   "mean return", "difference", "from", "to"),
+                  [(row["name"], *_cells(row)) for row in analysis.actions]),
+        ])  # fmt: skip
+    if analysis.events:
+        yield Section("Adverse events", "19", [
+            "Adverse events are counted apart from the reward; no fit uses them.",
+            Table(("role", "event", "episodes that tell", "episodes with it", "events"),
+                  list(analysis.events)),
+        ])  # fmt: skip
+
+
+def _cells(row: Mapping[str, Any]) -> list[Any]:
+    names = ("episodes", "mean_return", "control_episodes", "control_mean_return", "difference",
+             "low", "high")  # fmt: skip
+    return [row[name] for name in names]
+
+
+def _compared(row: Mapping[str, Any]) -> str:
+    if row["comparison"] == "version":
+        return f"version {row['name']}"
+    counts = {"reported": "as reported", "zero": "missing count as 0",
+              "worst": "missing count as the worst"}[row["missing"]]  # fmt: skip
+    return f"all versions, {counts}"
 
 
 def _sites(facts: Facts) -> list[Block]:

@@ -1,0 +1,563 @@
+"""Did it work? The learned policies against the concurrent control, from the record alone.
+
+`comparison` of the rulebook has the estimators and their proofs. This module counts a record: by
+version, by declared subgroup, by action where an episode has one step, and adverse events by role.
+An episode counts for the role and the action that were assigned to it, whatever was done.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rareswitch.campaigns.report import Report, read_bodies
+from rareswitch.campaigns.rulebook.attribution import Assigned
+from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.comparison import (
+    Arm,
+    Difference,
+    Stratum,
+    bounds_at_any_time,
+    difference_at_the_end,
+)
+from rareswitch.campaigns.rulebook.names import ENGINE, same_person
+from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
+from rareswitch.campaigns.rulebook.running_mean import Place
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
+from rareswitch.campaigns.rulebook.terms import MISSING, Terms
+from rareswitch.core.control import CONTROL, LEARNED, ROLES
+from rareswitch.core.policy import Policy
+from rareswitch.support.arguments import Bools, Floats, Ints
+
+READ_TOGETHER = 512
+DIGITS = 10  # the last digits of an interval depend on the machine's logarithm
+
+COMPARISON_COLUMNS = {
+    "comparison": "Kind of the row: all versions, version, subgroup, or action.",
+    "name": "Number of the version, name of the subgroup, or name of the action.",
+    "missing": "How an assigned episode without a report counts: reported (left out), zero, worst.",
+    "episodes": "Episodes with an outcome that learned members played, or that got the action.",
+    "mean_return": "Their mean return; over several versions weighted like the difference, and for "
+    "an action weighted by the inverse of its probability.",
+    "control_episodes": "Episodes of the control, or that got the control's action.",
+    "control_mean_return": "Their mean return, weighted in the same way.",
+    "difference": "Difference of both means within versions, combined over versions.",
+    "standard_error": "Standard error of the difference.",
+    "low": "Lower end of the interval of the difference, for a study that ended as planned.",
+    "high": "Upper end of that interval.",
+    "confidence": "Confidence of that interval; of several subgroups or actions all together.",
+    "any_time_low": "Lower end of the interval that is valid at all looks together.",
+    "any_time_high": "Upper end of that interval.",
+    "any_time_confidence": "Confidence of that interval, for each row by itself.",
+}
+EVENT_COLUMNS = {
+    "role": "Who played: learned members, the control or the floor.",
+    "event": "Kind of adverse event.",
+    "told": "Episodes whose reports tell about adverse events.",
+    "episodes": "Episodes of these with at least one such event.",
+    "events": "Number of such events.",
+}
+
+ComparisonRow = Mapping[str, Any]
+
+
+class Outcome(NamedTuple):
+    """The last report of an episode: who played it, and its return as a share of the horizon."""
+
+    version: int
+    role: str
+    value: float
+    subgroup: str | None
+    row: EpisodeRow
+
+
+class EventCount(NamedTuple):
+    """Adverse events of one kind among the episodes of a role."""
+
+    role: str
+    event: str
+    told: int
+    episodes: int
+    events: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """The comparison of learned members with their concurrent control.
+
+    `combined` is the planned comparison over all versions. `others` count missing outcomes in the
+    ways that the protocol did not choose. `not_at_the_end` says why the interval of a study of
+    planned length does not hold; None where it does. `claim` is the conclusion in one sentence.
+    """
+
+    horizon: int
+    confidence: float
+    control: float
+    combined: ComparisonRow
+    others: tuple[ComparisonRow, ...]
+    versions: tuple[ComparisonRow, ...]
+    subgroups: tuple[ComparisonRow, ...]
+    actions: tuple[ComparisonRow, ...]
+    reference: str | None
+    roles: Mapping[str, Mapping[str, Any]]
+    events: tuple[EventCount, ...]
+    not_at_the_end: str | None
+    claim: str
+    error: str
+
+    @property
+    def rows(self) -> list[ComparisonRow]:
+        """All comparisons, the planned one first."""
+        return [self.combined, *self.others, *self.versions, *self.subgroups, *self.actions]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        plain = dict(vars(self))
+        plain["events"] = [one._asdict() for one in self.events]
+        for name in ("others", "versions", "subgroups", "actions"):
+            plain[name] = list(plain[name])
+        return plain
+
+
+def analyse_record(record: Record, state: State) -> Analysis | None:
+    """Return the analysis of a record; None where the protocol has no control to compare with."""
+    terms = state.terms
+    if not terms.control_share:
+        return None
+    counted = _Counted(record, state)
+    plan, share, horizon = terms.analysis, terms.control_share, terms.horizon
+    confidence = plan.confidence
+
+    def compare(kind: str, name: Any, strata: Sequence[Stratum], **more: Any) -> ComparisonRow:
+        return comparison_row(kind, name, strata, horizon=horizon, share=share, **more)
+
+    everything = counted.cohorts.strata
+    strata = [everything[version] for version in sorted(everything)]
+    ways = {
+        way: compare(
+            "all versions",
+            "",
+            counted.with_missing(strata, way),
+            missing=way,
+            confidence=confidence,
+            # The engine looks at reports; an outcome is known to be missing at the end only.
+            any_time=way == "reported",
+        )
+        for way in MISSING
+    }
+    versions = [
+        compare("version", version, [everything[version]], confidence=confidence)
+        for version in sorted(everything)
+    ]
+    names = plan.subgroups.names if plan.subgroups is not None else ()
+    each = 1.0 - (1.0 - confidence) / max(1, len(names))
+    subgroups = [
+        compare("subgroup", name, counted.subgroup(name), confidence=each, any_time=False)
+        for name in names
+    ]
+    combined = ways.pop(plan.missing)
+    reference, actions = _actions(record, state, counted) if horizon == 1 else (None, [])
+    not_at_the_end = why_not_at_the_end(state, counted.assigned)
+    return Analysis(
+        horizon=horizon,
+        confidence=confidence,
+        control=share,
+        combined=combined,
+        others=tuple(ways.values()),
+        versions=tuple(versions),
+        subgroups=tuple(subgroups),
+        actions=tuple(actions),
+        reference=reference,
+        roles=counted.roles,
+        events=tuple(counted.events(plan.events)),
+        not_at_the_end=not_at_the_end,
+        claim=_claim(state, combined, not_at_the_end),
+        error=describe_error(terms),
+    )
+
+
+class _Counted:
+    """One count of a record: outcomes as last reported, and episodes that were never reported."""
+
+    def __init__(self, record: Record, state: State) -> None:
+        self.horizon = horizon = state.terms.horizon
+        self.cohorts = Cohorts(horizon=horizon, control=state.terms.control_share)
+        self.given: dict[str, Assigned] = {}
+        for row in record.rows("assignments"):
+            self.given[row.episode_id] = Assigned(row.version, row.member, row.salt)
+        cancelled = state.cancelled_ids
+        self.assigned = sum(name not in cancelled for name in self.given)
+        unreported = {name for name in self.given if name not in cancelled}
+        last: dict[str, EpisodeRow] = {}
+        places: dict[str, tuple[Place, float]] = {}
+        for row in record.rows("episodes"):
+            name, role = row.episode_id, state.role(row.version, row.member)
+            if row.revision:
+                place, before = places[name]
+                after = None if row.body is None else row.total
+                self.cohorts.correct(row.version, place, before, after, role)
+            else:
+                place = self.cohorts.record(row.version, row.total, role)
+                unreported.discard(name)
+            places[name] = place, row.total
+            last[name] = row
+        self.outcomes = [
+            Outcome(
+                row.version,
+                state.role(row.version, row.member),
+                row.total / horizon,
+                json.loads(row.claims).get("subgroup"),
+                row,
+            )
+            for row in last.values()
+            if row.body is not None
+        ]
+        self._unreported = Counter(
+            (self.given[name].version, state.role(*self.given[name][:2])) for name in unreported
+        )
+
+    @property
+    def roles(self) -> dict[str, dict[str, Any]]:
+        """The episodes, missing outcomes and mean return of each role."""
+        found = {}
+        for role in ROLES:
+            values = [one.value * self.horizon for one in self.outcomes if one.role == role]
+            missing = sum(n for (_, which), n in self._unreported.items() if which == role)
+            if values or missing:
+                mean = _rounded(math.fsum(values) / len(values)) if values else None
+                found[role] = {"episodes": len(values), "missing": missing, "mean_return": mean}
+        return found
+
+    def with_missing(self, strata: Sequence[Stratum], way: str) -> list[Stratum]:
+        """Return the outcomes of all versions with those that were never reported."""
+        if way == "reported":
+            return list(strata)
+        found = dict(self.cohorts.strata)
+        for (version, role), count in self._unreported.items():
+            one, value = found.get(version, Stratum(0.5)), float(way == "worst" and role == CONTROL)
+            arm = Arm(count, count * value, count * value)
+            if role == LEARNED:
+                found[version] = one._replace(learned=_joined(one.learned, arm))
+            elif role == CONTROL:
+                found[version] = one._replace(control=_joined(one.control, arm))
+        return [found[version] for version in sorted(found)]
+
+    def subgroup(self, name: str) -> list[Stratum]:
+        """Return the outcomes of a subgroup by version."""
+        found: dict[int, Stratum] = {}
+        for one in self.outcomes:
+            if one.subgroup == name and one.role in (LEARNED, CONTROL):
+                stratum = found.get(one.version, Stratum(0.5))
+                arm = getattr(stratum, one.role).add(one.value)
+                found[one.version] = stratum._replace(**{one.role: arm})
+        return [found[version] for version in sorted(found)]
+
+    def events(self, kinds: Sequence[str]) -> Iterator[EventCount]:
+        """Yield the adverse events of each role and kind, where reports tell about them."""
+        told: Counter[str] = Counter()
+        found: dict[tuple[str, str], Counter[str]] = {}
+        for one in self.outcomes:
+            counts = json.loads(one.row.claims).get("events")
+            if counts is None:
+                continue
+            told[one.role] += 1
+            for kind, number in counts.items():
+                seen = found.setdefault((one.role, kind), Counter())
+                seen.update(episodes=1, events=number)
+        for role in ROLES:
+            if told[role]:
+                for kind in kinds:
+                    seen = found.get((role, kind), Counter())
+                    yield EventCount(role, kind, told[role], seen["episodes"], seen["events"])
+
+
+def _joined(one: Arm, other: Arm) -> Arm:
+    episodes, total, squares = other
+    return Arm(one.episodes + episodes, one.total + total, one.squares + squares)
+
+
+def comparison_row(
+    kind: str,
+    name: Any,
+    strata: Sequence[Stratum],
+    *,
+    horizon: int,
+    share: float,
+    confidence: float,
+    missing: str = "reported",
+    any_time: bool = True,
+) -> ComparisonRow:
+    """Return the row of a comparison, in units of the return."""
+    found = difference_at_the_end(strata, confidence)
+    ends = bounds_at_any_time(strata, share, confidence) if any_time else (None, None)
+    used = [one for one in strata if one.compares]
+    arms = {role: [getattr(one, role) for one in used] for role in (LEARNED, CONTROL)}
+    means = {
+        role: math.fsum(
+            one.episodes / found.episodes * (arm.total / arm.episodes)
+            for one, arm in zip(used, of, strict=True)
+        )
+        if used
+        else None
+        for role, of in arms.items()
+    }
+    scaled = [_scaled(end, horizon) for end in (*means.values(), *found[:4], *ends)]
+    learned, control, value, low, high, error, least, most = scaled
+    values = {
+        "comparison": kind,
+        "name": name,
+        "missing": missing,
+        "episodes": sum(one.learned.episodes for one in strata),
+        "mean_return": learned,
+        "control_episodes": sum(one.control.episodes for one in strata),
+        "control_mean_return": control,
+        "difference": value,
+        "standard_error": error,
+        "low": low,
+        "high": high,
+        "confidence": confidence,
+        "any_time_low": least,
+        "any_time_high": most,
+        "any_time_confidence": confidence if any_time else None,
+    }
+    return {column: values[column] for column in COMPARISON_COLUMNS}
+
+
+def _scaled(value: float | None, horizon: int) -> float | None:
+    return None if value is None else _rounded(value * horizon)
+
+
+def _rounded(value: float) -> float:
+    """Return a value without the digits that depend on the machine; differences below are 0."""
+    return float(f"{round(value, DIGITS + 2):.{DIGITS}g}") + 0.0
+
+
+# By action
+
+
+class Choices(NamedTuple):
+    """Episodes of one step: version, return, the assigned action, and each action's probability."""
+
+    versions: Ints  # (n,)
+    values: Floats  # (n,)
+    taken: Ints  # (n,)
+    chances: Floats  # (n, A)
+
+    def where(self, chosen: Bools) -> "Choices":
+        versions, values, taken, chances = self
+        return Choices(versions[chosen], values[chosen], taken[chosen], chances[chosen])
+
+
+class ActionMean(NamedTuple):
+    """The mean return of an action, and by how much each score differs from it."""
+
+    mean: float
+    scores: Floats  # (n,)
+
+
+def compare_actions(
+    seen: Choices, action: int, reference: int, confidence: float
+) -> tuple[Difference, float | None, float | None]:
+    """Return how much more `action` returns than `reference`, and the mean return of each.
+
+    Every episode has the weight 1/π of the action that it got, with π the known probabilities of
+    its version in its state: it does not matter that a learner gives an action to those whom it
+    suits. Returns are taken from the mean of their version first, which leaves the difference and
+    takes out the drift between versions.
+    """
+    count, centres = len(seen.values), np.zeros(len(seen.values))
+    for version in np.unique(seen.versions):
+        mine = seen.versions == version
+        centres[mine] = seen.values[mine].mean()
+    ours, theirs = (_mean_of(seen, centres, place) for place in (action, reference))
+    if ours is None or theirs is None:
+        return Difference(None, None, None, None, count), None, None
+    value = ours.mean - theirs.mean
+    error = math.sqrt(float(((ours.scores - theirs.scores) ** 2).sum())) / count
+    width = NormalDist().inv_cdf(0.5 + confidence / 2.0) * error
+    found = Difference(value, value - width, value + width, error, count)
+    if not error:
+        found = Difference(value, None, None, None, count)
+    level = float(centres.mean())
+    return found, ours.mean + level, theirs.mean + level
+
+
+def _mean_of(seen: Choices, centres: Floats, action: int) -> ActionMean | None:
+    """Return the mean of an action above the centres, None if nobody got it."""
+    took = seen.taken == action
+    weights = np.where(took, 1.0 / np.where(took, seen.chances[:, action], 1.0), 0.0)
+    if not (total := weights.sum()):
+        return None
+    above = seen.values - centres
+    mean = float((weights * above).sum() / total)
+    return ActionMean(mean, weights * (above - mean))
+
+
+def _actions(
+    record: Record, state: State, counted: _Counted
+) -> tuple[str | None, list[ComparisonRow]]:
+    """Compare every action with the control's, by the known probabilities of the assignments."""
+    seen = _choices(record, state, counted)
+    if seen is None:
+        return None, []
+    terms = state.terms
+    reference = terms.control_action or 0
+    others = [action for action in range(seen.chances.shape[1]) if action != reference]
+    confidence = 1.0 - (1.0 - terms.analysis.confidence) / max(1, len(others))
+    rows = [
+        _action_row(seen, action, reference, _action_name(terms, action), confidence)
+        for action in others
+    ]
+    return _action_name(terms, reference), rows
+
+
+def _action_row(
+    seen: Choices, action: int, reference: int, name: str, confidence: float
+) -> ComparisonRow:
+    """Return the row of an action, from the episodes in which it and the reference could be."""
+    both = seen.where((seen.chances[:, action] > 0.0) & (seen.chances[:, reference] > 0.0))
+    found, mean, control = compare_actions(both, action, reference, confidence)
+    numbers = [None if one is None else _rounded(one) for one in (mean, control, *found[:4])]
+    mean, control, value, low, high, error = numbers
+    known = {
+        "comparison": "action",
+        "name": name,
+        "missing": "reported",
+        "episodes": int((both.taken == action).sum()),
+        "mean_return": mean,
+        "control_episodes": int((both.taken == reference).sum()),
+        "control_mean_return": control,
+        "difference": value,
+        "standard_error": error,
+        "low": low,
+        "high": high,
+        "confidence": confidence,
+    }
+    return {column: known.get(column) for column in COMPARISON_COLUMNS}
+
+
+def _choices(record: Record, state: State, counted: _Counted) -> Choices | None:
+    """Return the episodes whose reports tell the offered rows and the action."""
+    policy_of: Callable[[int], Policy] = lru_cache(maxsize=8)(
+        lambda version: Policy.from_bytes(record.artifact(state.version(version).digest))
+    )
+    versions, values, taken = list[int](), list[float](), list[int]()
+    chances: list[Floats] = []
+    for outcomes, reports in _blocks(counted.outcomes):
+        known = [place for place, one in enumerate(reports) if _tells_choice(one)]
+        alike: dict[tuple[int, int], list[int]] = {}
+        for place in known:
+            first: Any = reports[place].first_features
+            alike.setdefault((outcomes[place].version, len(first)), []).append(place)
+        found: dict[int, Floats] = {}
+        for (version, _), places in alike.items():
+            rows = np.array([reports[place].first_features for place in places])
+            found |= dict(zip(places, policy_of(version).propensities_in(0, rows), strict=True))
+        for place in known:
+            one, report = outcomes[place], reports[place]
+            versions.append(one.version)
+            values.append(one.value)
+            taken.append(_assigned_action(one, report, policy_of(one.version), counted))
+            chances.append(found[place])
+    if not values:
+        return None
+    padded = np.zeros((len(values), max(map(len, chances))))
+    for place, some in enumerate(chances):
+        padded[place, : len(some)] = some
+    return Choices(np.array(versions), np.array(values), np.array(taken), padded)
+
+
+def _blocks(outcomes: Sequence[Outcome]) -> Iterator[tuple[Sequence[Outcome], list[Report]]]:
+    for start in range(0, len(outcomes), READ_TOGETHER):
+        block = outcomes[start : start + READ_TOGETHER]
+        yield block, read_bodies([one.row.body for one in block if one.row.body is not None])
+
+
+def _tells_choice(report: Report) -> bool:
+    return report.first_features is not None and report.actions is not None
+
+
+def _assigned_action(one: Outcome, report: Report, policy: Policy, counted: _Counted) -> int:
+    """Return the action that the assigned player takes, whatever was given."""
+    assert report.actions is not None
+    assert report.first_features is not None
+    if not one.row.deviations:
+        return int(report.actions[0])
+    name = one.row.episode_id
+    key = counted.given[name].key(name) if name in counted.given else name
+    return int(policy.player(one.row.member, key).act(0, report.first_features))
+
+
+def _action_name(terms: Terms, action: int) -> str:
+    return terms.actions[action] if action < len(terms.actions) else f"action {action}"
+
+
+# What may be concluded
+
+
+def why_not_at_the_end(state: State, assigned: int) -> str | None:
+    """Return why the interval of a study of planned length does not hold; None if it does."""
+    stopped, planned = state.stopped, state.revisions[0].episodes
+    if stopped is None:
+        return "the study has not ended"
+    if any(terms.episodes != planned for terms in state.revisions):
+        return "an amendment changed the number of planned episodes"
+    if same_person(stopped.actor, ENGINE):
+        rule = stopped.payload.get("rule")
+        early = f"the rule {rule} ended the study before its planned end"
+        return None if rule == EPISODES else early
+    if assigned < planned:
+        return f"{stopped.actor} ended the study before its planned end"
+    return None
+
+
+def superiority_rule(terms: Terms) -> ControlSuperiority | None:
+    """Return the rule that may claim superiority at a look, if the protocol has one."""
+    rules = [rule for rule in terms.stopping if isinstance(rule, ControlSuperiority)]
+    return rules[0] if rules else None
+
+
+def describe_error(terms: Terms) -> str:
+    """Return in words how the error of a claim is shared among looks and the end."""
+    rule, end = superiority_rule(terms), (1.0 - terms.analysis.confidence) / 2.0
+    looks = 1.0 - rule.confidence if rule is not None else 0.0
+    margin = rule.margin if rule is not None else 0.0
+    parts = f"{end:.3g} at the end"
+    if rule is not None:
+        parts = f"{looks:.3g} at the looks of {rule.name}, all versions together, and {parts}"
+    return (
+        f"If learned members return no more than the control plus {margin:g}, a gain is claimed "
+        f"with probability at most {looks + end:.3g}: {parts}."
+    )
+
+
+def _claim(state: State, combined: ComparisonRow, not_at_the_end: str | None) -> str:
+    rule, stopped = superiority_rule(state.terms), state.stopped
+    if (
+        rule is not None
+        and stopped is not None
+        and same_person(stopped.actor, ENGINE)
+        and stopped.payload.get("rule") == rule.name
+    ):
+        return f"Superiority over the control was shown at a look: {stopped.reason}."
+    if not_at_the_end is not None:
+        return (
+            f"Nothing is concluded at the end, since {not_at_the_end}; only the interval that is "
+            "valid at any time holds."
+        )
+    margin, low = rule.margin if rule is not None else 0.0, combined["low"]
+    if low is None:
+        return "Nothing is concluded: there are too few outcomes for an interval."
+    if low > margin:
+        return f"Superiority over the control is shown at the end: the gain is at least {low:.4g}."
+    return (
+        f"Superiority over the control is not shown: the interval of the gain, from {low:.4g} to "
+        f"{combined['high']:.4g}, is not above {margin:g}."
+    )

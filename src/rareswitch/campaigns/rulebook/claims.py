@@ -1,0 +1,82 @@
+"""The claims of a report: site, begin and end, and the participant's subgroup and adverse events.
+
+The writer and every verifier ask `broken_claim` whether a row may hold them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rareswitch.campaigns.rulebook.names import MOST_CHARACTERS, checked_text
+from rareswitch.campaigns.rulebook.terms import Analysis
+from rareswitch.support.arguments import short_repr, whole
+
+CLAIMED_TEXTS = ("site", "began", "ended", "subgroup")
+CLAIMS = (*CLAIMED_TEXTS, "events")
+MOST_EVENTS = 2**31  # of one kind, in one episode
+
+
+def checked_events(events: Any) -> dict[str, int]:
+    """Return the number of adverse events of each kind, in the order of their names.
+
+    >>> checked_events({"nausea": 2}), checked_events({})
+    ({'nausea': 2}, {})
+    """
+    if not isinstance(events, Mapping):
+        raise TypeError(
+            f"events must be counts by the kind of event, such as {{'nausea': 2}}; got "
+            f"{short_repr(events)}"
+        )
+    counts: dict[str, int] = {}
+    for kind, count in events.items():
+        name = checked_text("events: each kind", kind, most=MOST_CHARACTERS)
+        if name in counts:
+            raise ValueError(f"events must be of distinct kinds; got {short_repr(kind)} twice")
+        counts[name] = whole("events: each count", count, least=1, most=MOST_EVENTS)
+    return dict(sorted(counts.items()))
+
+
+def broken_claim(analysis: Analysis, claims: Any) -> str | None:
+    """Return why a report must not make these claims, plain values of JSON; None if it may.
+
+    >>> broken_claim(Analysis(events=["nausea"]), {"events": {"headache": 1}})
+    "events must be of the kinds nausea, as the protocol declares; got 'headache'"
+    """
+    if not isinstance(claims, dict):
+        return f"claims must be a table; got {short_repr(claims)}"
+    for name, value in claims.items():
+        if name == "events":
+            why = _broken_events(analysis, value)
+        elif name not in CLAIMED_TEXTS:
+            why = f"claims must be {', '.join(CLAIMS)} only; got {short_repr(name)}"
+        elif not isinstance(value, str):
+            why = f"{name} must be a text; got {short_repr(value)}"
+        else:
+            why = _broken_subgroup(analysis, value) if name == "subgroup" else None
+        if why is not None:
+            return why
+    return None
+
+
+def _broken_subgroup(analysis: Analysis, name: str) -> str | None:
+    if analysis.subgroups is None:
+        return "subgroup must not be told: [analysis] of the protocol declares none"
+    if name not in analysis.subgroups.names:
+        names = ", ".join(analysis.subgroups.names)
+        return f"subgroup must be one of {names}, as the protocol declares; got {short_repr(name)}"
+    return None
+
+
+def _broken_events(analysis: Analysis, counts: Any) -> str | None:
+    if not analysis.events:
+        return "events must not be told: [analysis] of the protocol declares none"
+    try:
+        checked_events(counts)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    for kind in counts:
+        if kind not in analysis.events:
+            return (
+                f"events must be of the kinds {', '.join(analysis.events)}, as the protocol "
+                f"declares; got {short_repr(kind)}"
+            )
+    return None
