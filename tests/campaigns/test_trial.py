@@ -12,6 +12,9 @@ from rareswitch.campaigns import (
     Approval,
     Campaign,
     Circumstances,
+    ControlFutility,
+    ControlHarm,
+    ControlSuperiority,
     FiniteWorld,
     Futility,
     Harm,
@@ -84,6 +87,16 @@ CASES = {
     "two steps": (protocol_of(TWO_STEPS, schedule=rs.DeterminantGrowth(eta=2.0)), SIGNED),
     "harm": (protocol_of(stopping=[Harm(below=0.9)]), SLOW),
     "futility": (protocol_of(TWO_STEPS, stopping=[Futility(target=1.9, after=40)]), SLOW),
+    "superiority": (
+        protocol_of(
+            stopping=[
+                ControlHarm(margin=0.1),
+                ControlSuperiority(margin=-0.3, after=40, confidence=0.9),
+                ControlFutility(target=0.5, after=150),
+            ]
+        ),
+        SLOW,
+    ),
     "accrual": (
         protocol_of(approval=SECOND),
         replace(SIGNED, accrual=3.0, delay_law="fixed", delay=5.0),
@@ -131,5 +144,8 @@ def test_a_trial_in_memory_is_the_rehearsal_in_a_store(case, seed, tmp_path):
     for row in kept:  # the sealed text of a cohort ends with its sums
         sums = json.loads(row.state.partition(" ")[2])
         if isinstance(sums, list):
-            assert sums == list(trial.cohorts[row.version])
+            counted = list(trial.cohorts[row.version])
+            if (arms := trial.cohorts.strata.get(row.version)) is not None:
+                counted.append([arms.centre, list(arms.learned), list(arms.control)])
+            assert sums == counted
     assert len(kept) > 1

@@ -6,6 +6,8 @@ reports that are refused, corrected or withdrawn belong to a rehearsal in a stor
 """
 
 import heapq
+import math
+from collections import Counter
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +16,7 @@ import numpy as np
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.rehearsal.world import Circumstances, Fates, PlayedEpisode, World, play
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
-from rareswitch.campaigns.rulebook.stopping import watch
+from rareswitch.campaigns.rulebook.stopping import ControlSuperiority, evidence_for, watch
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.clock import Clock, Schedule
 from rareswitch.core.control import Player
@@ -70,6 +72,10 @@ class _Coming(NamedTuple):
 class Trial:
     """One simulated trial of a protocol in a world; `run` plays it to its end.
 
+    `fates` are those of the circumstances and the seed, for trials that share them. `evidence` is
+    the largest evidence at a look for superiority over the control, by the margin of the rule
+    `measures`, which does not stop the trial.
+
     >>> import rareswitch as rs
     >>> from rareswitch.campaigns import FiniteWorld
     >>> world = rs.worlds.tabular(states=2, actions=2, horizon=2, seed=1)
@@ -92,6 +98,7 @@ class Trial:
         *,
         seed: Seed = 0,
         fates: Fates | None = None,
+        measures: ControlSuperiority | None = None,
     ) -> None:
         for name in STORE_ONLY:
             if value := getattr(circumstances, name):
@@ -107,8 +114,10 @@ class Trial:
         self.versions = [Deployed(self.learner.policy, 0, 0)]
         self.assignments: list[Assigned] = []
         self.episodes: list[PlayedEpisode] = []
+        self.reported: Counter[tuple[int, str]] = Counter()  # by version and role
         self.rejections = self.declined = self.missing = self.late = 0
         self.stop: Stop | None = None
+        self.measures, self.evidence = measures, -math.inf
         self.tick = 0
         horizon = protocol.task.horizon
         self._fates = fates or Fates(circumstances, horizon=horizon, seed=seed)
@@ -193,10 +202,13 @@ class Trial:
         given, late = report.given, report.given.version != len(self.versions)
         learns = not late or self.terms.intake.late == "learn"
         self.late += late
+        self.reported[given.version, given.role] += 1
         self.cohorts.record(given.version, report.total, given.role)
         self._log.append(report.episode if learns else None)
         if self.stop is not None:
             return
+        if self.measures is not None:
+            self.evidence = max(self.evidence, evidence_for(self.measures, self.cohorts))
         for seen in watch(self.terms, self.cohorts, given.version):
             if seen.passed:
                 self._stop(seen.rule, seen.reason)

@@ -6,6 +6,7 @@ difference of one version from the control. A rule about the combined difference
 sequence, and has all of its error.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
@@ -15,6 +16,7 @@ from rareswitch.campaigns.rulebook.comparison import (
     Stratum,
     largest_difference,
     least_difference,
+    log_evidence,
 )
 from rareswitch.support.arguments import real, set_fields, whole
 
@@ -258,6 +260,17 @@ class ControlFutility:
 StoppingRule = Harm | Futility | DataQuality | ControlSuperiority | ControlHarm | ControlFutility
 AGAINST_CONTROL = (ControlSuperiority, ControlHarm, ControlFutility)
 RULES: dict[str, type[StoppingRule]] = {kind.name: kind for kind in get_args(StoppingRule)}
+
+
+def evidence_for(rule: ControlSuperiority, cohorts: Cohorts) -> float:
+    """Return the logarithm of the evidence that the rule looks at; −∞ while the rule waits.
+
+    The rule of confidence c stops when the evidence exceeds 1/(1−c).
+    """
+    strata = _compared(cohorts, rule.after)
+    if strata is None or not any(one.episodes for one in strata):
+        return -math.inf
+    return log_evidence(strata, cohorts.control, rule.margin / cohorts.horizon)
 
 
 def rule_of(plain: Mapping[str, Any]) -> StoppingRule:
