@@ -29,7 +29,7 @@ COLUMNS = (
     ("futile", "futility", "{:.1%}"),
     ("beats", "beats_control", "{:.1%}"),
     ("return", "mean_return", "{:.3f}"),
-    ("control", "control_return", "{:.3f}"),
+    ("ctrl", "control_return", "{:.3f}"),
     ("best", "best_action", "{:.1%}"),
     ("deploy", "deployments", "{:.1f}"),
     ("begun", "begun", "{:.0f}"),
@@ -43,7 +43,7 @@ claim    superiority over the control is claimed, at a look or at the end: type 
          scenario, power in any other
 harm     the trial stops for harm;  futile  it stops for futility
 beats    the recommended policy is worth more than the control
-return   expected return of all participants;  control  of those in the control arm
+return   expected return of all participants;  ctrl  of those in the control arm
 best     share of steps with a best action
 deploy   deployments after the first;  begun, report  episodes begun and reported until the stop
 time     until the stop;  bias  of the estimated difference from the control
@@ -123,7 +123,7 @@ def run(
     trials = len(study.scenarios) * len(study.designs) * study.rounds
     done = total = 0
     first: int | None = None  # the rounds that were kept before
-    told = quiet
+    since, told = 0.0, quiet
 
     def kept() -> str:
         if out is None:
@@ -135,12 +135,14 @@ def run(
         with progress("rounds", 0, quiet=quiet) as report, pool as executor:
 
             def show(finished: int, of: int, seconds: float) -> None:
-                nonlocal done, total, told, first
+                nonlocal done, total, told, first, since
                 done, total = finished, of
                 first = finished if first is None else first
-                if seconds > 2.0 and not told:
+                if finished == first + 1:
+                    since = seconds  # processes need some seconds to begin
+                if seconds - since > 2.0 and finished > first + 4 and not told:
                     told = True
-                    left = seconds / (finished - first) * (of - finished)
+                    left = (seconds - since) / (finished - first - 1) * (of - finished)
                     click.echo(f"about {left:.0f} s more, by the first trials", err=True)
                 report(finished, "", of)
 
@@ -208,7 +210,7 @@ def rows(cell: Cell) -> list[str]:
     values, widths = [], []
     for _, name, form in COLUMNS:
         one = cell.values[name]
-        values.append("–" if one is None else form.format(one.value))
+        values.append("–" if one is None else form.format(round(one.value, 4) + 0.0))
         half = "" if one is None else form.format((one.high - one.low) / 2.0)
         widths.append(f"±{half.rstrip('%')}" if half else "")
     name = cell.design if len(cell.design) <= NAME_WIDTH else cell.design[: NAME_WIDTH - 1] + "…"

@@ -16,7 +16,7 @@ import numpy as np
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.rehearsal.world import Circumstances, Fates, PlayedEpisode, World, play
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
-from rareswitch.campaigns.rulebook.stopping import ControlSuperiority, evidence_for, watch
+from rareswitch.campaigns.rulebook.stopping import ControlSuperiority, evidence_for, may_pass, watch
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.clock import Clock, Schedule
 from rareswitch.core.control import Player
@@ -209,10 +209,13 @@ class Trial:
             return
         if self.measures is not None:
             self.evidence = max(self.evidence, evidence_for(self.measures, self.cohorts))
-        for seen in watch(self.terms, self.cohorts, given.version):
-            if seen.passed:
-                self._stop(seen.rule, seen.reason)
-                return
+        version = given.version
+        possible = [rule for rule in self.terms.stopping if may_pass(rule, self.cohorts, version)]
+        if possible or self.cohorts.episodes >= self.terms.episodes:
+            for seen in watch(self.terms, self.cohorts, version):
+                if seen.passed:
+                    self._stop(seen.rule, seen.reason)
+                    return
 
     def _stop(self, rule: str, reason: str) -> None:
         self._entries += 1

@@ -281,6 +281,7 @@ class Fates:
     def __init__(self, circumstances: Circumstances, *, horizon: int, seed: Seed) -> None:
         self._are, self._horizon = circumstances, horizon
         self._known: dict[int, EpisodeFate] = {}
+        self._nobody: tuple[Bools, Floats] = np.zeros(horizon, np.bool), np.zeros(horizon)
         self._shares = [getattr(circumstances, name) for name in EpisodeFate._fields[2:7]]
         self._stream = KeyedStream(seed, Stream.CAMPAIGN)
 
@@ -298,7 +299,9 @@ class Fates:
         delay, later = (rng.exponential(size=2) * are.delay * are.accrual).tolist()
         if are.delay_law == "fixed":
             delay = are.delay * are.accrual
-        people = rng.random(self._horizon) < are.overridden, rng.random(self._horizon)
+        people = self._nobody
+        if are.overridden:
+            people = rng.random(self._horizon) < are.overridden, rng.random(self._horizon)
         return EpisodeFate._make(
             [f"site-{site:02d}", damage, *mishaps, int(delay), 1 + int(later), *people]
         )
