@@ -20,10 +20,13 @@ TABLE = OneHot(states=5, actions=3, space=Digits(counts=(5,), starts=(1,)))
 GRID = OneHot(states=6, actions=3, space=Digits(counts=(2, 3), starts=(0, 1)))
 
 
-def observer(features=DENSE, columns=("age", "severity"), *, horizon=1, actions=NAMES, **task):
+def observer(
+    features=DENSE, columns=("age", "severity"), *, horizon=1, actions=NAMES, subgroups=None, **task
+):
     terms, data = packed_features(features, columns)
     sizes = {"dim": features.dim, "horizon": horizon, "episodes": 30, "one_hot": features.one_hot}
-    return Observer(features=terms, data=data, actions=actions, task=rs.Task(**sizes | task))
+    given = {"features": terms, "data": data, "actions": actions, "subgroups": subgroups}
+    return Observer(**given, task=rs.Task(**sizes | task))
 
 
 def same(one, other):

@@ -10,6 +10,7 @@ import numpy as np
 
 import rareswitch as rs
 from rareswitch.campaigns import (
+    Analysis,
     Approval,
     Campaign,
     DataQuality,
@@ -19,6 +20,7 @@ from rareswitch.campaigns import (
     Protocol,
     RefusedError,
     Report,
+    Subgroups,
     open_store,
 )
 from rareswitch.core.task import Task
@@ -27,6 +29,10 @@ SIMULATION = b'{"simulated": true}'
 EVE = {"by": "eve", "reason": "fine"}
 SECRET = "Ada-Lovelace-of-London"
 ROWS = np.eye(3)
+ANALYSIS = Analysis(
+    events=["serious", "nausea | é"], subgroups=Subgroups(names=["mild", "severe|er", "unseen"])
+)
+EVENTS: tuple[dict[str, int] | None, ...] = (None, {}, {"nausea | é": 2, "serious": 1})
 
 
 def ticking() -> Iterator[str]:
@@ -98,6 +104,8 @@ def _told(k: int, rng: np.random.Generator) -> Report:
         propensities=np.full(2, 0.5) if k % 2 else None,
         site=f"site {k % 3} | é" if k % 4 else None,
         began="2026-01-01T00:00Z",
+        subgroup=("mild", "severe|er")[k % 2] if k % 7 else None,
+        events=EVENTS[k % 3],
         participant=SECRET,
         version=1 if k == 21 else None,
     )
@@ -107,7 +115,8 @@ def full_campaign(path: Path) -> Campaign:
     """Return a campaign with late, missing, cancelled, corrected, withdrawn, overridden and refused
     episodes, a reopening, a rejection, a rollback, an amendment and an unplanned version.
     """
-    protocol = protocol_of(actions=("a", "b|b", "c")).with_simulation(SIMULATION)
+    protocol = protocol_of(actions=("a", "b|b", "c"), analysis=ANALYSIS)
+    protocol = protocol.with_simulation(SIMULATION)
     campaign = opened(path, protocol, SIMULATION)
     refuse_until_stopped(campaign)
     campaign.approve(campaign.reopen(by="bo", reason="a wrong file").number, **EVE)

@@ -1,5 +1,6 @@
 """The learner of a campaign: a function of log and ledger, byte for byte that of the core."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +9,16 @@ import sqlalchemy as sa
 
 import rareswitch as rs
 from campaign_builders import check_chains, create, fill, played, propose, protocol, report
+from rareswitch import campaigns
 from rareswitch.campaigns import (
+    Analysis,
     Approval,
     Campaign,
     Intake,
     Learning,
     NotAllowedError,
+    Report,
+    Subgroups,
     learn,
     open_store,
     status,
@@ -21,6 +26,7 @@ from rareswitch.campaigns import (
 )
 from rareswitch.campaigns import report as bodies
 from rareswitch.campaigns.learning.fold import Fold
+from rareswitch.campaigns.proof.export.words import candidate_lines
 from rareswitch.campaigns.store.rows import StoredRecord
 from rareswitch.campaigns.store.tables import progress, snapshots
 from rareswitch.core.task import Task
@@ -222,6 +228,86 @@ def test_evidence_uses_corrections_and_leaves_out_what_was_withdrawn(tmp_path):
                 found[told] = learning.step().evidence
     assert found["late"] == found["at once"]
     assert (found["late"]["gain"]["episodes"], found["late"]["episodes"]) == (9, 10)
+
+
+SUBGROUPS = ("severe", "mild", "unseen")
+
+
+def by_subgroup(rng, number, subgroup, **told):
+    """Return a report with random offers; in severe cases action c is best."""
+    first, place = rng.random((3, 3)) / 2, int(rng.integers(3))
+    if subgroup == "severe":
+        first = 0.2 * first + 0.5 * np.eye(3)
+    reward = 0.5 if subgroup != "severe" else float(place == 2)
+    episode = rs.Episode(features=first[[place]], rewards=[reward], next_features=[])
+    told = {"id": f"p{number}", "first_features": first, "actions": [place]} | told
+    return Report(episode=episode, subgroup=subgroup, **told)
+
+
+def differences(candidate, in_force, reports, names):
+    """Return how two policies treat the participants of each subgroup, counted one by one."""
+    found = []
+    for subgroup in SUBGROUPS:
+        shares, changes = [], Counter()
+        for one in reports:
+            if one.subgroup == subgroup:
+                now, then = (p.propensities(0, one.first_features) for p in (candidate, in_force))
+                shares.append(sum(abs(a - b) for a, b in zip(now, then, strict=True)) / 2)
+                if now.argmax() != then.argmax():
+                    changes[names[then.argmax()], names[now.argmax()]] += 1
+        if shares:
+            change = max(sorted(changes), key=changes.__getitem__, default=(None, None))
+            part = changes[change] / sum(changes.values()) if changes else None
+            found.append((subgroup, len(shares), np.mean(shares), *change, part))
+    return sorted(found, key=lambda one: -one[2])
+
+
+def test_evidence_tells_how_each_subgroup_would_be_treated(tmp_path):
+    """Corrections count, withdrawals do not, and no report without a subgroup does."""
+    rng, names, seen, moved = np.random.default_rng(4), ("a", "b", "c"), 0, 0
+    declared = Analysis(subgroups=Subgroups(names=SUBGROUPS))
+    with open_store(tmp_path / "s.db", create=True) as store:
+        task = Task(dim=3, horizon=1, episodes=60)
+        campaign = create(store, task=task, actions=names, analysis=declared)
+        told = {}
+        with Learning(campaign) as learning:
+            for k in range(60):
+                subgroup = (None, "mild", "severe")[int(rng.integers(3))]
+                told[f"p{k}"] = by_subgroup(rng, k, subgroup)
+                campaign.record(told[f"p{k}"])
+                if k == 20:
+                    campaign.withdraw("p3", by="ana", reason="consent")
+                    del told["p3"]
+                    told["p4"] = by_subgroup(rng, 4, "severe")
+                    campaign.correct(told["p4"], by="ana", reason="typing error")
+                before = campaign.policy()
+                if (candidate := learning.step()) is None:
+                    continue
+                policy = campaign.artifact(candidate.digest)
+                due = differences(policy, before, told.values(), names)
+                keys = ("subgroup", "episodes", "share", "from", "to", "share_of_change")
+                for one, right in zip(candidate.evidence["subgroups"], due, strict=True):
+                    assert one == dict(zip(keys, right, strict=True)) | {"share": one["share"]}
+                    assert one["share"] == pytest.approx(right[2])
+                seen, moved = seen + len(due), moved + sum(one[3] is not None for one in due)
+        assert seen >= 8
+        assert moved >= 2
+        lines = candidate_lines(**campaigns.candidates(campaign)[-1])
+        assert [line for line in lines if line.startswith("severe (")]
+        assert verify(campaign).verdict == "proven"
+
+
+def test_evidence_without_subgroups_has_none(tmp_path):
+    declared = Analysis(subgroups=Subgroups(names=SUBGROUPS))
+    found = {}
+    for name, analysis in (("none", None), ("declared", declared)):
+        with open_store(tmp_path / f"{name}.db", create=True) as store:
+            campaign = create(store, analysis=analysis)
+            fill(campaign, range(11))
+            with Learning(campaign) as learning:
+                found[name] = learning.step().evidence
+    assert found["none"] == found["declared"]
+    assert "subgroups" not in found["none"]
 
 
 def busy_story(campaign, step):

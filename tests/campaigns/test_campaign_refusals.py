@@ -8,12 +8,15 @@ import pytest
 import rareswitch as rs
 from campaign_builders import ROWS, chain, check_chains, create, plain, report
 from rareswitch.campaigns import (
+    Analysis,
     NotAllowedError,
     RefusedError,
     Report,
+    Subgroups,
     UnreadableError,
     export,
     open_store,
+    verify,
 )
 from rareswitch.campaigns.reading import split_reports
 from rareswitch.campaigns.rulebook.names import checked_name, checked_text
@@ -424,3 +427,57 @@ def test_what_json_says_is_what_is_stored(store):
     again = Report.from_body(bytes(row.body), id="p0")
     assert again.episode == one.episode
     assert again.recommended.tolist() == [0, 2]
+
+
+ANALYSIS = Analysis(events=["serious", "nausea"], subgroups=Subgroups(names=["mild", "severe"]))
+UNDECLARED = [
+    ({"subgroup": "worse"}, "subgroup must be one of mild, severe, as the protocol declares"),
+    ({"events": {"nausea": 1, "Ada": 2}}, "events must be of the kinds serious, nausea, as the"),
+]
+
+
+@pytest.mark.parametrize(("claims", "why"), UNDECLARED)
+def test_an_undeclared_claim_is_refused_with_the_declared_names(tmp_path, claims, why):
+    with open_store(tmp_path / "s.db", create=True) as store:
+        campaign = create(store, analysis=ANALYSIS)
+        for told in (report(0, **claims), plain(0, **claims), text(**claims)):
+            with pytest.raises(RefusedError, match=why):
+                campaign.record(told)
+        others = [report(k, subgroup="mild", events={"serious": 1}) for k in (1, 2)]
+        answers = list(campaign.record_all([others[0], report(0, **claims), others[1]]))
+        assert isinstance(answers[1], RefusedError)
+        assert [answers[0].seq, answers[2].seq] == [1, 2]
+        with pytest.raises(RefusedError, match=why):
+            campaign.correct(report(1, **claims), by="ana", reason="typing error")
+        assert len(chain(campaign, "episodes")) == 2
+        kept = [row.reason + row.excerpt for row in chain(campaign, "refusals")]
+        assert kept
+        assert not [one for one in kept if "Ada" in one or "worse" in one]
+        assert verify(campaign).verdict == "proven"
+
+
+def test_claims_are_refused_where_the_protocol_declares_none(campaign):
+    for claims in ({"subgroup": "mild"}, {"events": {"nausea": 1}}, {"events": {}}):
+        with pytest.raises(RefusedError, match=r"must not be told: \[analysis\] of the protocol"):
+            campaign.record(report(0, **claims))
+    assert chain(campaign, "episodes") == []
+
+
+def test_a_correction_may_change_subgroup_and_events(tmp_path):
+    with open_store(tmp_path / "s.db", create=True) as store:
+        campaign = create(store, analysis=ANALYSIS)
+        first = report(0, subgroup="mild", events={"nausea": 1})
+        assert campaign.record(first).new
+        assert not campaign.record(first).new
+        for claims in ({"subgroup": "severe", "events": {}}, {"subgroup": "severe"}, {}):
+            fixed = campaign.correct(report(0, **claims), by="ana", reason="typing error")
+            assert fixed.new
+        told = [json.loads(row.claims) for row in chain(campaign, "episodes")]
+        assert told == [
+            {"subgroup": "mild", "events": {"nausea": 1}},
+            {"subgroup": "severe", "events": {}},
+            {"subgroup": "severe"},
+            {},
+        ]
+        check_chains(campaign)
+        assert verify(campaign).verdict == "proven"

@@ -87,7 +87,42 @@ def test_the_largest_changes_of_action_are_told():
     assert found[8] == "most frequent action in 3% of states of stage 1: high → action 3"
 
 
-@pytest.mark.parametrize("name", [*EVIDENCE])
+SEVERE = {"subgroup": "severe", "episodes": 212, "share": 0.64, "from": "usual care",
+          "to": "high dose", "share_of_change": 0.9}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "severe (212 episodes): treated otherwise in 64% of cases, mostly usual care → high "
+         "dose"),
+        ({"share_of_change": 0.4, "to": 2}, "severe (212 episodes): treated otherwise in 64% of "
+         "cases, most often usual care → action 2"),
+        ({"from": None, "to": None, "share_of_change": None},
+         "severe (212 episodes): treated otherwise in 64% of cases"),
+        ({"share": 0.0, "episodes": 1, "share_of_change": None},
+         "severe (1 episode): treated as before"),
+        ({"share": "much", "subgroup": "two\nlines", "episodes": None},
+         "two lines (not recorded episodes): not recorded"),
+    ],
+)  # fmt: skip
+def test_each_subgroup_is_a_sentence(changes, said):
+    found = lines(subgroups=[SEVERE | changes, 7])
+    assert found[4:6] == [said, "subgroup: not recorded"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["subgroup", "episodes", "share", "from", "to", "share_of_change"]), JSON
+    )
+)
+def test_no_subgroup_is_too_strange_to_print(changes):
+    found = lines(subgroups=[SEVERE | changes])
+    assert len(found) == len(lines()) + 1
+    assert all(line == one_line(line) for line in found)
+
+
+@pytest.mark.parametrize("name", [*EVIDENCE, "subgroups"])
 @example(value=[""])
 @given(value=JSON)
 def test_no_evidence_is_too_strange_to_print(name, value):

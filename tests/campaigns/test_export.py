@@ -117,15 +117,17 @@ def test_the_table_has_a_row_for_each_row_of_the_log(exported):
     table = pyarrow.parquet.read_table(folder / "episodes.parquet").to_pylist()
     rows = stored(campaign, "episodes")
     last = {row["episode_id"]: row["seq"] for row in rows}
-    as_told, computed = [], 0
+    as_told, computed, met = [], 0, set()
     for row, found in zip(rows, table, strict=True):
         for name in ("seq", "episode_id", "revision", "version", "member", "assigned", "late",
                      "learn", "received", "link"):  # fmt: skip
             assert found[name] == row[name]
         claims = json.loads(row["claims"])
-        assert [found[name] for name in ("site", "began", "ended")] == [
-            claims.get(name) for name in ("site", "began", "ended")
-        ]
+        texts = ("site", "began", "ended", "subgroup")
+        assert [found[name] for name in texts] == [claims.get(name) for name in texts]
+        events = None if found["events"] is None else json.loads(found["events"])
+        assert events == claims.get("events")
+        met |= {found["subgroup"], found["events"]}
         assert found["current"] is (
             last[row["episode_id"]] == row["seq"] and row["body"] is not None
         )
@@ -157,6 +159,7 @@ def test_the_table_has_a_row_for_each_row_of_the_log(exported):
     assert sum(row["overridden"] or 0 for row in table if row["current"]) == 11
     assert 0 < sum(as_told) < len(as_told)
     assert computed > 5
+    assert met == {None, "mild", "severe|er", "{}", '{"nausea | é":2,"serious":1}'}
 
 
 def test_cohorts_are_those_of_the_log(exported):

@@ -279,6 +279,28 @@ ROWS = [
     ("episodes", 8, {"total": 2e200}, "it cannot be checked, OverflowError"),
     ("episodes", 8, {"digest": "0" * 64}, "its digest is not that of the report"),
     ("episodes", 8, {"claims": {"site": "elsewhere"}}, "its digest is not that of the report"),
+    *(
+        ("episodes", 8, {"claims": claims}, said)
+        for claims, said in (
+            ({"subgroup": "worse"}, "subgroup must be one of mild, severe|er, unseen, as the"),
+            ({"subgroup": 5}, "subgroup must be a text; got 5"),
+            ({"subgroup": None}, "subgroup must be a text; got None"),
+            ({"subgroup": ["mild"]}, "subgroup must be a text"),
+            ({"events": {"headache": 1}}, "events must be of the kinds serious, nausea | é, as"),
+            ({"events": {"serious": -1}}, "each count must be from 1"),
+            ({"events": {"serious": 0}}, "each count must be from 1"),
+            ({"events": {"serious": 1.5}}, "each count must be a whole number"),
+            ({"events": {"serious": True}}, "each count must be a whole number"),
+            ({"events": {"\uff53erious": 1}}, "events must be of the kinds serious"),
+            ({"events": [["serious", 1]]}, "events must be counts by the kind"),
+            ({"events": None}, "events must be counts by the kind"),
+            ({"site": 7}, "site must be a text; got 7"),
+            ({"dose": "high"}, "claims must be site, began, ended, subgroup, events only"),
+            ([], "claims must be a table; got []"),
+            (7, "claims must be a table; got 7"),
+            (None, "claims must be a table; got None"),
+        )
+    ),
     ("episodes", 8, {"body": None}, "it has no content"),
     ("episodes", 8, {"episode_id": "p1"}, "episode p1 is recorded already"),
     ("episodes", 8, {"episode_id": "p29"}, "plays episode p29"),
@@ -320,6 +342,22 @@ def test_a_row_that_breaks_a_rule_is_named(original, forgery, chain, number, cha
     check_row(original, forgery, chain, number, said)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"site": "x"}', "its claims are not in canonical form"),
+        ('{"site":"x","site":"y"}', "its claims are not in canonical form"),
+        ("{", "it cannot be checked, JSONDecodeError"),
+    ],
+)
+def test_claims_in_a_store_that_are_no_canonical_text_are_named(original, forgery, text, said):
+    forgery.row(8)["claims"] = text
+    forgery.cover_up()
+    forgery.put_into(original[0])
+    found = of_store(original[0])
+    assert [one for one in found if one.startswith("episodes: row 8:") and said in one], found
+
+
 def corrected_to_another_task(f):
     f.row(31)["body"]["features"] = [[3.0, 0.0, 0.0]] * 2
 
@@ -341,7 +379,12 @@ def harmful(f):
     f.amend(stopping=[rule, {"rule": "data-quality", "most": 0.5}])
 
 
+def undeclared(f):
+    f.amend(analysis={"subgroups": {"names": ["mild", "severe"]}})
+
+
 LOGS = [
+    (undeclared, "episodes", 2, "subgroup must be one of mild, severe, as the protocol declares"),
     (corrected_to_another_task, "episodes", 31, "feature_norm"),
     (lambda f: retype(f.entry(16), "forgotten", episodes=1), "episodes", 31,
      "it corrects an episode, and no entry signs for it"),
@@ -400,6 +443,11 @@ FITS = {
     "disagreement": (lambda f: put(evidence(f), "disagreement", 0.01), f"{TOLD}disagreement 0.01"),
     "gain": (lambda f: put(evidence(f)["gain"], "value", 0.9), f"{TOLD}gain"),
     "changes": (lambda f: put(evidence(f), "changes", []), f"{TOLD}changes []"),
+    "subgroups": (
+        lambda f: put(evidence(f)["subgroups"][0], "share", 0.0),
+        f"{TOLD}subgroups [{{'episodes'",
+    ),
+    "no subgroups": (lambda f: put(evidence(f), "subgroups", None), f"{TOLD}subgroups None"),
     "warnings": (lambda f: put(evidence(f), "warnings", []), f"{TOLD}warnings []"),
     "an unplanned candidate": (
         lambda f: put(f.entry(23)["payload"], "planned", True),

@@ -6,10 +6,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rareswitch as rs
 from observers import DENSE, GRID, NAMES, SCALED, SECRET, TABLE, observer, same, unit
-from rareswitch.campaigns import FeatureTerms, Report
+from rareswitch import campaigns
+from rareswitch.campaigns import (
+    Analysis,
+    Campaign,
+    FeatureTerms,
+    Protocol,
+    RefusedError,
+    Report,
+    Subgroups,
+    open_store,
+    verify,
+)
 from rareswitch.campaigns.observations import (
     Choice,
     Observer,
@@ -424,3 +437,56 @@ def test_earlier_actions_that_no_member_takes_leave_no_probability():
     assert found.probability(policy, [], seen, "high") == 0.0
     with pytest.raises(ValueError, match="none of its 2 members takes those up to stage 0"):
         found.probability(policy, [(seen, "high")], seen, "low")
+
+
+BY_SEVERITY = Subgroups(names=["mild", "medium", "severe"], column="severity", cuts=[1, 3.5])
+
+
+@given(st.floats(0.0, 4.0), st.sampled_from([None, "mild", "medium", "severe", "Ada"]))
+def test_a_subgroup_is_computed_from_its_column_and_must_not_differ(severity, subgroup):
+    due = "mild" if severity < 1 else "medium" if severity < 3.5 else "severe"
+    own = observer(subgroups=BY_SEVERITY)
+    values = told(observations=[{"age": 63, "severity": severity}], subgroup=subgroup)
+    if subgroup in (None, due):
+        assert own.report(values).subgroup == due
+    else:
+        with pytest.raises(ValueError, match="subgroup must be that of the column severity") as no:
+            own.report(values)
+        assert "Ada" not in str(no.value)
+
+
+def test_the_first_observation_decides_and_other_subgroups_are_told():
+    steps = observer(TABLE, ("severity",), horizon=2, subgroups=BY_SEVERITY)
+    values = told(
+        observations=[{"severity": 1}, {"severity": 5}], actions=["low"] * 2, rewards=[0, 1]
+    )
+    assert steps.report(values).subgroup == "medium"
+    asked = observer(subgroups=Subgroups(names=["a", "b"]))
+    assert asked.report(told()).subgroup is None
+    assert asked.report(told(subgroup="b", events={"x": 1})).plain["events"] == {"x": 1}
+
+
+def test_a_campaign_computes_subgroups_of_raw_reports_alone(tmp_path):
+    terms, data = packed_features(DENSE, ("age", "severity"))
+    protocol = Protocol(
+        name="clinic",
+        task=rs.Task(dim=DENSE.dim, horizon=1, episodes=30),
+        schedule=rs.UniformGrid(batches=3),
+        budget=2,
+        actions=NAMES,
+        features=terms,
+        analysis=Analysis(subgroups=BY_SEVERITY),
+    )
+    with open_store(tmp_path / "s.db", create=True) as store:
+        campaign = Campaign.create(store, protocol, by="ana", features=data)
+        campaign.record(told())
+        rows = observer().report(told(id="p2"))
+        campaign.record(rows)
+        campaign.record(replace(rows, id="p3", subgroup="severe"))
+        with pytest.raises(RefusedError, match="that of the column severity"):
+            campaign.record(told(id="p4", subgroup="severe"))
+        found = [one["report"].get("subgroup") for one in campaigns.episodes(campaign)]
+        assert found == ["medium", None, "severe"]
+        (refusal,) = campaigns.refusals(campaign)
+        assert json.loads(refusal["excerpt"])["subgroup"] == "severe"
+        assert verify(campaign).verdict == "proven"

@@ -11,6 +11,7 @@ import rareswitch as rs
 from campaign_builders import protocol
 from oracles import Starts
 from rareswitch.campaigns import (
+    Analysis,
     Approval,
     Campaign,
     DataQuality,
@@ -20,6 +21,7 @@ from rareswitch.campaigns import (
     Intake,
     NotAllowedError,
     Protocol,
+    Subgroups,
     open_store,
 )
 from rareswitch.campaigns.campaign import list_campaigns
@@ -45,6 +47,8 @@ batches = 6
 deployments = 5
 """
 COLUMNS = f"[features]\nname = 'x'\ndigest = '{'ab' * 32}'\ncolumns = {{}}\n[budget]"
+ANALYSIS = "[analysis]\n{}\n[budget]"
+SUBGROUPS = ANALYSIS.format("subgroups = {{{}}}")
 SCHEDULES = [
     rs.EveryEpisode(),
     rs.UniformGrid(batches=4),
@@ -175,6 +179,38 @@ def test_every_part_counts_in_the_digest(change):
         ("dim = 3", 'dim = 3\nactions = ["a", ""]', "actions must not be empty"),
         ("dim = 3", 'dim = 3\nactions = ["a", " b"]', "actions must not begin or end with a"),
         ("dim = 3", "dim = 3\nactions = [1, 2]", "actions must be a text; got 1"),
+        ("[budget]", ANALYSIS.format("power = 0.8"), r"\[analysis\] has no key 'power'; it takes"),
+        ("[budget]", ANALYSIS.format("confidence = 1.0"), r"\[analysis\] confidence must be"),
+        ("[budget]", ANALYSIS.format("confidence = '95%'"), r"\[analysis\] confidence must be"),
+        ("[budget]", ANALYSIS.format("missing = 'best'"), r"\[analysis\] missing must be one of"),
+        ("[budget]", ANALYSIS.format("events = 'a'"), r"\[analysis\] events must be a list"),
+        ("[budget]", ANALYSIS.format("events = [1]"), r"\[analysis\] events must be a text"),
+        ("[budget]", ANALYSIS.format("events = ['a', 'a']"), "events must be distinct names"),
+        ("[budget]", ANALYSIS.format("events = ['a', '\uff41']"), "events must be distinct names"),
+        ("[budget]", ANALYSIS.format("events = ['a:b']"), "events must be names without : and ;"),
+        ("[budget]", ANALYSIS.format("subgroups = ['a']"), r"subgroups must be a table; got \['a'"),
+        ("[budget]", SUBGROUPS.format("names = []"), "names must have at least one subgroup"),
+        ("[budget]", SUBGROUPS.format("column = 'x'"), "subgroups needs names"),
+        ("[budget]", SUBGROUPS.format("names = ['a'], cut = [1]"), "subgroups has no key 'cut'"),
+        ("[budget]", SUBGROUPS.format("names = ['a', 'b'], cuts = [1]"), "got cuts alone"),
+        ("[budget]", SUBGROUPS.format("names = ['a', 'b'], column = 'x'"), "got column alone"),
+        ("[budget]", SUBGROUPS.format("names = ['a', 'b'], column = 5"), "column must be a text"),
+        ("[budget]", SUBGROUPS.format("names = ['a'], column = 'x', cuts = [1]"), "2; got 1"),
+        (
+            "[budget]",
+            SUBGROUPS.format("names = ['a', 'b', 'c'], column = 'x', cuts = [1, 1]"),
+            "cuts must be strictly increasing",
+        ),
+        (
+            "[budget]",
+            SUBGROUPS.format("names = ['a', 'b'], column = 'x', cuts = [nan]"),
+            "cuts must be a finite number",
+        ),
+        (
+            "[budget]",
+            SUBGROUPS.format("names = ['a', 'b'], column = 'x', cuts = [1]"),
+            r"\[analysis\] subgroups: column must be one of \[features\] columns \(the",
+        ),
         ("[budget]", "[simulation]\ndigest = 'x'\n[budget]", "simulation must be a SHA-256"),
         ("[budget]", "[budget", "a protocol must be TOML"),
         ("[schedule]", "schedule = 5\n[x]", "schedule"),
@@ -307,6 +343,61 @@ def test_a_simulation_must_recommend_the_schedule_of_the_protocol(tmp_path):
                 Campaign.create(store, made, by="ana", simulation=report + b" ")
             with pytest.raises(NotAllowedError, match="simulation must be the file whose digest"):
                 Campaign.create(store, made, by="ana")
+
+
+BY_SEVERITY = Subgroups(names=["mild", "severe"], column="severity", cuts=[2])
+PLANNED = Analysis(confidence=0.9, missing="worst", events=["serious"], subgroups=BY_SEVERITY)
+
+
+@pytest.mark.parametrize(
+    "analysis", [Analysis(), Analysis(subgroups=Subgroups(names=["a", "b"])), PLANNED]
+)
+def test_an_analysis_is_part_of_the_protocol(analysis):
+    made = replace(FULL, analysis=analysis)
+    assert Protocol.from_toml(made.to_toml()) == made
+    assert Protocol.from_plain(json.loads(json.dumps(made.plain))) == made
+    assert Terms.of(made.plain).analysis == analysis
+    assert made.digest != FULL.digest
+    assert made.amended({"budget": {"deployments": 7}}).analysis == analysis
+    with pytest.raises(ValueError, match=r"an amendment may change .* only; got analysis"):
+        made.amended({"analysis": {"confidence": 0.8}})
+    fixed = Terms.of(made.plain).fixed
+    assert fixed != Terms.of(made.plain | {"analysis": {"confidence": 0.8}}).fixed
+
+
+def test_a_protocol_without_an_analysis_has_the_default_analysis_and_no_table():
+    assert "analysis" not in FULL.plain
+    assert FULL.analysis is None
+    assert Terms.of(FULL.plain).analysis == Analysis()
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [(-1e9, "low"), (0.999, "low"), (1, "mid"), (2.5, "mid"), (3, "high")]
+)
+def test_a_cut_is_in_the_subgroup_above_it(value, name):
+    assert Subgroups(names=["low", "mid", "high"], column="x", cuts=[1, 3]).of(value) == name
+
+
+def test_the_columns_of_an_analysis_must_be_those_of_observations():
+    other = Subgroups(names=["a", "b"], column="weight", cuts=[70])
+    why = r"column must be one of \[features\] columns \(age, severity\); got 'weight'"
+    with pytest.raises(ValueError, match=why):
+        replace(FULL, analysis=Analysis(subgroups=other))
+    with pytest.raises(ValueError, match=r"one of .features. columns"):
+        Terms.of(FULL.plain | {"analysis": {"subgroups": other.plain}})
+    with pytest.raises(TypeError, match="analysis must be an Analysis"):
+        replace(FULL, analysis={})
+    with pytest.raises(TypeError, match="subgroups must be Subgroups"):
+        Analysis(subgroups={"names": ["a"]})
+
+
+@pytest.mark.parametrize("name", ["subgroup", "events"])
+def test_a_column_of_claims_is_taken_only_where_there_is_an_analysis(name):
+    terms = FeatureTerms(name="doors", digest="ab" * 32, columns=("age", name))
+    made = replace(FULL, features=terms)  # as protocols before had it
+    assert Protocol.from_toml(made.to_toml()) == made
+    with pytest.raises(ValueError, match=f"must not be subgroup or events .*; got '{name}'"):
+        replace(made, analysis=Analysis())
 
 
 def test_concealment_needs_assignments():

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from observers import SECRET, TABLE, observer, same
-from rareswitch.campaigns import Report
+from rareswitch.campaigns import Report, Subgroups
 from rareswitch.campaigns.observations.raw_csv import RowError, read_csv
 
 ONE = """\
@@ -288,3 +288,60 @@ def test_names_of_actions_may_be_numbers(read):
     found = observer(actions=("2", "1", "0"))
     (report,) = read("id,action,reward,age,severity\np1,2,0.5,63,2\n", found)
     assert report.actions.tolist() == [0]
+
+
+CLAIMED = "id,action,reward,age,severity,subgroup,events\np1,low,0.5,63,2,{},{}\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "events"),
+    [
+        ("", None),
+        ("none", {}),
+        ("nausea:2", {"nausea": 2}),
+        (" bad sleep : 1 ;serious: 3", {"bad sleep": 1, "serious": 3}),
+    ],
+)
+def test_subgroup_and_events_are_columns(read, cell, events):
+    (found,) = read(CLAIMED.format("severe", cell))
+    assert found.subgroup == "severe"
+    assert (found.events if events is None else dict(found.events)) == events
+    (silent,) = read(CLAIMED.format("", cell))
+    assert silent.subgroup is None
+
+
+@pytest.mark.parametrize(
+    "cell", ["nausea", "nausea:", ":2", "nausea:2;", "nausea:2;nausea:1", "nausea:-1", "a:1.0",
+             "nausea:0", "none;", "a:b:1", "nausea:" + "9" * 5000],
+)  # fmt: skip
+def test_a_wrong_cell_of_events_is_named_and_not_repeated(read, cell):
+    (found,) = read(CLAIMED.format("", cell))
+    assert isinstance(found, RowError)
+    assert re.match("line 2: events", str(found))
+    assert "99" not in str(found)
+    assert "b:1" not in str(found)
+
+
+def test_events_are_the_same_in_all_rows_of_an_episode(read, steps):
+    text = "id,step,severity,action,reward,events\np1,0,2,low,0.5,nausea:1\np1,1,5,high,1,{}\n"
+    assert dict(read(text.format(""), steps)[0].events) == {"nausea": 1}
+    (found,) = read(text.format("nausea:2"), steps)
+    assert str(found) == "line 3: events must be the same in all rows of an episode"
+
+
+def test_a_column_of_an_observation_may_be_called_subgroup(read):
+    """Protocols without an analysis may have such columns, which then are numbers."""
+    named = observer(columns=("subgroup", "events"))
+    (found,) = read("id,action,reward,subgroup,events\np1,low,0.5,63,2\n", named)
+    assert (found.subgroup, found.events) == (None, None)
+    told = {"id": "p1", "observations": [{"subgroup": 63, "events": 2}], "actions": ["low"]}
+    assert same(found, named.report(told | {"rewards": [0.5]}))
+
+
+def test_a_subgroup_follows_from_its_column(read):
+    by_age = Subgroups(names=("young", "old"), column="age", cuts=(50,))
+    own = observer(subgroups=by_age)
+    assert [one.subgroup for one in read(ONE, own)] == ["old", "young"]
+    assert read(CLAIMED.format("old", ""), own)[0].subgroup == "old"
+    (wrong,) = read(CLAIMED.format("young", ""), own)
+    assert "subgroup must be that of the column age of the first observation" in str(wrong)

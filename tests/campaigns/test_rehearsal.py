@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 import rareswitch as rs
 from rareswitch.campaigns import (
+    Analysis,
     Approval,
     Campaign,
     Circumstances,
@@ -20,11 +21,13 @@ from rareswitch.campaigns import (
     NotAllowedError,
     Protocol,
     Report,
+    Subgroups,
     learn,
     open_store,
     propose,
     simulate,
     status,
+    verify,
 )
 from rareswitch.campaigns.store import tables
 from rareswitch.core.recipe import Recipe
@@ -361,3 +364,49 @@ def test_postgresql_has_the_same_ledger(rough, postgres):
     done, _ = rough
     with open_store(postgres.create_database(), create=True) as store:
         assert simulated(store, seed=3) == done
+
+
+class Ward(FiniteWorld):
+    """A world that tells subgroups and events of the episode just played."""
+
+    def begin(self, number):
+        self._current, self.taken = number, 0
+        return super().begin(number)
+
+    def step(self, place):
+        self.taken += place
+        return super().step(place)
+
+    def subgroup(self):
+        return ("mild", "severe", None)[self._current % 3]
+
+    def events(self):
+        return {"nausea": self.taken} if self.taken else {}
+
+
+def test_a_world_tells_subgroups_and_events_where_the_protocol_declares_them(store):
+    declared = Analysis(events=["nausea"], subgroups=Subgroups(names=["mild", "severe"]))
+    made = simulate(protocol_of(analysis=declared), Ward(MDP), store, circumstances=ROUGH, seed=3)
+    found = Counter()
+    for row in rows(store, tables.episodes):
+        if row.body is None:
+            continue
+        claims, report = json.loads(row.claims), Report.from_body(row.body)
+        number = int(row.episode_id.partition(":")[2])
+        assert claims.get("subgroup") == ("mild", "severe", None)[number % 3]
+        taken = int(report.actions.sum())
+        assert claims["events"] == ({"nausea": taken} if taken else {})
+        found[claims.get("subgroup")] += 1
+    assert min(found[name] for name in ("mild", "severe", None)) > 20
+    campaign = Campaign(store, "rough", rehearsal=True)
+    last = [*campaign.state.candidates.values()][-1]
+    assert {one["subgroup"] for one in last.evidence["subgroups"]} == {"mild", "severe"}
+    assert verify(campaign).verdict == "proven"
+    assert made.begun == EPISODES
+
+
+def test_a_world_is_not_asked_for_claims_that_the_protocol_does_not_declare(store):
+    simulate(protocol_of(), Ward(MDP), store, circumstances=Circumstances.calm(), episodes=5)
+    claims = [json.loads(row.claims) for row in rows(store, tables.episodes)]
+    assert len(claims) == 5
+    assert not [one for one in claims if {"subgroup", "events"} & one.keys()]

@@ -436,6 +436,39 @@ def test_parquet_is_imported_like_json_lines(doors):
     assert "not a report" in refused("campaign", "import", "other.parquet")
 
 
+def test_subgroups_and_events_are_imported_and_listed(tmp_path, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    text = """
+    [analysis]
+    events = ["nausea", "serious"]
+    subgroups = {names = ["mild", "severe"]}
+    """
+    begun(tmp_path, monkeypatch, PROTOCOL + text)
+    rows = [json.loads(report(f"p{i}", i % 2)) for i in range(3)]
+    rows[0] |= {"subgroup": "mild", "events": {"nausea": 2, "serious": None}}
+    rows[1] |= {"subgroup": None, "events": {"nausea": None, "serious": None}}
+    rows[2] |= {"subgroup": "severe", "events": None}
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "struct.parquet")
+    kinds = pa.map_(pa.string(), pa.int64())
+    events = pa.array([[("serious", 1)], [("serious", 1), ("serious", 2)]], kinds)
+    more = pa.Table.from_pylist([json.loads(report(f"q{i}")) for i in range(2)])
+    parquet.write_table(more.append_column("events", events), tmp_path / "map.parquet")
+    (tmp_path / "more.jsonl").write_text(report("r", subgroup="mild", events={"nausea": 1}))
+    assert spoken("import", "struct.parquet")["recorded"] == 3
+    assert spoken("import", "map.parquet", status=1)["refused"] == 1
+    assert spoken("import", "more.jsonl")["recorded"] == 1
+    found = [one["report"] for one in spoken("episodes")]
+    assert [(one["id"], one.get("subgroup"), one.get("events")) for one in found] == [
+        ("p0", "mild", {"nausea": 2}),
+        ("p1", None, {}),
+        ("p2", "severe", None),
+        ("q0", None, {"serious": 1}),
+        ("r", "mild", {"nausea": 1}),
+    ]
+
+
 def test_csv_with_raw_columns_is_imported_and_wrong_rows_are_listed(clinic):
     (clinic / "visits.csv").write_text(
         "id,step,severity,action,reward\n"

@@ -220,6 +220,25 @@ def split_reports(data: bytes) -> list[Any]:
     return [checked_values(one) for one in (values if isinstance(values, list) else [values])]
 
 
+def report_of_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a report in a row of a table, whose events are a struct or a map.
+
+    A struct has a column for each kind, empty where there was no such event.
+
+    >>> report_of_columns({"id": "ada", "events": {"nausea": 2, "serious": None}})
+    {'id': 'ada', 'events': {'nausea': 2}}
+    >>> report_of_columns({"id": "ada", "events": [("nausea", 2)]})
+    {'id': 'ada', 'events': {'nausea': 2}}
+    """
+    values, events = dict(row), row.get("events")
+    if isinstance(events, dict):
+        values["events"] = {kind: count for kind, count in events.items() if count is not None}
+    elif isinstance(events, list) and all(isinstance(pair, tuple) for pair in events):
+        counts = dict(events)
+        values["events"] = counts if len(counts) == len(events) else events  # refused: kinds twice
+    return values
+
+
 def known_part(values: Mapping[str, Any], analysis: Analysis) -> dict[str, Any]:
     """Return the part of a refused report that the register keeps: numbers, and valid names.
 

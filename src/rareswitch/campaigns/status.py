@@ -186,7 +186,10 @@ def list_episodes(campaign: Campaign, *, after: int = 0, limit: int = 100) -> li
     page = _page(campaign, "episodes", after, limit)
     for plain in page:
         body = plain.pop("body")
-        report = None if body is None else Report.from_body(body, id=plain["episode_id"]).plain
+        report = None
+        if body is not None:
+            told = Report.from_body(body, id=plain["episode_id"]).plain
+            report = told | json.loads(plain["claims"])
         plain |= {"withdrawn": body is None, "report": report}
     return page
 

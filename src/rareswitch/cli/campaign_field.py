@@ -214,7 +214,12 @@ def _json(option: str, text: str) -> Any:
 def _reports(campaign: Campaign, file: Path) -> tuple[Iterator[Any], int]:
     """Return the reports of a file one by one, and how many lines or reports there are."""
     from rareswitch.campaigns import UnreadableError, read_csv
-    from rareswitch.campaigns.reading import checked_values, read_values, split_reports
+    from rareswitch.campaigns.reading import (
+        checked_values,
+        read_values,
+        report_of_columns,
+        split_reports,
+    )
 
     suffix = file.suffix.lower()
     if suffix == ".csv":
@@ -225,7 +230,7 @@ def _reports(campaign: Campaign, file: Path) -> tuple[Iterator[Any], int]:
         opened = parquet.ParquetFile(file)
         checked_values(dict.fromkeys(opened.schema_arrow.names))
         rows = (row for batch in opened.iter_batches(1000) for row in batch.to_pylist())
-        return rows, opened.metadata.num_rows
+        return map(report_of_columns, rows), opened.metadata.num_rows
     if suffix not in (".json", ".jsonl"):
         raise ValueError(f"FILE must end in .jsonl, .json, .parquet or .csv; got {file.name}")
     try:  # a report in the first line: there is one in each

@@ -1,5 +1,6 @@
 """The evidence for a candidate: its triggers, how it differs, and its expected gain."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -43,14 +44,21 @@ def evidence_of(
         if not row.revision or row.episode_id in rows:  # else it corrects an earlier episode
             rows[row.episode_id] = row
     offers = Offers()
-    told = [(row.body, row.version) for row in rows.values() if row.body is not None]
-    for report, (_, version) in zip(read_bodies([body for body, _ in told]), told, strict=True):
-        offers.add(report, version)
+    told = [(row.body, row) for row in rows.values() if row.body is not None]
+    for report, (_, row) in zip(read_bodies([body for body, _ in told]), told, strict=True):
+        offers.add(report, row.version, json.loads(row.claims).get("subgroup"))
     offers.find_propensities(lambda version: policies(versions[version - 1].digest))
     gain, warnings = _gain(candidate, in_force, offers)
     disagreement, changes = offers.compare(candidate, in_force, fold.terms.actions)
-    looks = hasattr(learner.schedule, "accepts")
-    return ({"worth": _worth(fold, candidate)} if looks else {}) | {
+    more: dict[str, Any] = {}
+    if hasattr(learner.schedule, "accepts"):
+        more["worth"] = _worth(fold, candidate)
+    if declared := fold.terms.analysis.subgroups:
+        by_subgroup = offers.by_subgroup(
+            candidate, in_force, fold.terms.actions, subgroups=declared.names
+        )
+        more |= {"subgroups": by_subgroup} if by_subgroup else {}
+    return more | {
         "episodes": learner.episodes,
         "triggers": [trigger.to_dict() for trigger in fold.triggers],
         "disagreement": disagreement,
@@ -99,17 +107,20 @@ class Offers:
         self._played: list[tuple[int, int, Report]] = []  # version, first state, report
         self.trajectories: list[Trajectory] = []
         self._silent = self._otherwise = 0
+        self._subgroups: dict[str, list[int]] = {}  # by name, the first states of episodes
 
     def rows(self, state: int) -> Rows:
         """Return the rows that were offered in a state."""
         return self._rows[state]
 
-    def add(self, report: Report, version: int) -> None:
+    def add(self, report: Report, version: int, subgroup: str | None = None) -> None:
         """Take an episode, if its report tells the offers and the actions."""
         if report.first_features is None or report.actions is None:
             self._silent += 1
             return
         self._played.append((version, len(self._rows), report))
+        if subgroup is not None:
+            self._subgroups.setdefault(subgroup, []).append(len(self._rows))
         offered = [report.first_features, *report.episode.next_features]
         self._rows += offered
         self._stages += range(len(offered))
@@ -166,23 +177,56 @@ class Offers:
             (self._stages[chosen[place]], int(before[place]), int(after[place]))
             for place in np.flatnonzero(before != after).tolist()
         )
-
-        def name(place: int) -> str | int:
-            return actions[place] if place < len(actions) else place
-
         # The commonest first; equal counts in the order of stages and places.
         ordered = sorted(changes.items(), key=lambda one: (-one[1], one[0]))
         found = [
             {
                 "stage": stage,
-                "from": name(before),
-                "to": name(after),
+                "from": _name(before, actions),
+                "to": _name(after, actions),
                 "states": count,
                 "share": count / stages[stage],
             }
             for (stage, before, after), count in ordered[:MOST_CHANGES]
         ]
         return float(differences.mean()), found
+
+    def by_subgroup(
+        self,
+        candidate: Policy,
+        in_force: Policy,
+        actions: Sequence[str],
+        *,
+        subgroups: Sequence[str],
+    ) -> list[dict[str, Any]]:
+        """Return how two policies differ at the first stage, for each subgroup with an episode.
+
+        `share` is half the sum of the differences of their propensities, on average. `from` and
+        `to` are the commonest change of the most frequent action, and `share_of_change` is its
+        share of all episodes with such a change; all are None where no episode has one. The
+        largest share comes first.
+        """
+        found = []
+        for subgroup in subgroups:
+            if not (states := self._subgroups.get(subgroup)):
+                continue
+            now, then = (self._shares(policy, states) for policy in (candidate, in_force))
+            pairs = zip(then.argmax(axis=1).tolist(), now.argmax(axis=1).tolist(), strict=True)
+            changes = Counter((before, after) for before, after in pairs if before != after)
+            # Equal counts in the order of places.
+            most = min(changes, key=lambda one: (-changes[one], one), default=None)
+            found.append(
+                {
+                    "subgroup": subgroup,
+                    "episodes": len(states),
+                    "share": float((np.abs(now - then).sum(axis=1) / 2.0).mean()),
+                    "from": None if most is None else _name(most[0], actions),
+                    "to": None if most is None else _name(most[1], actions),
+                    "share_of_change": None if most is None else changes[most] / changes.total(),
+                }
+            )
+        # Shares that differ by rounding alone stay in the order of the protocol.
+        return sorted(found, key=lambda one: -round(one["share"], 9))
 
     def _shares(self, policy: Policy, states: Sequence[int]) -> Floats:
         """Return the probability of each action in these states, (n, A)."""
@@ -219,6 +263,11 @@ class Offers:
                 "propensities"
             )
         return said
+
+
+def _name(place: int, actions: Sequence[str]) -> str | int:
+    """Return the name of an action, or its place where actions have no names."""
+    return actions[place] if place < len(actions) else place
 
 
 def _gain(

@@ -300,15 +300,13 @@ def _calibrations(
         rule = superiority_rule(Terms.of(protocol.plain))
         if rule is None:
             continue
-        evidence = {
-            scenario: [
-                _evidence(known[Piece(place, round_, True)][design])
-                for round_ in range(study.rounds)
-            ]
-            for place, scenario in enumerate(study.scenarios)
-        }
+        evidence = [
+            [_evidence(known[Piece(place, r, True)][design]) for r in range(study.rounds)]
+            for place in range(len(study.scenarios))
+        ]
+        by_scenario = list(zip(study.scenarios, evidence, strict=True))
         # With several null scenarios, the one in which the rule errs most often decides.
-        nulls = [values for scenario, values in evidence.items() if scenario.null]
+        nulls = [values for scenario, values in by_scenario if scenario.null]
         thresholds = max((_quantile(values, error) for values in nulls), key=lambda one: one.value)
 
         def claims(values: Sequence[float], limit: float) -> Estimate:
@@ -324,7 +322,7 @@ def _calibrations(
                 error=max((claims(values, limit) for values in nulls), key=lambda one: one.value),
                 power={
                     scenario.name: claims(values, limit)
-                    for scenario, values in evidence.items()
+                    for scenario, values in by_scenario
                     if not scenario.null
                 },
             )

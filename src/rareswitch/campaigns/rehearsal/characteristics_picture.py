@@ -32,7 +32,9 @@ def draw_characteristics(found: Characteristics) -> Figure:
     height = 1.3 + 0.28 * len(scenarios) * (len(designs) + 1)
     with style():
         figure = Figure(figsize=(10.0, 2 * height), layout="constrained")
-        for axis, (name, title, share) in zip(figure.subplots(2, 2, sharey=True).flat, PANELS, strict=True):
+        for axis, (name, title, share) in zip(
+            figure.subplots(2, 2, sharey=True).flat, PANELS, strict=True
+        ):
             for place, design in enumerate(designs):
                 cells = [cell for cell in found.cells if cell.design == design]
                 _draw(axis, cells, name, place, len(designs))

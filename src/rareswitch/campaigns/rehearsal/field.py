@@ -20,6 +20,7 @@ from rareswitch.campaigns.rehearsal.world import Circumstances, EpisodeFate, Fat
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.rulebook.state import Candidate
+from rareswitch.campaigns.rulebook.terms import Analysis
 from rareswitch.campaigns.store.rows import heads_of
 from rareswitch.campaigns.store.tables import episodes as recorded_episodes
 from rareswitch.core.control import Player
@@ -181,7 +182,14 @@ class Field:
         if self.lost is not None:
             loss = self._loss(given.version, given.member)
             self.lost = None if loss is None else self.lost + loss
-        report = played(self.world, player, number, episode_id=episode_id, fate=fate)
+        report = played(
+            self.world,
+            player,
+            number,
+            episode_id=episode_id,
+            fate=fate,
+            analysis=self.protocol.analysis,
+        )
         self.count["overridden"] += report.recommended is not None
         if fate.missing:
             self.count["missing"] += 1
@@ -250,12 +258,18 @@ class Field:
 
 
 def played(
-    world: World, policy: Policy | Player, number: int, *, episode_id: str, fate: EpisodeFate
+    world: World,
+    policy: Policy | Player,
+    number: int,
+    *,
+    episode_id: str,
+    fate: EpisodeFate,
+    analysis: Analysis | None = None,
 ) -> Report:
     """Let one member of a policy play an episode; return what is to be reported of it.
 
     Where people decide otherwise the report tells what was recommended, and nobody knows how likely
-    what they did was.
+    what they did was. A world's subgroup and events are told where `analysis` declares such.
     """
     offered, places, rewards, recommended, *_ = play(world, policy, number, fate)
     taken = np.array([rows[place] for rows, place in zip(offered, places, strict=False)])
@@ -267,7 +281,18 @@ def played(
         actions=np.array(places),
         recommended=np.array(recommended) if fate.overridden.any() else None,
         site=fate.site,
+        **_claims_of(world, analysis or Analysis()),
     )
+
+
+def _claims_of(world: World, analysis: Analysis) -> dict[str, Any]:
+    """Return the subgroup and the events of the episode that a world has just played."""
+    claims: dict[str, Any] = {}
+    if analysis.subgroups is not None and hasattr(world, "subgroup"):
+        claims["subgroup"] = world.subgroup()
+    if analysis.events and hasattr(world, "events"):
+        claims["events"] = world.events()
+    return claims
 
 
 def mistaken(report: Report) -> Report:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,17 @@ from rareswitch.support.arguments import FLOAT64, Floats, Rows, floats, position
 from rareswitch.support.streams import KeyedStream, Seed, Stream
 
 # A policy is valued on so many participants, whose numbers no study reaches.
-VALUED_ON = 1000
+VALUED_ON = 500
 FIRST_VALUED = 2**40
+
+
+class Participant(NamedTuple):
+    """The rows and mean rewards of a participant, and the uniform that decides the reward."""
+
+    rows: Rows
+    means: list[float]
+    uniform: float
+    subgroup: str | None
 
 
 class OneStep:
@@ -21,7 +30,8 @@ class OneStep:
 
     `participant(rng)` draws one, and returns a row of features and a mean reward for each action:
     rows (A, d) and means (A,). The reward is 1 with the mean of the action taken as its
-    probability, and else 0. `reward(rng, mean)` draws a reward in [0, 1] of that mean instead.
+    probability, and else 0. `reward(rng, mean)` draws a reward in [0, 1] of that mean instead. The
+    function may return the name of the participant's subgroup too: (rows, means, subgroup).
 
     Each participant has a generator of its own, keyed by the seed and the number: the order in
     which participants come, and the actions that they get, change no draw.
@@ -39,7 +49,7 @@ class OneStep:
 
     def __init__(
         self,
-        participant: Callable[[np.random.Generator], tuple[Any, Any]],
+        participant: Callable[[np.random.Generator], tuple[Any, ...]],
         *,
         seed: Seed = 0,
         reward: Callable[[np.random.Generator, float], float] | None = None,
@@ -49,7 +59,7 @@ class OneStep:
                 raise TypeError(f"{name} must be a function; got {short_repr(given)}")
         self._participant, self._reward = participant, reward
         self._stream = KeyedStream(seed, Stream.ENVIRONMENT)
-        self._known: dict[int, tuple[Rows, list[float], float]] = {}
+        self._known: dict[int, Participant] = {}
         self._number = 0
 
     def begin(self, number: int) -> Rows:
@@ -57,16 +67,20 @@ class OneStep:
         self._number = number
         if number not in self._known:  # designs that are compared meet the same participants
             self._known[number] = self._draw(number)
-        return self._known[number][0]
+        return self._known[number].rows
 
     def step(self, place: int) -> Step:
-        _, means, uniform = self._known[self._number]
+        _, means, uniform, _ = self._known[self._number]
         mean = means[place]
         if self._reward is None:
             reward = float(uniform < mean)
         else:
             reward = float(self._reward(self._stream.at(2 * self._number + 1), mean))
         return Step(reward, None, True, mean, mean >= max(means) - EQUAL_VALUES)
+
+    def subgroup(self) -> str | None:
+        """Return the subgroup of the participant of the last episode, if it was told."""
+        return self._known[self._number].subgroup
 
     def value(self, policy: Policy) -> float:
         """Return the mean of the expected rewards of participants who are in no study.
@@ -83,22 +97,23 @@ class OneStep:
         """The rows (n, A, d) and means (n, A) of new participants, by their number of actions."""
         alike: dict[int, list[tuple[Rows, list[float]]]] = {}
         for number in range(FIRST_VALUED, FIRST_VALUED + VALUED_ON):
-            rows, means, _ = self._draw(number)
+            rows, means, *_ = self._draw(number)
             alike.setdefault(len(means), []).append((rows, means))
         return [
             (np.array([rows for rows, _ in some]), np.array([means for _, means in some]))
             for some in alike.values()
         ]
 
-    def _draw(self, number: int) -> tuple[Rows, list[float], float]:
-        """Return the rows and means of a participant, and the uniform that decides its reward."""
+    def _draw(self, number: int) -> Participant:
         rng = self._stream.at(2 * number)
         drawn = self._participant(rng)
         try:
-            given, means = drawn
+            given, means, *more = drawn
+            (subgroup,) = more or (None,)
         except (TypeError, ValueError):
             raise TypeError(
-                f"participant must return (rows, means); got {short_repr(drawn)}"
+                "participant must return (rows, means) or (rows, means, subgroup); got "
+                f"{short_repr(drawn)}"
             ) from None
         rows = np.array(given)  # a copy: the function may use its array again
         if rows.dtype is not FLOAT64 or rows.ndim != 2:  # else whoever acts and learns checks it
@@ -109,4 +124,4 @@ class OneStep:
             raise ValueError(f"means must be one for each row; got {short_repr(means)}")
         if not all(type(mean) is float and 0.0 <= mean <= 1.0 for mean in chances):
             raise ValueError(f"means must be numbers from 0.0 to 1.0; got {short_repr(means)}")
-        return rows, chances, rng.random()
+        return Participant(rows, chances, rng.random(), subgroup)

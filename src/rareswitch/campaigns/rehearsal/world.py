@@ -61,6 +61,11 @@ class World(Protocol):
     is known what a policy loses against the best one, a world has `loss(policy)` too: the expected
     regret of an episode, or None. A world that knows the expected return of an episode under a
     policy has `value(policy)`; a control and a floor count by their shares.
+
+    Two more methods are optional, about the episode just played. `subgroup() -> str | None` returns
+    the participant's subgroup, and `events() -> dict[str, int] | None` the number of adverse events
+    of each kind, empty if there were none. The field asks for them where the protocol's [analysis]
+    declares subgroups or events, and reports tell them.
     """
 
     def begin(self, number: int) -> Rows:

@@ -53,6 +53,7 @@ def candidate_lines(
         *map(trigger_line, _listed(found, "triggers")),
         _difference(found.get("disagreement", NOT_RECORDED)),
         *_action_changes(_listed(found, "changes")),
+        *map(_subgroup_line, _listed(found, "subgroups")),
         _gain(found),
         *_worth(found.get("worth")),
         *(f"warning: {_word(warning)}" for warning in _listed(found, "warnings")),
@@ -118,6 +119,30 @@ def _action_changes(changes: list[Any]) -> Iterator[str]:
         yield f"most frequent action in {one['share']:.0%} of states of stage {stage}: {actions}"
     if len(known) > MOST_CHANGES:
         yield f"and {len(known) - MOST_CHANGES} smaller changes"
+
+
+def _subgroup_line(one: Any) -> str:
+    """Return how the participants of a subgroup would be treated.
+
+    >>> one = {"subgroup": "severe", "episodes": 212, "share": 0.64, "from": "usual care",
+    ...     "to": "high dose", "share_of_change": 0.9}
+    >>> _subgroup_line(one)
+    'severe (212 episodes): treated otherwise in 64% of cases, mostly usual care → high dose'
+    """
+    if not isinstance(one, dict):
+        return f"subgroup: {NOT_RECORDED}"
+    count, share, part = (one.get(name) for name in ("episodes", "share", "share_of_change"))
+    episodes = "1 episode" if count == 1 else f"{_word(count)} episodes"
+    line = f"{_word(one.get('subgroup'))} ({episodes}): "
+    if not is_number(share):
+        return f"{line}{NOT_RECORDED}"
+    if share == 0:
+        return f"{line}treated as before"
+    line += f"treated otherwise in {share:.0%} of cases"
+    if not is_number(part):
+        return line
+    often = "mostly" if part > 0.5 else "most often"  # type: ignore[operator]
+    return f"{line}, {often} {_action(one.get('from'))} → {_action(one.get('to'))}"
 
 
 def _gain(evidence: dict[str, Any]) -> str:

@@ -1,0 +1,433 @@
+"""The analysis of a study: counted again by hand, shown, exported and proven."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import rareswitch as rs
+from rareswitch.campaigns import (
+    Analysis,
+    Approval,
+    Campaign,
+    ControlFutility,
+    ControlHarm,
+    ControlSuperiority,
+    NotAllowedError,
+    Protocol,
+    Report,
+    Subgroups,
+    analyse,
+    export,
+    learn,
+    open_store,
+    status,
+    verifier,
+    verify,
+)
+from rareswitch.campaigns.analysis import Choices, compare_actions
+from rareswitch.cli import main
+from rareswitch.core.control import Control
+from rareswitch.core.task import Task
+
+ROWS = np.hstack([np.eye(3), np.eye(3)]) / np.sqrt(2.0)
+ACTIONS = ("usual care", "low", "high")
+
+
+def protocol(*, episodes=120, share=0.3, floor=0.2, missing="reported", horizon=1, **changes):
+    settings = {
+        "name": "study",
+        "task": Task(dim=6, horizon=horizon, episodes=episodes),
+        "actions": ACTIONS,
+        "schedule": rs.UniformGrid(batches=3),
+        "budget": 2,
+        "recipe": rs.Recipe(control=Control(0, share=share), floor=floor, seed=3),
+        "analysis": Analysis(
+            missing=missing, events=("nausea",), subgroups=Subgroups(names=("mild", "severe"))
+        ),
+    }
+    return Protocol(**settings | changes)
+
+
+def play(campaign, numbers, chances=(0.3, 0.5, 0.7), *, missing=(), deviating=(), dropped=None):
+    """Let participants arrive, act and report; a few never report, a few get another action."""
+    for number in numbers:
+        name = f"p{number}"
+        given = campaign.assign(name)
+        player = campaign.policy(given.version).player(given.member, given.key)
+        action = player.act(0, ROWS)
+        if number in missing:
+            continue
+        if number in deviating:
+            action = (action + 1) % 3
+        rng = np.random.default_rng([number, 5])
+        reward = float(rng.random() < chances[action])
+        episode = rs.Episode(features=[ROWS[action]], rewards=[reward], next_features=[])
+        campaign.record(
+            Report(
+                id=name,
+                episode=episode,
+                first_features=ROWS,
+                actions=[action],
+                subgroup="severe" if number % 3 == 0 else "mild",
+                events={"nausea": 2} if number % 10 == 0 else {},
+            )
+        )
+        if campaign.state.stopped:
+            return
+        learn(campaign)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(f"sqlite:///{tmp_path / 'store.db'}", create=True) as opened:
+        yield opened
+
+
+MISSING, DEVIATING = (7, 33, 60, 61, 90), (12, 45, 70)
+
+
+@pytest.fixture
+def study(store):
+    campaign = Campaign.create(store, protocol(), by="ana")
+    play(campaign, range(120), missing=MISSING, deviating=DEVIATING)
+    campaign.withdraw("p5", by="ana", reason="consent withdrawn")
+    right = rs.Episode(features=[ROWS[0]], rewards=[1.0], next_features=[])
+    campaign.correct(
+        Report(id="p9", episode=right, subgroup="severe", events={}), by="ana", reason="typo"
+    )
+    campaign.stop(by="ana", reason="reports are in")
+    return campaign
+
+
+def outcomes_of(campaign):
+    """Return version, role, return, subgroup and id of each episode, from the pages of the log."""
+    found = {}
+    for row in rs.campaigns.episodes(campaign, limit=1000):
+        found[row["episode_id"]] = row
+    versions = campaign.state.versions
+    return [
+        (
+            row["version"],
+            versions[row["version"] - 1].split.role(row["member"]),
+            row["total"],
+            row["report"].get("subgroup"),
+            row,
+        )
+        for row in found.values()
+        if not row["withdrawn"]
+    ]
+
+
+def by_hand(outcomes):
+    """Return the difference of learned and control within versions, weighted by their episodes."""
+    arms = defaultdict(lambda: {"learned": [], "control": []})
+    for version, role, total, *_ in outcomes:
+        if role != "floor":
+            arms[version][role].append(total)
+    used = [one for one in arms.values() if one["learned"] and one["control"]]
+    sizes = np.array([len(one["learned"]) + len(one["control"]) for one in used])
+    differences = [np.mean(one["learned"]) - np.mean(one["control"]) for one in used]
+    return float(np.average(differences, weights=sizes))
+
+
+def test_the_difference_is_that_of_a_count_by_hand(study):
+    found, outcomes = analyse(study), outcomes_of(study)
+    assert len(found.versions) == 3
+    assert found.combined["difference"] == pytest.approx(by_hand(outcomes), abs=1e-9)
+    row = found.combined
+    assert row["difference"] == pytest.approx(row["mean_return"] - row["control_mean_return"])
+    assert row["low"] < row["difference"] < row["high"]
+    assert row["any_time_low"] < row["low"]
+    assert row["any_time_high"] > row["high"]
+    for one in found.versions:
+        mine = [outcome for outcome in outcomes if outcome[0] == one["name"]]
+        assert one["difference"] == pytest.approx(by_hand(mine), abs=1e-9)
+    for one in found.subgroups:
+        mine = [outcome for outcome in outcomes if outcome[3] == one["name"]]
+        assert one["difference"] == pytest.approx(by_hand(mine), abs=1e-9)
+        assert one["confidence"] == pytest.approx(0.975)  # two subgroups together have 95%
+    assert [one["name"] for one in found.subgroups] == ["mild", "severe"]
+
+
+def test_roles_and_events_are_counted(study):
+    found, outcomes = analyse(study), outcomes_of(study)
+    for role, counts in found.roles.items():
+        mine = [total for _, which, total, *_ in outcomes if which == role]
+        assert counts["episodes"] == len(mine)
+        assert counts["mean_return"] == pytest.approx(np.mean(mine))
+    assert sum(one["missing"] for one in found.roles.values()) == len(MISSING)
+    assert {one.role for one in found.events} == {"learned", "control", "floor"}
+    told = [row["report"]["events"] for *_, row in outcomes]
+    assert sum(one.events for one in found.events) == sum(one.get("nausea", 0) for one in told)
+    assert sum(one.told for one in found.events) == len(outcomes)
+    assert sum(one.episodes for one in found.events) == sum("nausea" in one for one in told)
+
+
+def test_missing_outcomes_count_as_the_protocol_says(store):
+    worst = {}
+    for way in ("reported", "zero", "worst"):
+        plan = protocol(missing=way, episodes=60, name=f"study-{way}")
+        campaign = Campaign.create(store, plan, by="ana")
+        play(campaign, range(60), missing=range(0, 60, 5))
+        found = analyse(campaign)
+        assert found.combined["missing"] == way
+        assert {one["missing"] for one in found.others} == {"reported", "zero", "worst"} - {way}
+        worst[way] = found.combined
+        if way == "reported":
+            outcomes = outcomes_of(campaign)
+            unreported = rs.campaigns.open(campaign, limit=100)
+            assert len(unreported) == 12
+            roles = {
+                row["episode_id"]: campaign.state.role(row["version"], row["member"])
+                for row in unreported
+            }
+    for way, counts in (("zero", (0.0, 0.0)), ("worst", (0.0, 1.0))):
+        imputed = [
+            (
+                row["version"],
+                roles[row["episode_id"]],
+                counts[roles[row["episode_id"]] == "control"],
+            )
+            for row in unreported
+        ]
+        assert worst[way]["difference"] == pytest.approx(by_hand([*outcomes, *imputed]), abs=1e-9)
+    assert worst["worst"]["difference"] < worst["zero"]["difference"]
+
+
+def test_actions_are_weighted_by_their_probabilities_as_assigned(study):
+    found = analyse(study)
+    assert found.reference == "usual care"
+    assert [one["name"] for one in found.actions] == ["low", "high"]
+    versions, values, taken, chances = [], [], [], []
+    for version, _, total, _, row in outcomes_of(study):
+        if row["report"].get("actions") is None:
+            continue  # the correction does not tell
+        policy, name = study.policy(version), row["episode_id"]
+        given = study.assign(name)
+        versions.append(version)
+        values.append(total)
+        # Whatever was given: the assigned action counts.
+        taken.append(policy.player(given.member, given.key).act(0, ROWS))
+        chances.append(policy.propensities(0, ROWS))
+    assert sum(bool(row["deviations"]) for *_, row in outcomes_of(study)) == len(DEVIATING)
+    versions, values, taken, chances = map(np.array, (versions, values, taken, chances))
+    centred = values - np.array([values[versions == version].mean() for version in versions])
+    for place, one in ((1, found.actions[0]), (2, found.actions[1])):
+        means = [
+            np.average(centred[taken == a], weights=1 / chances[taken == a, a]) for a in (place, 0)
+        ]
+        assert one["difference"] == pytest.approx(means[0] - means[1], abs=1e-9)
+        assert one["episodes"] == (taken == place).sum()
+        assert one["low"] < one["difference"] < one["high"]
+
+
+def test_the_difference_of_actions_is_unbiased_where_a_plain_comparison_is_not():
+    """A learner gives the action to those who fare well anyway; it does nothing by itself."""
+    rng = np.random.default_rng(3)
+    plain, weighted, hits = [], [], 0
+    for _ in range(300):
+        severe = rng.random(600) < 0.5
+        chances = np.where(severe[:, None], [0.8, 0.2], [0.2, 0.8])
+        taken = (rng.random(600) < chances[:, 1]).astype(int)
+        values = (rng.random(600) < np.where(severe, 0.3, 0.7)).astype(float)
+        versions = np.repeat([1, 2], 300)
+        plain.append(values[taken == 1].mean() - values[taken == 0].mean())
+        found, *_ = compare_actions(Choices(versions, values, taken, chances), 1, 0, 0.95)
+        weighted.append(found.value)
+        hits += found.low <= 0.0 <= found.high
+    assert np.mean(plain) > 0.2
+    assert abs(np.mean(weighted)) < 4 * np.std(weighted) / np.sqrt(300)
+    assert hits / 300 >= 0.94 - 4 * np.sqrt(0.94 * 0.06 / 300)
+
+
+def test_an_action_that_nobody_may_get_is_not_compared(store):
+    plan = protocol(episodes=30, floor=0.0)
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(30))
+    found = analyse(campaign)
+    policies = [campaign.policy(v.version) for v in campaign.state.versions]
+    never = [a for a in (1, 2) if not any(p.propensities(0, ROWS)[a] for p in policies)]
+    for one in found.actions:
+        if ACTIONS.index(one["name"]) in never:
+            assert one["difference"] is one["low"] is None
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (lambda c: None, "the study has not ended"),
+        (lambda c: c.stop(by="ana", reason="no money"), "ana ended the study before its planned"),
+        (lambda c: play(c, range(20, 40)), None),
+    ],
+)
+def test_the_interval_at_the_end_needs_the_planned_end(store, end, why):
+    campaign = Campaign.create(store, protocol(episodes=40), by="ana")
+    play(campaign, range(20))
+    end(campaign)
+    found = analyse(campaign)
+    if why is None:
+        assert found.not_at_the_end is None
+        assert "at the end" in found.claim or "not shown" in found.claim
+    else:
+        assert found.not_at_the_end.startswith(why)
+        assert found.claim.startswith("Nothing is concluded at the end")
+
+
+def test_an_amended_length_is_no_planned_end(store):
+    campaign = Campaign.create(store, protocol(episodes=40), by="ana")
+    campaign.amend({"episodes": 30}, by="ana", reason="slow")
+    play(campaign, range(30))
+    assert campaign.state.stopped
+    assert analyse(campaign).not_at_the_end.startswith("an amendment changed the number")
+
+
+def test_a_study_without_a_control_has_nothing_to_compare(store):
+    campaign = Campaign.create(store, protocol(recipe=rs.Recipe(floor=0.1)), by="ana")
+    with pytest.raises(NotAllowedError, match="has no control to compare with"):
+        analyse(campaign)
+    assert status(campaign).difference is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "chances", "words"),
+    [
+        (ControlSuperiority(confidence=0.9), (0.0, 1.0, 1.0), "return at least"),
+        (ControlHarm(confidence=0.9), (1.0, 0.0, 0.0), "less than the control"),
+        (ControlFutility(target=0.5, after=30), (1.0, 0.0, 0.0), "0.5 is the target"),
+    ],
+)
+def test_the_engine_stops_a_study_that_shows_it_and_proves_it(store, rule, chances, words):
+    plan = protocol(episodes=600, share=0.5, floor=0.0, stopping=(rule,))
+    # Members that never learn take an action by chance: no reward can tell them apart.
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(600), chances)
+    entry = campaign.state.stopped
+    assert entry is not None, "no rule was reached"
+    assert (entry.actor, entry.payload["rule"]) == ("engine", rule.name)
+    assert words in entry.reason
+    assert verify(campaign).ok
+    found = analyse(campaign)
+    if isinstance(rule, ControlSuperiority):
+        assert found.claim.startswith("Superiority over the control was shown at a look")
+        assert entry.payload["value"] > 0.0
+    else:
+        assert (
+            found.not_at_the_end == f"the rule {rule.name} ended the study before its planned end"
+        )
+
+
+def test_a_rule_waits_for_its_episodes(store):
+    rule = ControlSuperiority(confidence=0.9, after=60)
+    campaign = Campaign.create(store, protocol(episodes=60, stopping=(rule,)), by="ana")
+    play(campaign, range(60), (0.0, 1.0, 1.0))
+    assert campaign.state.stopped.payload["rule"] == "episodes"
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: ControlSuperiority(margin=2.0), "margin must be at most 1"),
+        (lambda: ControlSuperiority(after=9999), "after must be at most 120"),
+        (lambda: ControlFutility(target=0.1, after=9999), "after must be at most 120"),
+        (lambda: ControlHarm(margin=-0.1), "margin must be a finite number at least 0"),
+        (lambda: ControlHarm(confidence=1.0), "confidence must be"),
+        (lambda: ControlFutility(target=-0.1, after=5), "target must be"),
+    ],
+)
+def test_rules_are_checked(make, why):
+    with pytest.raises(ValueError, match=why):
+        protocol(stopping=(make(),))
+
+
+@pytest.mark.parametrize(
+    "recipe", [rs.Recipe(), rs.Recipe(control=Control(0, share=0.9), floor=0.1)]
+)
+def test_a_rule_against_a_control_needs_one(recipe):
+    with pytest.raises(ValueError, match="control-harm needs a control"):
+        protocol(recipe=recipe, stopping=(ControlHarm(),))
+
+
+def test_a_margin_below_nothing_asks_for_non_inferiority(store):
+    rule = ControlSuperiority(margin=-0.5, confidence=0.9)
+    campaign = Campaign.create(store, protocol(episodes=600, share=0.5, stopping=(rule,)), by="a")
+    play(campaign, range(600), (0.5, 0.5, 0.5))
+    assert campaign.state.stopped.payload["rule"] == rule.name
+    assert -0.5 < campaign.state.stopped.payload["value"] < 0.0
+
+
+def test_status_tells_the_difference(study):
+    found, whole = status(study), analyse(study)
+    assert found.difference == whole.combined
+    assert [one.difference for one in found.versions] == list(whole.versions)
+
+
+def test_the_command_prints_the_conclusion(study, store):
+    result = CliRunner().invoke(main, ["campaign", "analyse", "--store", store.url])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert analyse(study).claim in lines
+    assert analyse(study).error in lines
+    assert any(line.startswith("all versions, missing count as 0") for line in lines)
+    assert any(line.startswith("subgroup severe") for line in lines)
+    assert any(line.startswith("action high") for line in lines)
+    told = CliRunner().invoke(main, ["campaign", "analyse", "--store", store.url, "--json"])
+    assert json.loads(told.output)["combined"] == analyse(study).combined
+    shown = CliRunner().invoke(main, ["campaign", "status", "--store", store.url])
+    assert "\ncontrol        learned 0." in shown.output
+
+
+def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_path):
+    folder = tmp_path / "out"
+    export(study, folder, by="ana", reason="final")
+    found = analyse(study)
+    assert json.loads((folder / "analysis.json").read_text()) == json.loads(json.dumps(found.plain))
+    with open(folder / "analysis.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["comparison"] for row in rows] == [row["comparison"] for row in found.rows]
+    assert float(rows[0]["difference"]) == found.combined["difference"]
+    assert "nausea" in (folder / "events.csv").read_text()
+    for page in ("appendix.md", "report.html"):
+        text = (folder / page).read_text()
+        assert "Learned policies against the concurrent control" in text
+        assert found.claim.split(":")[0] in text
+    assert "any_time_low" in (folder / "data-dictionary.md").read_text().replace("\\", "")
+    (tmp_path / "v.py").write_bytes(verifier())
+    command = [sys.executable, str(tmp_path / "v.py"), str(folder)]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    for name, old, new in (
+        ("analysis.json", '"difference": ', '"difference": 1'),
+        ("analysis.csv", "all versions,,reported,", "all versions,,reported,1"),
+    ):
+        path = folder / name
+        was = path.read_text()
+        assert old in was
+        path.write_text(was.replace(old, new, 1))
+        manifest = folder / "manifest.json"
+        kept = manifest.read_text()
+        listed = json.loads(kept)
+        import hashlib
+
+        listed["files"][name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        manifest.write_text(json.dumps(listed, indent=2, ensure_ascii=False))
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert f"{name} is not the file that the record gives" in done.stdout
+        path.write_text(was)
+        manifest.write_text(kept)
+
+
+def test_two_persons_approve_and_the_study_is_compared(store):
+    plan = protocol(episodes=60, approval=Approval(by="second-person"))
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(40))
+    waiting = campaign.state.waiting
+    campaign.approve(waiting.number, by="ben", reason="reviewed")
+    play(campaign, range(40, 60))
+    assert len(analyse(campaign).versions) == 2
+    assert verify(campaign).ok
