@@ -22,7 +22,9 @@ from rareswitch.campaigns.proof.export.export import export, interim
 from rareswitch.campaigns.proof.one_file import verifier
 from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
+from rareswitch.campaigns.rehearsal.one_step import OneStep
 from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
+from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.world import Circumstances, FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.stopping import (
@@ -56,19 +58,15 @@ withdraw, cancel, forget = Campaign.withdraw, Campaign.cancel, Campaign.forget
 approve, reject, rollback = Campaign.approve, Campaign.reject, Campaign.rollback
 amend, stop, reopen = Campaign.amend, Campaign.stop, Campaign.reopen
 policy = Campaign.policy
-# `list` and `open` are not in __all__: a star import must not shadow the built-in functions.
-list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
-
-__all__ = [
+# `list` and `open` are not in __all__ = [
     "Act", "Analysis", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
-    "ControlFutility", "ControlHarm", "ControlSuperiority",
-    "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
-    "Learning", "MovedError", "NotAllowedError", "Observer", "Protocol", "RefusedError", "Report",
-    "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "UnavailableError",
+    "ControlFutility", "ControlHarm", "ControlSuperiority", "DamagedError", "DataQuality",
+    "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake", "Learning", "MovedError",
+    "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError", "Report",
+    "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "Trial", "UnavailableError",
     "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign", "backup", "cancel",
     "candidates", "correct", "episodes", "export", "forget", "head", "import_reports", "init",
     "interim", "learn", "ledger", "migrate", "open_store", "packed_features", "policy", "propose",
-    "protocol",
-    "read_csv", "record", "refusals", "reject", "reopen", "restore", "rollback", "simulate",
-    "sites", "status", "stop", "verifier", "verify", "withdraw",
+    "protocol", "read_csv", "record", "refusals", "reject", "reopen", "restore", "rollback",
+    "simulate", "sites", "status", "stop", "verifier", "verify", "withdraw",
 ]  # fmt: skip

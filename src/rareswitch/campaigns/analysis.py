@@ -139,12 +139,11 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         return comparison_row(kind, name, strata, horizon=horizon, share=share, **more)
 
     everything = counted.cohorts.strata
-    strata = [everything[version] for version in sorted(everything)]
     ways = {
         way: compare(
             "all versions",
             "",
-            counted.with_missing(strata, way),
+            counted.with_missing(way),
             missing=way,
             confidence=confidence,
             # The engine looks at reports; an outcome is known to be missing at the end only.
@@ -235,19 +234,9 @@ class _Counted:
                 found[role] = {"episodes": len(values), "missing": missing, "mean_return": mean}
         return found
 
-    def with_missing(self, strata: Sequence[Stratum], way: str) -> list[Stratum]:
+    def with_missing(self, way: str) -> list[Stratum]:
         """Return the outcomes of all versions with those that were never reported."""
-        if way == "reported":
-            return list(strata)
-        found = dict(self.cohorts.strata)
-        for (version, role), count in self._unreported.items():
-            one, value = found.get(version, Stratum(0.5)), float(way == "worst" and role == CONTROL)
-            arm = Arm(count, count * value, count * value)
-            if role == LEARNED:
-                found[version] = one._replace(learned=_joined(one.learned, arm))
-            elif role == CONTROL:
-                found[version] = one._replace(control=_joined(one.control, arm))
-        return [found[version] for version in sorted(found)]
+        return add_missing(self.cohorts.strata, self._unreported, way)
 
     def subgroup(self, name: str) -> list[Stratum]:
         """Return the outcomes of a subgroup by version."""
@@ -276,6 +265,21 @@ class _Counted:
                 for kind in kinds:
                     seen = found.get((role, kind), Counter())
                     yield EventCount(role, kind, told[role], seen["episodes"], seen["events"])
+
+
+def add_missing(
+    strata: Mapping[int, Stratum], unreported: Mapping[tuple[int, str], int], way: str
+) -> list[Stratum]:
+    """Return the outcomes of all versions with those never reported, by version and role."""
+    found = dict(strata)
+    for (version, role), count in unreported.items() if way != "reported" else ():
+        one, value = found.get(version, Stratum(0.5)), float(way == "worst" and role == CONTROL)
+        arm = Arm(count, count * value, count * value)
+        if role == LEARNED:
+            found[version] = one._replace(learned=_joined(one.learned, arm))
+        elif role == CONTROL:
+            found[version] = one._replace(control=_joined(one.control, arm))
+    return [found[version] for version in sorted(found)]
 
 
 def _joined(one: Arm, other: Arm) -> Arm:

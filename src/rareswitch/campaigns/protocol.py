@@ -142,14 +142,28 @@ class Protocol:
         """Refuse the report of a plan that recommends another schedule."""
         try:
             plan = json.loads(report)
+            if isinstance(plan.get("designs"), dict):
+                return self._check_designs(plan["designs"])
             options = {option["name"]: option["schedule"] for option in plan["options"]}
             planned = options[plan["recommended"]]
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             return  # the report of another program
         if planned not in (schedule := describe(self.schedule), None):
             raise NotAllowedError(
                 f"simulation must be of the protocol's schedule, {schedule}; its plan recommends "
                 f"{planned}"
+            )
+
+    def _check_designs(self, designs: Mapping[str, Any]) -> None:
+        """Refuse operating characteristics of other designs.
+
+        The name of the campaign and the seed may differ: the characteristics are means over seeds.
+        """
+        ours = _design_of(self.plain)
+        if all(_design_of(one["protocol"]) != ours for one in designs.values()):
+            raise NotAllowedError(
+                "simulation must be of a design that is this protocol; its designs are "
+                f"{', '.join(designs)}, and all of them differ from it"
             )
 
     def learner(self) -> Learner:
@@ -338,6 +352,12 @@ KEYS = {name: tuple(part.name for part in fields(kind)) for name, kind in PARTS.
 KEYS |= {
     "task": (*TASK_SIZES, "actions"), "budget": ("deployments",), "simulation": ("digest",),
 }  # fmt: skip
+
+
+def _design_of(plain: Mapping[str, Any]) -> str:
+    kept = {key: value for key, value in plain.items() if key not in ("name", "simulation")}
+    kept["recipe"] = {key: value for key, value in plain["recipe"].items() if key != "seed"}
+    return canonical(without_none(kept))
 
 
 def task_of(table: Mapping[str, Any]) -> Task:

@@ -24,7 +24,8 @@ from rareswitch.cli.campaign_verb import (
 from rareswitch.cli.environments import env_arg_option, made_world, parsed
 from rareswitch.cli.experiments import need
 from rareswitch.cli.progress import progress
-from rareswitch.cli.worlds import FINITE, build_world, world_options
+from rareswitch.cli.scenario_worlds import environment_world, finite_world
+from rareswitch.cli.worlds import FINITE, world_options
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Protocol, SimulatedCampaign, Store, World
@@ -78,6 +79,7 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
     "simulate plan/protocol.toml --instance tabular --states 4 --actions 3",
     "simulate lake/protocol.toml --env FrozenLake-v1 --delay 100",
     "simulate p.toml --instance hard --episodes 500 --no-auto-approve",
+    "simulate p.toml --simulator world:trial --simulator-arg effect=0.1",
     about="store",
     access="create",
     code=True,
@@ -89,9 +91,31 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
 @click.option("--features", help="--env: as for rareswitch plan.  [default: by the observations]")
 @click.option("--rewards", type=FINITE, nargs=2, metavar="LOW HIGH", help="--env: their range.")
 @env_arg_option
+@click.option(
+    "--simulator", help="Or: module:function of your own that makes a world: function(seed)."
+)
+@click.option(
+    "--simulator-arg",
+    "simulator_args",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of the simulator, its value in JSON. May be repeated.",
+)
 @click.option("--episodes", type=click.IntRange(0), help="Begin so many more.  [default: all]")
 @click.option("--sites", type=click.IntRange(1), default=12, help="Sites that act and report.")
-@click.option("--delay", type=TICKS, default=30.0, help="Mean delay of a report, in episodes.")
+@click.option(
+    "--accrual",
+    type=click.FloatRange(0.0, 1e6, min_open=True),
+    default=1.0,
+    help="Episodes that begin per unit of time.",
+)
+@click.option("--delay", type=TICKS, default=30.0, help="Mean delay of a report, in that unit.")
+@click.option(
+    "--delay-law",
+    type=click.Choice(["exponential", "fixed"]),
+    default="exponential",
+    help="Whether delays vary, or all are the same.",
+)
 @click.option("--missing", type=SHARE, default=0.02, help="Share never reported.")
 @click.option("--repeated", type=SHARE, default=0.02, help="Share reported twice.")
 @click.option("--damaged", type=SHARE, default=0.01, help="Share refused at first.")
@@ -111,7 +135,7 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
     default=True,
     help="Let a simulated second person decide, or wait for you.",
 )
-@click.option("--signing", type=TICKS, default=30.0, help="Mean time to a decision, in episodes.")
+@click.option("--signing", type=TICKS, default=30.0, help="Mean time to a decision.")
 @click.option("--rejected", type=SHARE, default=0.0, help="Share of candidates turned down.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of the world and of all mishaps.")
 @click.option(
@@ -130,9 +154,9 @@ def simulate(
     """Rehearse a protocol in a simulated world.
 
     Sites report late, out of order, twice, wrongly or never; the learner's process dies and is
-    replaced; somebody signs after a while, or turns a candidate down. Time is counted in episodes
-    begun. At the end the whole record is verified and every candidate is fitted again; if one
-    differs, the command ends with status 1.
+    replaced; somebody signs after a while, or turns a candidate down. One episode begins per unit
+    of time, unless --accrual says otherwise. At the end the whole record is verified and every
+    candidate is fitted again; if one differs, the command ends with status 1.
 
     A rehearsal has a store of its own, whatever RARESWITCH_STORE is, and a mark in its ledger: no
     patient is ever recorded in it. The same command continues a rehearsal with episodes left. With
@@ -295,37 +319,28 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
 def _world(protocol: Protocol, settings: dict[str, Any]) -> World:
     """Return the world that the options name, of the protocol's sizes."""
     task = protocol.task
+    named = [name for name in ("instance", "env", "simulator") if settings[name] is not None]
+    if len(named) > 1:
+        raise ValueError(f"{' and '.join(f'--{name}' for name in named)} exclude each other")
+    if not named:
+        raise ValueError("--instance, --env or --simulator must name a world")
+    seed, allow = settings["seed"], typed_modules(settings["env"], settings["features"])
+    arguments = parsed(settings["simulator_args"], "--simulator-arg")
+    if settings["simulator"] is not None:
+        from rareswitch.campaigns.rehearsal.study import simulated_world
+
+        name = settings["simulator"]
+        return simulated_world(name, seed, arguments, allow=typed_modules(name))
+    if arguments:
+        raise ValueError("--simulator-arg is for a simulator: give --simulator too")
     if settings["env"] is not None:
-        if settings["instance"] is not None:
-            raise ValueError("--env and --instance exclude each other")
-        return _environment(protocol, settings)
-    if settings["instance"] is None:
-        raise ValueError("--instance or --env must name a world")
+        need("gym")
+        environment = made_world(settings["env"], parsed(settings["env_args"]), allow)
+        features, rewards = settings["features"], settings["rewards"]
+        return environment_world(
+            protocol, environment, seed, allow, features=features, rewards=rewards
+        )
     for name, value in (("horizon", task.horizon), ("dim", task.dim)):
         if settings[name] not in (None, value):
             raise ValueError(f"--{name} of the protocol is {value}; got {settings[name]}")
-    from rareswitch.campaigns import FiniteWorld
-
-    mdp = build_world(settings | {"horizon": task.horizon, "dim": task.dim}, settings["seed"])
-    # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
-    start = 1 if settings["instance"] == "lower-bound" else 0
-    return FiniteWorld(mdp, seed=settings["seed"], initial_state=start)
-
-
-def _environment(protocol: Protocol, settings: dict[str, Any]) -> World:
-    need("gym")
-    from rareswitch.cli.campaign_environment import EnvironmentWorld, check_setting
-    from rareswitch.gym.setting import setting_of
-
-    allow = typed_modules(settings["env"], settings["features"])
-    environment = made_world(settings["env"], parsed(settings["env_args"]), allow)
-    setting = setting_of(
-        environment,
-        features=settings["features"],
-        horizon=protocol.task.horizon,
-        rewards=settings["rewards"],
-        stages=protocol.task.stages,
-        allow=allow,
-    )
-    check_setting(setting, protocol)
-    return EnvironmentWorld(environment, setting, seed=settings["seed"])
+    return finite_world(protocol, settings, seed)

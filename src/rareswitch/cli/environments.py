@@ -42,7 +42,7 @@ def told(error: Exception) -> str:
     return str(error).replace("give the range as Rewards(low, high)", "give --rewards LOW HIGH")
 
 
-def parsed(arguments: Sequence[str]) -> dict[str, Any]:
+def parsed(arguments: Sequence[str], option: str = "--env-arg") -> dict[str, Any]:
     """Return the arguments of an environment; what is no JSON is a text.
 
     >>> parsed(["is_slippery=false", "map_name=8x8"])
@@ -52,7 +52,7 @@ def parsed(arguments: Sequence[str]) -> dict[str, Any]:
     for text in arguments:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in found:
-            raise ValueError(f"--env-arg must be NAME=VALUE, each name once; got {text!r}")
+            raise ValueError(f"{option} must be NAME=VALUE, each name once; got {text!r}")
         try:
             found[name] = json.loads(value)
         except ValueError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rareswitch.cli.allow import typed_modules
+from rareswitch.cli.allow import allow_option, typed_modules
 from rareswitch.cli.environments import told
 from rareswitch.cli.experiments import need
 from rareswitch.cli.learn import share_options
@@ -25,6 +25,7 @@ from rareswitch.cli.plan_environment import (
     train_command,
 )
 from rareswitch.cli.plan_protocol import write_protocol
+from rareswitch.cli.plan_scenarios import is_asked, plan_scenarios
 from rareswitch.cli.training_table import show_picked
 from rareswitch.cli.worlds import FINITE, build_world, world_options
 
@@ -50,7 +51,7 @@ class SimulatorError(Exception):
 
 
 @click.command()
-@click.option("--episodes", type=click.IntRange(1), required=True, help="Episodes K to come.")
+@click.option("--episodes", type=click.IntRange(1), help="Episodes K to come.  [required]")
 @click.option("--switches", type=int, help="At most so many deployments after the first.")
 @click.option(
     "--target",
@@ -101,6 +102,22 @@ class SimulatorError(Exception):
     help="Folder for plan.json, protocol.toml and the picture of regret against deployments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
+@click.option(
+    "--scenarios",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Instead: the operating characteristics of designs in the scenarios of a TOML file.",
+)
+@click.option(
+    "--calibrate",
+    type=click.FloatRange(0.0, 0.5, min_open=True, max_open=True),
+    metavar="ERROR",
+    help="--scenarios: find the confidence at which a claim at a look has this type I error.",
+)
+@click.option(
+    "--cluster",
+    help="--scenarios: run on Dask: tcp://scheduler:8786, or local:4 for four workers here.",
+)
+@allow_option
 @world_options(default=None)
 @environment_options
 def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
@@ -115,6 +132,11 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
     Of an environment that tells its model regret is exact. Of any other it is not known: in its
     place stands the shortfall, what is missing to the largest return possible.
 
+    With --scenarios it simulates whole trials instead: every design of the file in every scenario,
+    with delays, missing reports and stopping rules. It prints the probability of a claim, of a stop
+    for harm or futility, the returns of participants and the size of the trial. Rounds are kept in
+    --out as they end; the same command goes on.
+
     \b
     Examples:
       rareswitch plan --episodes 2500 --horizon 10 --dim 13 --switches 9
@@ -125,7 +147,11 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
       rareswitch plan --episodes 500 --env FrozenLake-v1 --switches 9 --rounds 4
       rareswitch plan --episodes 2500 --instance hard --switches 9 --control 0,share=0.2 --first 200
       rareswitch plan --episodes 60 --env CartPole-v1 --horizon 50 --switches 5 --rounds 4
+      rareswitch plan --scenarios scenarios.toml --allow world --out study --calibrate 0.025
     """
+    if is_asked(settings):
+        plan_scenarios(settings, out, as_json=as_json)
+        return
     if settings["env"]:
         need("gym")
     if out is not None:

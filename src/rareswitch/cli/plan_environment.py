@@ -48,7 +48,7 @@ def environment_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--workers",
             type=click.IntRange(1),
-            help="--env: processes that play rounds.  [default: all cores]",
+            help="--env, --scenarios: processes that play rounds.  [default: all cores]",
         ),
     )
     for option in reversed(options):

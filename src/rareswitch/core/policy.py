@@ -381,6 +381,12 @@ class Policy:
         always = Control(self.control.action, share=1.0)
         return Policy.trusted(**fields | {"control": always, "floor": 0.0})
 
+    @property
+    def learned(self) -> "Policy":
+        """The policy whose learned members play every episode."""
+        fields = {name: getattr(self, name) for name in FIELDS}
+        return Policy.trusted(**fields | {"control": None, "floor": 0.0})
+
     def stage(self, h: int) -> QFunction:
         """Return Q_h, of every member if this is a mixture, over the columns of the arrays."""
         if type(h) is int and (known := self._stages.get(h)) is not None:

@@ -122,9 +122,12 @@ class FiniteMDP:
 
     def optimal_actions(self) -> Ints:
         """Return a greedy optimal policy (H, S), the lowest index among equals."""
-        values = self.optimal_values()
+        return self.action_values(self.optimal_values()).argmax(axis=-1)
+
+    def action_values(self, values: Floats) -> Floats:
+        """Return Q_h(s, a) given V_h(s), (H, S, A); −∞ for actions that are not feasible."""
         q_values = np.stack([self._lookahead(h, values) for h in range(self.horizon)])
-        return np.where(self.feasible, q_values, -np.inf).argmax(axis=-1)
+        return np.where(self.feasible, q_values, -np.inf)
 
     def policy_values(self, actions: Ints) -> Floats:
         """Return V^π_h(s), (H+1, S), of the deterministic policy actions (H, S)."""

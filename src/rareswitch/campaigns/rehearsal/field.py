@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import NotAllowedError, RefusedError
 from rareswitch.campaigns.learning.learning import Learning
-from rareswitch.campaigns.rehearsal.world import Circumstances, EpisodeFate, Fates, World
+from rareswitch.campaigns.rehearsal.world import Circumstances, EpisodeFate, Fates, World, play
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.rulebook.state import Candidate
@@ -26,7 +26,6 @@ from rareswitch.campaigns.store.tables import episodes as recorded_episodes
 from rareswitch.core.control import Player
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
-from rareswitch.support.arguments import Rows
 from rareswitch.support.streams import Seed
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # of the clock, which moves an hour a tick
@@ -272,19 +271,7 @@ def played(
     Where people decide otherwise the report tells what was recommended, and nobody knows how likely
     what they did was. A world's subgroup and events are told where `analysis` declares such.
     """
-    offered: list[Rows] = [world.begin(number)]
-    rewards, places, recommended = list[float](), list[int](), list[int]()
-    for h in range(policy.horizon):
-        rows = offered[-1]
-        recommended.append(policy.act(h, rows))
-        instead = int(fate.choices[h] * len(rows))
-        places.append(instead if fate.overridden[h] else recommended[-1])
-        answer = world.step(places[-1])
-        rewards.append(answer.reward)
-        if answer.offered is not None and h + 1 < policy.horizon:
-            offered.append(answer.offered)
-        if answer.over:
-            break
+    offered, places, rewards, recommended, *_ = play(world, policy, number, fate)
     taken = np.array([rows[place] for rows, place in zip(offered, places, strict=False)])
     episode = Episode(features=taken, rewards=np.array(rewards), next_features=offered[1:])
     return Report(

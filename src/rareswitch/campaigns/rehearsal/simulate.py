@@ -115,7 +115,7 @@ def simulate(
     if not isinstance(circumstances, Circumstances):
         raise TypeError(f"circumstances must be Circumstances; got {short_repr(circumstances)}")
     clock = SimulatedClock()
-    _check_fit(world, protocol)
+    check_fit(world, protocol)
     given: Any = {"simulation": simulation, "features": features}
     given |= {"by": SIMULATION, "reason": REHEARSAL, "clock": clock}
     campaign = Campaign.create(store, protocol, rehearsal=True, **given)
@@ -129,7 +129,7 @@ def simulate(
     return _summary(field)
 
 
-def _check_fit(world: World, protocol: Protocol) -> None:
+def check_fit(world: World, protocol: Protocol) -> None:
     """Refuse a world whose rows are not those of the protocol's task."""
     task = protocol.task
     try:

@@ -1,6 +1,6 @@
 """What a campaign is rehearsed in: a world that answers to actions, and all that goes wrong.
 
-Time is counted in episodes: one begins at every tick of the clock, somewhere.
+An episode begins at every tick of the clock, somewhere.
 """
 
 from dataclasses import dataclass
@@ -8,30 +8,48 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from rareswitch.core.control import Player
 from rareswitch.core.policy import Policy
 from rareswitch.sim.mdp import FiniteMDP, checked_world
-from rareswitch.support.arguments import Bools, Floats, Ints, Rows, flag, real, set_fields, whole
+from rareswitch.support.arguments import (
+    Bools,
+    Floats,
+    Ints,
+    Rows,
+    flag,
+    one_of,
+    real,
+    set_fields,
+    whole,
+)
 from rareswitch.support.streams import KeyedStream, Seed, Stream, generator
 
 SHARES = (
     "missing", "repeated", "damaged", "corrected", "withdrawn", "overridden", "crashes", "rejected",
 )  # fmt: skip
 DURATIONS = ("delay", "outage", "signing")
+DELAY_LAWS = ("exponential", "fixed")
 # What the numbers of a simulation are drawn for; part of every recorded seed.
 EPISODE, LEARNER, DECISION = range(3)
 MOMENTS = ("before the fit", "before the entry", "after the entry")
+# Values of actions that differ by no more are equal.
+EQUAL_VALUES = 1e-9
 
 
 class Step(NamedTuple):
     """What a world answers to an action.
 
     `reward` lies in [0, 1]; `offered` are the rows of the next state, None if there is none. An
-    episode that is `over` though rows are offered was cut off.
+    episode that is `over` though rows are offered was cut off. A world that knows its model may
+    tell the `expected` reward of the action in its state, and whether the action is among the
+    `best` there.
     """
 
     reward: float
     offered: Rows | None
     over: bool
+    expected: float | None = None
+    best: bool | None = None
 
 
 class World(Protocol):
@@ -41,7 +59,8 @@ class World(Protocol):
     same in whichever order they are played. A world may tell its `horizon`, which then must be that
     of the protocol, and its `feature_norm`, which then must not be above the protocol's. Where it
     is known what a policy loses against the best one, a world has `loss(policy)` too: the expected
-    regret of an episode, or None.
+    regret of an episode, or None. A world that knows the expected return of an episode under a
+    policy has `value(policy)`; a control and a floor count by their shares.
 
     Two more methods are optional, about the episode just played. `subgroup() -> str | None` returns
     the participant's subgroup, and `events() -> dict[str, int] | None` the number of adverse events
@@ -76,7 +95,9 @@ class FiniteWorld:
             rows[allowed] for rows, allowed in zip(mdp.features, mdp.feasible, strict=True)
         ]
         self._actions: list[Ints] = [np.flatnonzero(allowed) for allowed in mdp.feasible]
-        self._best = float(mdp.optimal_values()[0, self._initial])
+        best = mdp.optimal_values()
+        self._best = float(best[0, self._initial])
+        self._optimal: Bools = mdp.action_values(best) >= best[:-1, :, None] - EQUAL_VALUES
         self._generator = generator(seed, Stream.NOISE)
         self._noise: list[Floats] = []
         self._number = self._stage = self._state = 0
@@ -103,13 +124,18 @@ class FiniteWorld:
         self._stage = h + 1
         over = self._stage == self.mdp.horizon
         reward = min(max(float(self.mdp.rewards[at]), 0.0), 1.0)  # but for rounding it lies there
-        return Step(reward, None if over else self._offers[self._state], over)
+        offered = None if over else self._offers[self._state]
+        return Step(reward, offered, over, reward, bool(self._optimal[at]))
 
     def loss(self, policy: Policy) -> float:
         """Return V*₁ − V₁^π at the first state, of a mixture the mean of its members.
 
         A control and a floor count by their shares.
         """
+        return max(self._best - self.value(policy), 0.0)
+
+    def value(self, policy: Policy) -> float:
+        """Return V₁^π at the first state, of a mixture the mean of its members."""
         split, control = policy.split, policy.control
         value = split.learned * self._value(policy) if split.learned else 0.0
         if policy.floor:
@@ -120,18 +146,17 @@ class FiniteWorld:
             actions = [taken[control.take(len(taken))] for taken in self._actions]
             always = self.mdp.policy_values(np.array([actions] * self.mdp.horizon))
             value += control.share * float(always[0, self._initial])
-        return max(self._best - value, 0.0)
+        return value
 
     def _value(self, policy: Policy) -> float:
         """Return V₁^π at the first state, the mean over the learned members."""
-        found, offered = [], list(zip(self._offers, self._actions, strict=True))
-        for member in range(policy.members):
-            one = policy.member(member)
-            actions = [
-                [taken[one.act(h, rows)] for rows, taken in offered]
-                for h in range(self.mdp.horizon)
-            ]
-            found.append(self.mdp.policy_values(np.array(actions))[0, self._initial])
+        offered = list(zip(self._offers, self._actions, strict=True))
+        actions = [
+            [taken[policy.choices(h, rows)] for rows, taken in offered]
+            for h in range(self.mdp.horizon)
+        ]
+        by_member = np.moveaxis(np.array(actions), -1, 0)  # (M, H, S)
+        found = [self.mdp.policy_values(one)[0, self._initial] for one in by_member]
         return float(np.mean(found))
 
 
@@ -148,6 +173,10 @@ class Circumstances:
     `crashes`, and another begins `outage` ticks later on average. Where a second person has to sign
     and `signs` is True, one decides `signing` ticks after a candidate was proposed on average, and
     turns down `rejected` of them. With `signs=False` candidates wait for you.
+
+    `accrual` episodes begin per unit of time, and `delay`, `outage` and `signing` are in that unit:
+    a delay of 60 days at 5 participants a day is 300 episodes. A tick is the time from one episode
+    to the next. With the `delay_law` "fixed" every report takes `delay`.
 
     >>> Circumstances(missing=0.1).missing
     0.1
@@ -167,6 +196,8 @@ class Circumstances:
     signs: bool = True
     signing: float = 30.0
     rejected: float = 0.0
+    accrual: float = 1.0
+    delay_law: str = "exponential"
 
     def __post_init__(self) -> None:
         set_fields(
@@ -174,6 +205,8 @@ class Circumstances:
             sites=whole("sites", self.sites, least=1, most=10_000),
             learn_every=whole("learn_every", self.learn_every, least=1),
             signs=flag("signs", self.signs),
+            accrual=real("accrual", self.accrual, above=0.0, most=1e6),
+            delay_law=one_of("delay_law", self.delay_law, DELAY_LAWS),
         )
         for name in (*SHARES, *DURATIONS):
             most = 1.0 if name in SHARES else 1e6
@@ -202,6 +235,48 @@ class EpisodeFate(NamedTuple):
     choices: Floats  # (H,), uniforms that say what people do instead
 
 
+class PlayedEpisode(NamedTuple):
+    """An episode as it went: the rows offered at each step, and the places taken among them.
+
+    The rows after the last step are there too if the episode was cut off. `recommended` are the
+    places that the player recommends; people may take others. `expected` is the sum of the expected
+    rewards, and `best` counts the best actions; both are None where the world does not tell.
+    """
+
+    offered: list[Rows]
+    places: list[int]
+    rewards: list[float]
+    recommended: list[int]
+    expected: float | None
+    best: int | None
+
+
+def play(
+    world: World, player: Policy | Player, number: int, fate: EpisodeFate | None = None
+) -> PlayedEpisode:
+    """Let a player play an episode; by its fate, people decide otherwise at some steps."""
+    offered: list[Rows] = [world.begin(number)]
+    rewards, places, recommended = list[float](), list[int](), list[int]()
+    expected: float | None = 0.0
+    best: int | None = 0
+    for h in range(player.horizon):
+        rows = offered[-1]
+        recommended.append(player.act(h, rows))
+        place = recommended[-1]
+        if fate is not None and fate.overridden[h]:
+            place = int(fate.choices[h] * len(rows))
+        places.append(place)
+        reward, following, over, mean, is_best = world.step(place)
+        rewards.append(reward)
+        expected = None if expected is None or mean is None else expected + mean
+        best = None if best is None or is_best is None else best + is_best
+        if following is not None and h + 1 < player.horizon:
+            offered.append(following)
+        if over:
+            break
+    return PlayedEpisode(offered, places, rewards, recommended, expected, best)
+
+
 class Fates:
     """What is drawn for a simulation: of every episode, look and candidate by its number alone.
 
@@ -210,16 +285,28 @@ class Fates:
 
     def __init__(self, circumstances: Circumstances, *, horizon: int, seed: Seed) -> None:
         self._are, self._horizon = circumstances, horizon
+        self._known: dict[int, EpisodeFate] = {}
+        self._nobody: tuple[Bools, Floats] = np.zeros(horizon, np.bool), np.zeros(horizon)
+        self._shares = [getattr(circumstances, name) for name in EpisodeFate._fields[2:7]]
         self._stream = KeyedStream(seed, Stream.CAMPAIGN)
 
     def episode(self, number: int) -> EpisodeFate:
         """Return what happens to an episode, counted from 1."""
+        if (known := self._known.get(number)) is None:
+            known = self._known[number] = self._episode(number)
+        return known
+
+    def _episode(self, number: int) -> EpisodeFate:
         are, rng = self._are, self._at(EPISODE, number)
         site, damage = int(rng.integers(are.sites)) + 1, int(rng.integers(1 << 16))
-        shares = zip(EpisodeFate._fields[2:7], rng.random(5), strict=True)
-        mishaps = [bool(draw < getattr(are, name)) for name, draw in shares]
-        delay, later = rng.exponential(size=2) * are.delay
-        people = rng.random(self._horizon) < are.overridden, rng.random(self._horizon)
+        draws = rng.random(5).tolist()
+        mishaps = [draw < share for draw, share in zip(draws, self._shares, strict=True)]
+        delay, later = (rng.exponential(size=2) * are.delay * are.accrual).tolist()
+        if are.delay_law == "fixed":
+            delay = are.delay * are.accrual
+        people = self._nobody
+        if are.overridden:
+            people = rng.random(self._horizon) < are.overridden, rng.random(self._horizon)
         return EpisodeFate._make(
             [f"site-{site:02d}", damage, *mishaps, int(delay), 1 + int(later), *people]
         )
@@ -227,14 +314,15 @@ class Fates:
     def death(self, tick: int) -> tuple[str, int] | None:
         """Return when the learner's process dies at a look, and for how long; None if it lives."""
         rng = self._at(LEARNER, tick)
-        dies, outage = rng.random(), rng.exponential() * self._are.outage
+        dies, outage = rng.random(), rng.exponential() * self._are.outage * self._are.accrual
         moment = MOMENTS[int(rng.integers(len(MOMENTS)))]
         return (moment, int(outage)) if dies < self._are.crashes else None
 
     def decision(self, candidate: int) -> tuple[int, bool]:
         """Return how long somebody thinks about a candidate, and whether it is approved."""
         rng = self._at(DECISION, candidate)
-        return int(rng.exponential() * self._are.signing), bool(rng.random() >= self._are.rejected)
+        thought = rng.exponential() * self._are.signing * self._are.accrual
+        return int(thought), bool(rng.random() >= self._are.rejected)
 
     def _at(self, purpose: int, number: int) -> np.random.Generator:
         return self._stream.at(3 * number + purpose)

@@ -35,6 +35,7 @@ Returns are shares of the horizon here.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -195,10 +196,9 @@ class _Scores:
             self.total -= (control.total - control.episodes * centre) / share
             squares = learned.around(centre) / (1.0 - share) ** 2
             squares += control.around(centre) / share**2
-            range_ = max((1.0 - centre) / share, centre / (1.0 - share))
-            for place, rate in enumerate(self.rates):
-                scaled = range_ * rate
-                self.weights[place] += squares * (math.log1p(-scaled) + scaled) / range_**2
+            range_, penalties = _penalties(centre, share)
+            for place, penalty in enumerate(penalties):
+                self.weights[place] += squares * penalty / range_**2
 
     def evidence(self, difference: float) -> tuple[float, float]:
         """Return log E at a difference, and the slope by which it falls there."""
@@ -209,6 +209,14 @@ class _Scores:
         total = math.fsum(parts)
         rate = math.fsum(map(math.prod, zip(parts, self.rates, strict=True))) / total
         return largest + math.log(total), self.episodes * rate
+
+
+@lru_cache(maxsize=1024)
+def _penalties(centre: float, share: float) -> tuple[float, list[float]]:
+    """Return the range c of a version's scores, and −c²·ψ(λ) for each λ."""
+    range_ = max((1.0 - centre) / share, centre / (1.0 - share))
+    scaled = [range_ * (min(share, 1.0 - share) * rate) for rate in RATES]
+    return range_, [math.log1p(-one) + one for one in scaled]
 
 
 def student_quantile(probability: float, freedom: float) -> float:

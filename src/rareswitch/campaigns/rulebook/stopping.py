@@ -6,6 +6,7 @@ difference of one version from the control. A rule about the combined difference
 sequence, and has all of its error.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
@@ -15,6 +16,7 @@ from rareswitch.campaigns.rulebook.comparison import (
     Stratum,
     largest_difference,
     least_difference,
+    log_evidence,
 )
 from rareswitch.support.arguments import real, set_fields, whole
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 EPISODES = "episodes"  # the rule that every protocol has: no more than it plans
 # Values that differ by no more may be rounded otherwise on another machine.
 TOLERANCE = 1e-9
+# Evidence that is less by no more may have been rounded, as a logarithm.
+NEAR = 1e-6
 
 
 class Watched(NamedTuple):
@@ -258,6 +262,45 @@ class ControlFutility:
 StoppingRule = Harm | Futility | DataQuality | ControlSuperiority | ControlHarm | ControlFutility
 AGAINST_CONTROL = (ControlSuperiority, ControlHarm, ControlFutility)
 RULES: dict[str, type[StoppingRule]] = {kind.name: kind for kind in get_args(StoppingRule)}
+
+
+def may_pass(rule: StoppingRule, cohorts: Cohorts, version: int) -> bool:
+    """Return False where a rule surely is not reached, for less than the cost of asking it.
+
+    A rule about the control is reached where the evidence at its threshold is large enough; its
+    bound need not be solved for.
+    """
+    share, horizon = cohorts.control, cohorts.horizon
+    if not isinstance(rule, AGAINST_CONTROL):
+        return not isinstance(rule, DataQuality) or cohorts.intake.total > 0.0
+    error = 1.0 - rule.confidence
+    if isinstance(rule, ControlSuperiority):
+        evidence = evidence_for(rule, cohorts)
+    elif not share:
+        return False
+    elif isinstance(rule, ControlHarm):
+        if (stratum := cohorts.strata.get(version)) is None or not stratum.episodes:
+            return False
+        error = _share(error, version)
+        evidence = log_evidence([stratum.exchanged], 1.0 - share, rule.margin / horizon)
+    else:
+        strata = _compared(cohorts, rule.after)
+        if strata is None:
+            return False
+        exchanged = [one.exchanged for one in strata]
+        evidence = log_evidence(exchanged, 1.0 - share, -rule.target / horizon)
+    return evidence > -math.log(error) - NEAR
+
+
+def evidence_for(rule: ControlSuperiority, cohorts: Cohorts) -> float:
+    """Return the logarithm of the evidence that the rule looks at; −∞ while the rule waits.
+
+    The rule of confidence c stops when the evidence exceeds 1/(1−c).
+    """
+    strata = _compared(cohorts, rule.after)
+    if strata is None or not any(one.episodes for one in strata):
+        return -math.inf
+    return log_evidence(strata, cohorts.control, rule.margin / cohorts.horizon)
 
 
 def rule_of(plain: Mapping[str, Any]) -> StoppingRule:

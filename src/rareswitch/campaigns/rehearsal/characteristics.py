@@ -1,0 +1,417 @@
+"""Operating characteristics: what each design of a study would do in each scenario.
+
+Every scenario is played in many rounds. All designs of a round meet the same participants, mishaps
+and draws, and a round depends on its number and the seed alone: the numbers are the same whatever
+the number of workers, and a run that was interrupted goes on.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, NamedTuple, TextIO
+
+from rareswitch.campaigns.analysis import superiority_rule
+from rareswitch.campaigns.protocol import Protocol
+from rareswitch.campaigns.rehearsal.study import Scenario, Study
+from rareswitch.campaigns.rehearsal.trial import Trial
+from rareswitch.campaigns.rehearsal.trial_outcome import FUTILITY, HARM, TrialOutcome, outcome_of
+from rareswitch.campaigns.rehearsal.world import Fates, World
+from rareswitch.campaigns.rulebook.rows import canonical
+from rareswitch.campaigns.rulebook.stopping import ControlSuperiority
+from rareswitch.campaigns.rulebook.terms import Terms
+from rareswitch.compute.local import portable
+from rareswitch.support.arguments import real
+
+TRIALS = "trials.jsonl"
+CONFIDENCE = 0.95
+Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2.0)
+
+WorldMaker = Callable[[Scenario, Protocol, int, Study], World]
+# Called with the rounds done, all of them, and the seconds that the rounds of this run have taken.
+Progress = Callable[[int, int, float], None]
+QUIET: Progress = lambda done, total, seconds: None  # noqa: E731
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be played; the message names it."""
+
+
+class Estimate(NamedTuple):
+    """A mean or a proportion over rounds, with its 95% Monte-Carlo interval."""
+
+    value: float
+    low: float
+    high: float
+    rounds: int
+
+    @classmethod
+    def of_share(cls, hits: int, rounds: int) -> "Estimate":
+        """Return a proportion with Wilson's interval.
+
+        >>> [round(part, 3) for part in Estimate.of_share(1, 40)]
+        [0.025, 0.004, 0.129, 40]
+        """
+        share, z2 = hits / rounds, Z * Z
+        centre = (share + z2 / (2 * rounds)) / (1 + z2 / rounds)
+        width = Z / (1 + z2 / rounds)
+        width *= math.sqrt(share * (1 - share) / rounds + z2 / (4 * rounds**2))
+        low = 0.0 if not hits else max(0.0, centre - width)
+        high = 1.0 if hits == rounds else min(1.0, centre + width)
+        return cls(share, low, high, rounds)
+
+    @classmethod
+    def of_mean(cls, values: Sequence[float]) -> "Estimate":
+        """Return a mean with the interval of its normal approximation."""
+        rounds = len(values)
+        mean = math.fsum(values) / rounds
+        spread = math.fsum((value - mean) ** 2 for value in values) / max(1, rounds - 1)
+        width = Z * math.sqrt(spread / rounds)
+        return cls(mean, mean - width, mean + width, rounds)
+
+
+SHARES: Mapping[str, Callable[[TrialOutcome], bool | None]] = {
+    "superiority": lambda one: None if one.claim is None else bool(one.claim),
+    "superiority_at_a_look": lambda one: None if one.claim is None else one.claim == "look",
+    "harm": lambda one: one.stop in HARM,
+    "futility": lambda one: one.stop in FUTILITY,
+    "beats_control": lambda one: one.beats,
+}
+MEANS: Mapping[str, Callable[[TrialOutcome], float | None]] = {
+    "mean_return": lambda one: one.mean_return,
+    "control_return": lambda one: one.control_return,
+    "best_action": lambda one: one.best,
+    "deployments": lambda one: one.deployments,
+    "begun": lambda one: one.begun,
+    "recorded": lambda one: one.recorded,
+    "elapsed": lambda one: one.elapsed,
+    "difference": lambda one: one.difference,
+    "bias": lambda one: (
+        None if one.difference is None or one.truth is None else one.difference - one.truth
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One design in one scenario: every characteristic, None where no round could tell it."""
+
+    scenario: str
+    null: bool
+    design: str
+    values: dict[str, Estimate | None]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        values = {name: one and one._asdict() for name, one in self.values.items()}
+        return {"scenario": self.scenario, "null": self.null, "design": self.design} | values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The confidence at which a design's rule of superiority errs as often as asked.
+
+    `confidence` has its Monte-Carlo interval. `error` is the share of null scenarios' rounds with a
+    claim at that confidence, and `power` that of the other scenarios by name. Claims at the end are
+    not counted.
+    """
+
+    design: str
+    declared: float
+    confidence: Estimate
+    error: Estimate
+    power: dict[str, Estimate]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        power = {name: one._asdict() for name, one in self.power.items()}
+        told = {"confidence": self.confidence._asdict(), "error": self.error._asdict()}
+        return {"design": self.design, "declared": self.declared, **told, "power": power}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Characteristics:
+    """The operating characteristics of a study."""
+
+    study: Study
+    cells: tuple[Cell, ...]
+    calibrations: tuple[Calibration, ...] = ()
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The report of the simulation, as plain values."""
+        study = self.study
+        found: dict[str, Any] = {
+            "study": study.digest,
+            "rounds": study.rounds,
+            "seed": study.seed,
+            "confidence": CONFIDENCE,
+            "scenarios": study.plain["scenarios"],
+            "designs": {
+                name: {"protocol": protocol.plain} for name, protocol in study.designs.items()
+            },
+            "cells": [cell.plain for cell in self.cells],
+        }
+        if self.calibrations:
+            found["calibration"] = [one.plain for one in self.calibrations]
+        return found
+
+
+class Piece(NamedTuple):
+    """One round of one scenario; `open` rounds measure evidence and stop for no superiority."""
+
+    scenario: int
+    round: int
+    open: bool = False
+
+
+def characteristics(
+    study: Study,
+    executor: Executor,
+    worlds: WorldMaker,
+    *,
+    out: Path | None = None,
+    calibrate: float | None = None,
+    progress: Progress = QUIET,
+) -> Characteristics:
+    """Play every scenario with every design, and count what happened.
+
+    With `out` each round is kept in that folder as it ends, and rounds that are kept are not played
+    again. `calibrate` is the error that a rule of superiority may make in the null scenarios.
+    """
+    if calibrate is not None:
+        real("calibrate", calibrate, above=0.0, below=0.5)
+        _check_calibration(study)
+    pieces = [
+        Piece(scenario, round_, opened)
+        for opened in ((False, True) if calibrate is not None else (False,))
+        for round_ in range(study.rounds)
+        for scenario in range(len(study.scenarios))
+    ]
+    with _kept(study, out) as (known, keep):
+        missing = [piece for piece in pieces if piece not in known]
+        done, began = len(pieces) - len(missing), time.monotonic()
+        progress(done, len(pieces), 0.0)
+        work = canonical(study.plain), study.allow, study.folder, worlds
+        futures = {executor.submit(play_piece, piece, *work): piece for piece in missing}
+        for future in as_completed(futures):
+            known[futures[future]] = found = future.result()
+            keep(futures[future], found)
+            done += 1
+            progress(done, len(pieces), time.monotonic() - began)
+    cells = tuple(
+        _cell(scenario, design, [known[Piece(place, r)][design] for r in range(study.rounds)])
+        for place, scenario in enumerate(study.scenarios)
+        for design in study.designs
+    )
+    calibrations = () if calibrate is None else _calibrations(study, known, calibrate)
+    return Characteristics(study=study, cells=cells, calibrations=calibrations)
+
+
+def play_piece(
+    piece: Piece, text: str, allow: tuple[str, ...], folder: str, worlds: WorldMaker
+) -> dict[str, TrialOutcome]:
+    """Play one round of a scenario with every design; an error names the scenario."""
+    study = _study(text, allow, folder)
+    scenario = study.scenarios[piece.scenario]
+    try:
+        return _play(study, scenario, piece, worlds)
+    except MemoryError:
+        raise
+    except Exception as error:
+        where = f"[[scenario]] {scenario.name!r}, round {piece.round}"
+        raise portable(ScenarioError(f"{where}: {type(error).__name__}: {error}")) from None
+
+
+def _play(
+    study: Study, scenario: Scenario, piece: Piece, worlds: WorldMaker
+) -> dict[str, TrialOutcome]:
+    found: dict[str, TrialOutcome] = {}
+    fates: dict[int, Fates] = {}  # by horizon
+    made: dict[tuple[int, int], World] = {}  # by horizon and dim
+    for design in study.designs:
+        protocol = study.protocol(design, piece.round)
+        rule = superiority_rule(Terms.of(protocol.plain))
+        if piece.open:
+            if rule is None:
+                continue
+            kept = [one for one in protocol.stopping if not isinstance(one, ControlSuperiority)]
+            protocol = replace(protocol, stopping=tuple(kept))
+        task, seed = protocol.task, study.world_seed(piece.round)
+        sizes = task.horizon, task.dim
+        if sizes not in made:
+            made[sizes] = worlds(scenario, protocol, seed, study)
+        if task.horizon not in fates:
+            draws = (study.seed, piece.round)
+            fates[task.horizon] = Fates(scenario.circumstances, horizon=sizes[0], seed=draws)
+        trial = Trial(
+            protocol,
+            made[sizes],
+            scenario.circumstances,
+            fates=fates[task.horizon],
+            measures=rule if piece.open else None,
+        )
+        found[design] = outcome_of(trial.run())
+    return found
+
+
+@lru_cache(maxsize=2)
+def _study(text: str, allow: tuple[str, ...], folder: str) -> Study:
+    return Study.from_plain(json.loads(text), allow=allow, folder=folder)
+
+
+def _cell(scenario: Scenario, design: str, outcomes: Sequence[TrialOutcome]) -> Cell:
+    values: dict[str, Estimate | None] = {}
+    for name, share in SHARES.items():
+        hits = [hit for one in outcomes if (hit := share(one)) is not None]
+        values[name] = Estimate.of_share(sum(hits), len(hits)) if hits else None
+    for name, mean in MEANS.items():
+        told = [float(value) for one in outcomes if (value := mean(one)) is not None]
+        values[name] = Estimate.of_mean(told) if told else None
+    return Cell(scenario=scenario.name, null=scenario.null, design=design, values=values)
+
+
+# Calibration
+
+
+def _check_calibration(study: Study) -> None:
+    if not any(scenario.null for scenario in study.scenarios):
+        raise ValueError("calibrate needs a [[scenario]] with null = true; the file has none")
+    rules = [superiority_rule(Terms.of(one.plain)) for one in study.designs.values()]
+    if not any(rules):
+        raise ValueError(
+            f"calibrate needs a design with the stopping rule {ControlSuperiority.name}; the file "
+            "has none"
+        )
+
+
+def _calibrations(
+    study: Study, known: Mapping[Piece, Mapping[str, TrialOutcome]], error: float
+) -> tuple[Calibration, ...]:
+    found = []
+    for design, protocol in study.designs.items():
+        rule = superiority_rule(Terms.of(protocol.plain))
+        if rule is None:
+            continue
+        evidence = [
+            [_evidence(known[Piece(place, r, True)][design]) for r in range(study.rounds)]
+            for place in range(len(study.scenarios))
+        ]
+        by_scenario = list(zip(study.scenarios, evidence, strict=True))
+        # With several null scenarios, the one in which the rule errs most often decides.
+        nulls = [values for scenario, values in by_scenario if scenario.null]
+        thresholds = max((_quantile(values, error) for values in nulls), key=lambda one: one.value)
+
+        def claims(values: Sequence[float], limit: float) -> Estimate:
+            return Estimate.of_share(sum(value > limit for value in values), len(values))
+
+        limit = thresholds.value
+        value, low, high = map(_confidence_of, thresholds[:3])
+        found.append(
+            Calibration(
+                design=design,
+                declared=rule.confidence,
+                confidence=Estimate(value, low, high, study.rounds),
+                error=max((claims(values, limit) for values in nulls), key=lambda one: one.value),
+                power={
+                    scenario.name: claims(values, limit)
+                    for scenario, values in by_scenario
+                    if not scenario.null
+                },
+            )
+        )
+    return tuple(found)
+
+
+def _evidence(outcome: TrialOutcome) -> float:
+    return -math.inf if outcome.evidence is None else outcome.evidence
+
+
+def _quantile(values: Sequence[float], error: float) -> Estimate:
+    """Return the least evidence that at most the share `error` of rounds exceeds.
+
+    The interval is that of order statistics: the number of values below a quantile is binomial.
+    """
+    ordered, rounds = sorted(values), len(values)
+    width = Z * math.sqrt(rounds * error * (1.0 - error))
+    place = math.ceil(rounds * (1.0 - error)) - 1
+    low, high = math.floor(rounds * (1.0 - error) - width) - 1, math.ceil(place + width)
+    last = rounds - 1
+    return Estimate(
+        ordered[place], ordered[max(0, low)], ordered[high] if high <= last else math.inf, rounds
+    )
+
+
+def _confidence_of(evidence: float) -> float:
+    """Return the confidence of a rule that stops where evidence exceeds this, as a logarithm.
+
+    >>> round(_confidence_of(math.log(40)), 3), _confidence_of(-math.inf)
+    (0.975, 0.5)
+    """
+    return max(0.5, 1.0 - math.exp(-max(evidence, 0.0)))  # no rule has less
+
+
+# Rounds that were played
+
+
+@contextmanager
+def _kept(
+    study: Study, out: Path | None
+) -> Iterator[
+    tuple[dict[Piece, dict[str, TrialOutcome]], Callable[[Piece, dict[str, TrialOutcome]], None]]
+]:
+    """Give the rounds that a folder keeps, and a function that keeps another."""
+    if out is None:
+        yield {}, lambda piece, found: None
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / TRIALS
+    known, whole_bytes = _read(path, study)
+    with path.open("r+" if path.exists() else "w", encoding="utf-8") as file:
+        file.truncate(whole_bytes)  # a line that was cut off is played again
+        file.seek(whole_bytes)
+        if not whole_bytes:
+            _write(file, {"study": study.digest})
+
+        def keep(piece: Piece, found: dict[str, TrialOutcome]) -> None:
+            designs = {name: asdict(one) for name, one in found.items()}
+            _write(file, piece._asdict() | {"designs": designs})
+
+        yield known, keep
+
+
+def _write(file: TextIO, values: Any) -> None:
+    file.write(canonical(values) + "\n")
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _read(path: Path, study: Study) -> tuple[dict[Piece, dict[str, TrialOutcome]], int]:
+    """Return the rounds in a file, and the bytes of its whole lines."""
+    known: dict[Piece, dict[str, TrialOutcome]] = {}
+    if not path.exists():
+        return known, 0
+    lines = path.read_bytes().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()
+    try:
+        told = [json.loads(line) for line in lines]
+        digest = told[0]["study"] if told else study.digest
+        for line in told[1:]:
+            designs = {name: TrialOutcome(**one) for name, one in line["designs"].items()}
+            known[Piece(line["scenario"], line["round"], line["open"])] = designs
+    except (ValueError, LookupError, TypeError):
+        raise ValueError(f"{path} must hold the trials of a study; delete it") from None
+    if digest != study.digest:
+        raise ValueError(
+            f"{path} holds trials of other scenarios, designs or code, or of another seed; choose "
+            "another folder, or delete the file"
+        )
+    return known, sum(map(len, lines))

@@ -1,0 +1,236 @@
+"""`rareswitch plan --scenarios`: the operating characteristics of a study."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from rareswitch.cli.experiments import need, pool_of
+from rareswitch.cli.scenario_worlds import scenario_world
+
+if TYPE_CHECKING:
+    from rareswitch.campaigns.rehearsal.characteristics import Calibration, Cell, Characteristics
+    from rareswitch.campaigns.rehearsal.study import Study
+
+OPTIONS = (
+    "scenarios", "calibrate", "rounds", "seed", "workers", "cluster", "out", "as_json", "allow",
+)  # fmt: skip
+ONLY = ("calibrate", "cluster", "allow")  # of these options, the ones that need --scenarios
+REPORT = "characteristics.json"
+# The head of each column, the characteristic, and how its numbers are written.
+COLUMNS = (
+    ("claim", "superiority", "{:.1%}"),
+    ("harm", "harm", "{:.1%}"),
+    ("futile", "futility", "{:.1%}"),
+    ("beats", "beats_control", "{:.1%}"),
+    ("return", "mean_return", "{:.3f}"),
+    ("ctrl", "control_return", "{:.3f}"),
+    ("best", "best_action", "{:.1%}"),
+    ("deploy", "deployments", "{:.1f}"),
+    ("begun", "begun", "{:.0f}"),
+    ("report", "recorded", "{:.0f}"),
+    ("time", "elapsed", "{:.0f}"),
+    ("bias", "bias", "{:.3f}"),
+)
+NAME_WIDTH, WIDTH = 15, 7
+LEGEND = """\
+claim    superiority over the control is claimed, at a look or at the end: type I error in a null
+         scenario, power in any other
+harm     the trial stops for harm;  futile  it stops for futility
+beats    the recommended policy is worth more than the control
+return   expected return of all participants;  ctrl  of those in the control arm
+best     share of steps with a best action
+deploy   deployments after the first;  begun, report  episodes begun and reported until the stop
+time     until the stop;  bias  of the estimated difference from the control
+±        half of the 95% Monte-Carlo interval"""
+
+
+def is_asked(settings: dict[str, Any]) -> bool:
+    """Return whether scenarios are to be played; refuse options of one way to plan in the other."""
+    context = click.get_current_context()
+    given = [
+        param
+        for param in context.command.params
+        if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if settings["scenarios"] is None:
+        if wrong := [param for param in given if param.name in ONLY]:
+            raise click.UsageError(f"{wrong[0].opts[0]} is for scenarios: give --scenarios too")
+        if settings["episodes"] is None:
+            episodes = next(p for p in context.command.params if p.name == "episodes")
+            raise click.MissingParameter(ctx=context, param=episodes)
+        return False
+    if wrong := [param for param in given if param.name not in OPTIONS]:
+        raise click.UsageError(f"--scenarios and {wrong[0].opts[0]} exclude each other")
+    return True
+
+
+def plan_scenarios(settings: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
+    """Play every scenario with every design, and show what each design would do."""
+    from rareswitch.campaigns.rehearsal.study import Study
+    from rareswitch.cli.plan import prepare
+
+    need("campaigns")
+    source = click.get_current_context().get_parameter_source("rounds")
+    rounds = settings["rounds"] if source is ParameterSource.COMMANDLINE else None
+    source = click.get_current_context().get_parameter_source("seed")
+    seed = settings["seed"] if source is ParameterSource.COMMANDLINE else None
+    try:
+        study = Study.read(settings["scenarios"], allow=settings["allow"], rounds=rounds, seed=seed)
+        check_worlds(study)
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+    if out is not None:
+        prepare(out, drawing=True)
+    found = run(study, settings, out, quiet=as_json)
+    report = json.dumps(found.plain, indent=2, allow_nan=False).encode()
+    if out is not None:
+        save(found, report, out)
+    if as_json:
+        click.echo(report.decode())
+        return
+    click.echo("\n".join(table(found)))
+    if out is not None:
+        click.echo(f"\nwritten to {out}")
+
+
+def check_worlds(study: Study) -> None:
+    """Make the first world of every scenario: a mistake in the file is told before any trial."""
+    from rareswitch.campaigns.rehearsal.simulate import check_fit
+
+    for scenario in study.scenarios:
+        for design in study.designs:
+            protocol = study.protocol(design, 0)
+            try:
+                check_fit(scenario_world(scenario, protocol, study.world_seed(0), study), protocol)
+            except (TypeError, ValueError) as error:
+                where = f"[[scenario]] {scenario.name!r}, design {design!r}"
+                raise ValueError(f"{where}: {error}") from None
+
+
+def run(
+    study: Study, settings: dict[str, Any], out: Path | None, *, quiet: bool
+) -> Characteristics:
+    """Return the characteristics, with progress and the cost on standard error."""
+    from rareswitch.campaigns.rehearsal.characteristics import ScenarioError, characteristics
+    from rareswitch.cli.progress import progress
+
+    trials = len(study.scenarios) * len(study.designs) * study.rounds
+    done = total = 0
+    first: int | None = None  # the rounds that were kept before
+    since, told = 0.0, quiet
+
+    def kept() -> str:
+        if out is None:
+            return "nothing is kept without --out"
+        return f"{done} of {total} rounds are kept in {out}; the same command goes on from there"
+
+    pool = pool_of(settings["workers"], settings["cluster"])
+    try:
+        with progress("rounds", 0, quiet=quiet) as report, pool as executor:
+
+            def show(finished: int, of: int, seconds: float) -> None:
+                nonlocal done, total, told, first, since
+                done, total = finished, of
+                first = finished if first is None else first
+                if finished == first + 1:
+                    since = seconds  # processes need some seconds to begin
+                if seconds - since > 2.0 and finished > first + 4 and not told:
+                    told = True
+                    left = (seconds - since) / (finished - first - 1) * (of - finished)
+                    click.echo(f"about {left:.0f} s more, by the first trials", err=True)
+                report(finished, "", of)
+
+            if not quiet:
+                click.echo(
+                    f"{len(study.scenarios)} scenarios x {len(study.designs)} designs x "
+                    f"{study.rounds} rounds: {trials} trials",
+                    err=True,
+                )
+            return characteristics(
+                study,
+                executor,
+                scenario_world,
+                out=out,
+                calibrate=settings["calibrate"],
+                progress=show,
+            )
+    except ScenarioError as error:
+        raise click.ClickException(f"{error}\n{kept()}") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except (BrokenExecutor, OSError, MemoryError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise click.ClickException(f"{reason}; {kept()}") from None
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {kept()}", err=True)
+        raise SystemExit(130) from None
+
+
+def save(found: Characteristics, report: bytes, out: Path) -> None:
+    """Write the report, its picture, and the protocol of each design with the report's digest."""
+    from rareswitch.campaigns.rehearsal.characteristics_picture import draw_characteristics
+    from rareswitch.support.archive import write_bytes
+    from rareswitch.support.drawing import save_figure
+
+    try:
+        write_bytes(out / REPORT, report)
+        save_figure(draw_characteristics(found), out)
+        for name, protocol in found.study.designs.items():
+            text = protocol.with_simulation(report).to_toml()
+            write_bytes(out / f"protocol-{name}.toml", text.encode())
+    except OSError as error:
+        raise click.ClickException(f"--out {out} cannot be written ({error.strerror})") from None
+
+
+def table(found: Characteristics) -> list[str]:
+    """Return the characteristics for people: a block for each scenario, a row for each design."""
+    lines = []
+    head = "".join(name.rjust(WIDTH) for name, *_ in COLUMNS)
+    for scenario in found.study.scenarios:
+        null = ", null" if scenario.null else ""
+        lines += [f"{scenario.name}{null}", "design".ljust(NAME_WIDTH) + head]
+        for cell in found.cells:
+            if cell.scenario == scenario.name:
+                lines += rows(cell)
+        lines.append("")
+    lines += LEGEND.splitlines()
+    for one in found.calibrations:
+        lines += ["", *calibration(one)]
+    return lines
+
+
+def rows(cell: Cell) -> list[str]:
+    """Return the values of a cell, and below them half of their intervals."""
+    values, widths = [], []
+    for _, name, form in COLUMNS:
+        one = cell.values[name]
+        values.append("–" if one is None else form.format(round(one.value, 4) + 0.0))
+        half = "" if one is None else form.format((one.high - one.low) / 2.0)
+        widths.append(f"±{half.rstrip('%')}" if half else "")
+    name = cell.design if len(cell.design) <= NAME_WIDTH else cell.design[: NAME_WIDTH - 1] + "…"
+    shown = ((name, values), ("", widths))
+    return [
+        first.ljust(NAME_WIDTH) + "".join(text.rjust(WIDTH) for text in texts)
+        for first, texts in shown
+    ]
+
+
+def calibration(one: Calibration) -> list[str]:
+    """Return in words the confidence at which a rule errs as often as asked."""
+    value, low, high, rounds = one.confidence
+    lines = [
+        f"{one.design}: control-superiority with confidence {value:.4g} [{low:.4g}, {high:.4g}], "
+        f"in place of {one.declared:.4g}",
+        f"  type I error at the looks {_share(one.error)}, over {rounds} rounds",
+    ]
+    return lines + [f"  power in {name} {_share(power)}" for name, power in one.power.items()]
+
+
+def _share(one: Any) -> str:
+    return f"{one.value:.1%} [{one.low:.1%}, {one.high:.1%}]"
