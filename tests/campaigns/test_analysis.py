@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import rareswitch as rs
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Approval,
     Campaign,
     ControlFutility,
@@ -48,7 +48,7 @@ def protocol(*, episodes=120, share=0.3, floor=0.2, missing="reported", horizon=
         "schedule": rs.UniformGrid(batches=3),
         "budget": 2,
         "recipe": rs.Recipe(control=Control(0, share=share), floor=floor, seed=3),
-        "analysis": Analysis(
+        "analysis": AnalysisTerms(
             missing=missing, events=("nausea",), subgroups=Subgroups(names=("mild", "severe"))
         ),
     }

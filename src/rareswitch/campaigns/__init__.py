@@ -5,6 +5,7 @@ Those that are about one campaign take it as their first argument: `approve(camp
 reason="reviewed")` is `campaign.approve(7, by="ben", reason="reviewed")`.
 """
 
+from rareswitch.campaigns.analysis import Analysis
 from rareswitch.campaigns.campaign import Act, Campaign, list_campaigns
 from rareswitch.campaigns.errors import (
     CampaignError,
@@ -35,7 +36,13 @@ from rareswitch.campaigns.rulebook.stopping import (
     Futility,
     Harm,
 )
-from rareswitch.campaigns.rulebook.terms import Analysis, Approval, FeatureTerms, Intake, Subgroups
+from rareswitch.campaigns.rulebook.terms import (
+    AnalysisTerms,
+    Approval,
+    FeatureTerms,
+    Intake,
+    Subgroups,
+)
 from rareswitch.campaigns.status import (
     Status,
     analyse,
@@ -58,15 +65,18 @@ withdraw, cancel, forget = Campaign.withdraw, Campaign.cancel, Campaign.forget
 approve, reject, rollback = Campaign.approve, Campaign.reject, Campaign.rollback
 amend, stop, reopen = Campaign.amend, Campaign.stop, Campaign.reopen
 policy = Campaign.policy
-# `list` and `open` are not in __all__ = [
-    "Act", "Analysis", "Approval", "Campaign", "CampaignError", "Circumstances", "ConflictError",
-    "ControlFutility", "ControlHarm", "ControlSuperiority", "DamagedError", "DataQuality",
-    "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake", "Learning", "MovedError",
-    "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError", "Report",
+# `list` and `open` are not in __all__: a star import must not shadow the built-in functions.
+list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
+
+__all__ = [
+    "Act", "Analysis", "AnalysisTerms", "Approval", "Campaign", "CampaignError", "Circumstances",
+    "ConflictError", "ControlFutility", "ControlHarm", "ControlSuperiority", "DamagedError",
+    "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake", "Learning",
+    "MovedError", "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError", "Report",
     "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "Trial", "UnavailableError",
-    "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign", "backup", "cancel",
-    "candidates", "correct", "episodes", "export", "forget", "head", "import_reports", "init",
-    "interim", "learn", "ledger", "migrate", "open_store", "packed_features", "policy", "propose",
-    "protocol", "read_csv", "record", "refusals", "reject", "reopen", "restore", "rollback",
-    "simulate", "sites", "status", "stop", "verifier", "verify", "withdraw",
+    "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign", "backup",
+    "cancel", "candidates", "correct", "episodes", "export", "forget", "head", "import_reports",
+    "init", "interim", "learn", "ledger", "migrate", "open_store", "packed_features", "policy",
+    "propose", "protocol", "read_csv", "record", "refusals", "reject", "reopen", "restore",
+    "rollback", "simulate", "sites", "status", "stop", "verifier", "verify", "withdraw",
 ]  # fmt: skip
