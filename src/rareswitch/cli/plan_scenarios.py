@@ -155,7 +155,7 @@ def run(
             return characteristics(
                 study,
                 executor,
-                scenario_world,
+                worlds=scenario_world,
                 out=out,
                 calibrate=settings["calibrate"],
                 progress=show,
