@@ -35,7 +35,7 @@ from rareswitch.core.task import Task
 
 CALM = Circumstances.calm()
 SLOW = replace(CALM, sites=3, delay=9.0, missing=0.1, learn_every=2)
-SIGNED = replace(SLOW, signing=7.0, rejected=0.3, overridden=0.1)
+SIGNED = replace(SLOW, signing=4.0, rejected=0.6, overridden=0.1)
 SECOND = Approval(by="second-person", retry_after=4)
 MDP = rs.worlds.tabular(states=3, actions=3, horizon=2, seed=5)
 
