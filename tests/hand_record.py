@@ -134,6 +134,7 @@ def hand_made(*, text="plain", evidence=None):
         stopped=entries[-1],
         waiting=None,
         spent=1,
+        role=lambda version, member: "learned",
     )
     episodes = [
         episode(1, "a", 0.5, site=text, assigned=True),

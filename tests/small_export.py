@@ -10,7 +10,7 @@ import numpy as np
 
 import rareswitch as rs
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Approval,
     Campaign,
     DataQuality,
@@ -29,7 +29,7 @@ SIMULATION = b'{"simulated": true}'
 EVE = {"by": "eve", "reason": "fine"}
 SECRET = "Ada-Lovelace-of-London"
 ROWS = np.eye(3)
-ANALYSIS = Analysis(
+ANALYSIS = AnalysisTerms(
     events=["serious", "nausea | é"], subgroups=Subgroups(names=["mild", "severe|er", "unseen"])
 )
 EVENTS: tuple[dict[str, int] | None, ...] = (None, {}, {"nausea | é": 2, "serious": 1})

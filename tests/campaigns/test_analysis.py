@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import rareswitch as rs
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Approval,
     Campaign,
     ControlFutility,
@@ -24,6 +24,7 @@ from rareswitch.campaigns import (
     Subgroups,
     analyse,
     export,
+    interim,
     learn,
     open_store,
     status,
@@ -47,7 +48,7 @@ def protocol(*, episodes=120, share=0.3, floor=0.2, missing="reported", horizon=
         "schedule": rs.UniformGrid(batches=3),
         "budget": 2,
         "recipe": rs.Recipe(control=Control(0, share=share), floor=floor, seed=3),
-        "analysis": Analysis(
+        "analysis": AnalysisTerms(
             missing=missing, events=("nausea",), subgroups=Subgroups(names=("mild", "severe"))
         ),
     }
@@ -420,6 +421,48 @@ def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_
         assert f"{name} is not the file that the record gives" in done.stdout
         path.write_text(was)
         manifest.write_text(kept)
+
+
+def test_the_open_report_shows_no_return_and_the_closed_report_does(study):
+    open_, closed = interim(study), interim(study, closed=True)
+    assert "open interim report" in open_
+    found = analyse(study)
+    means = {f"{row['mean_return']:.4g}" for row in found.rows if row["mean_return"] is not None}
+    means |= {f"{one.mean:.4g}" for one in status(study).versions}
+    shown = [mean for mean in means if mean in open_]
+    assert not shown
+    assert all(mean in closed for mean in means)
+    hidden = "Learned policies against", "Evidence shown", "Outcomes of each", "Stopping rules at"
+    for heading in hidden:
+        assert heading not in open_
+        assert heading in closed
+    # Adverse events are pooled for everybody, and by role for the committee.
+    assert "Adverse events, all roles together" in open_
+    assert "<td>learned</td>" not in open_
+    assert "<td>learned</td>" in closed
+
+
+def test_the_interim_command_writes_one_page(study, store, tmp_path):
+    for options, kind in (([], "open"), (["--closed"], "closed")):
+        file = tmp_path / f"{kind}.html"
+        given = ["campaign", "interim", str(file), *options, "--store", store.url]
+        result = CliRunner().invoke(main, given)
+        assert result.exit_code == 0, result.output
+        assert f"{kind} interim report</title>" in file.read_text()
+
+
+def test_the_principles_are_answered_from_the_record(study):
+    page = interim(study, closed=True)
+    for principle in (
+        "Adequacy within the development programme",
+        "Adequacy of trial planning",
+        "Limiting the chances of erroneous conclusions",
+        "Reliability of estimation",
+        "Maintenance of trial integrity",
+    ):
+        assert principle in page
+    assert "at most 0.025: 0.025 at the end" in page
+    assert "2 corrections and withdrawals" in page
 
 
 def test_two_persons_approve_and_the_study_is_compared(store):

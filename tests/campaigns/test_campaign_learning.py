@@ -11,7 +11,7 @@ import rareswitch as rs
 from campaign_builders import check_chains, create, fill, played, propose, protocol, report
 from rareswitch import campaigns
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Approval,
     Campaign,
     Intake,
@@ -265,7 +265,7 @@ def differences(candidate, in_force, reports, names):
 def test_evidence_tells_how_each_subgroup_would_be_treated(tmp_path):
     """Corrections count, withdrawals do not, and no report without a subgroup does."""
     rng, names, seen, moved = np.random.default_rng(4), ("a", "b", "c"), 0, 0
-    declared = Analysis(subgroups=Subgroups(names=SUBGROUPS))
+    declared = AnalysisTerms(subgroups=Subgroups(names=SUBGROUPS))
     with open_store(tmp_path / "s.db", create=True) as store:
         task = Task(dim=3, horizon=1, episodes=60)
         campaign = create(store, task=task, actions=names, analysis=declared)
@@ -298,7 +298,7 @@ def test_evidence_tells_how_each_subgroup_would_be_treated(tmp_path):
 
 
 def test_evidence_without_subgroups_has_none(tmp_path):
-    declared = Analysis(subgroups=Subgroups(names=SUBGROUPS))
+    declared = AnalysisTerms(subgroups=Subgroups(names=SUBGROUPS))
     found = {}
     for name, analysis in (("none", None), ("declared", declared)):
         with open_store(tmp_path / f"{name}.db", create=True) as store:

@@ -8,7 +8,7 @@ import pytest
 import rareswitch as rs
 from campaign_builders import ROWS, chain, check_chains, create, plain, report
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     NotAllowedError,
     RefusedError,
     Report,
@@ -429,7 +429,9 @@ def test_what_json_says_is_what_is_stored(store):
     assert again.recommended.tolist() == [0, 2]
 
 
-ANALYSIS = Analysis(events=["serious", "nausea"], subgroups=Subgroups(names=["mild", "severe"]))
+ANALYSIS = AnalysisTerms(
+    events=["serious", "nausea"], subgroups=Subgroups(names=["mild", "severe"])
+)
 UNDECLARED = [
     ({"subgroup": "worse"}, "subgroup must be one of mild, severe, as the protocol declares"),
     ({"events": {"nausea": 1, "Ada": 2}}, "events must be of the kinds serious, nausea, as the"),

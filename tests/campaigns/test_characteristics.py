@@ -10,7 +10,7 @@ import pytest
 
 import rareswitch as rs
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Campaign,
     Circumstances,
     ControlSuperiority,
@@ -146,7 +146,7 @@ def test_missing_outcomes_count_as_the_analysis_says():
     lossy = replace(CALM, missing=0.5)
     claims = {}
     for way in ("reported", "worst"):
-        protocol = two_arms(analysis=Analysis(missing=way))
+        protocol = two_arms(analysis=AnalysisTerms(missing=way))
         trial = Trial(protocol, arms(2, 0.8, 0.2), lossy, seed=1).run()
         assert trial.missing > 30
         claims[way] = outcome_of(trial).claim

@@ -13,7 +13,7 @@ import rareswitch as rs
 from observers import DENSE, GRID, NAMES, SCALED, SECRET, TABLE, observer, same, unit
 from rareswitch import campaigns
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Campaign,
     FeatureTerms,
     Protocol,
@@ -475,7 +475,7 @@ def test_a_campaign_computes_subgroups_of_raw_reports_alone(tmp_path):
         budget=2,
         actions=NAMES,
         features=terms,
-        analysis=Analysis(subgroups=BY_SEVERITY),
+        analysis=AnalysisTerms(subgroups=BY_SEVERITY),
     )
     with open_store(tmp_path / "s.db", create=True) as store:
         campaign = Campaign.create(store, protocol, by="ana", features=data)

@@ -11,7 +11,7 @@ import rareswitch as rs
 from campaign_builders import protocol
 from oracles import Starts
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Approval,
     Campaign,
     DataQuality,
@@ -346,11 +346,11 @@ def test_a_simulation_must_recommend_the_schedule_of_the_protocol(tmp_path):
 
 
 BY_SEVERITY = Subgroups(names=["mild", "severe"], column="severity", cuts=[2])
-PLANNED = Analysis(confidence=0.9, missing="worst", events=["serious"], subgroups=BY_SEVERITY)
+PLANNED = AnalysisTerms(confidence=0.9, missing="worst", events=["serious"], subgroups=BY_SEVERITY)
 
 
 @pytest.mark.parametrize(
-    "analysis", [Analysis(), Analysis(subgroups=Subgroups(names=["a", "b"])), PLANNED]
+    "analysis", [AnalysisTerms(), AnalysisTerms(subgroups=Subgroups(names=["a", "b"])), PLANNED]
 )
 def test_an_analysis_is_part_of_the_protocol(analysis):
     made = replace(FULL, analysis=analysis)
@@ -368,7 +368,7 @@ def test_an_analysis_is_part_of_the_protocol(analysis):
 def test_a_protocol_without_an_analysis_has_the_default_analysis_and_no_table():
     assert "analysis" not in FULL.plain
     assert FULL.analysis is None
-    assert Terms.of(FULL.plain).analysis == Analysis()
+    assert Terms.of(FULL.plain).analysis == AnalysisTerms()
 
 
 @pytest.mark.parametrize(
@@ -382,13 +382,13 @@ def test_the_columns_of_an_analysis_must_be_those_of_observations():
     other = Subgroups(names=["a", "b"], column="weight", cuts=[70])
     why = r"column must be one of \[features\] columns \(age, severity\); got 'weight'"
     with pytest.raises(ValueError, match=why):
-        replace(FULL, analysis=Analysis(subgroups=other))
+        replace(FULL, analysis=AnalysisTerms(subgroups=other))
     with pytest.raises(ValueError, match=r"one of .features. columns"):
         Terms.of(FULL.plain | {"analysis": {"subgroups": other.plain}})
-    with pytest.raises(TypeError, match="analysis must be an Analysis"):
+    with pytest.raises(TypeError, match="analysis must be AnalysisTerms"):
         replace(FULL, analysis={})
     with pytest.raises(TypeError, match="subgroups must be Subgroups"):
-        Analysis(subgroups={"names": ["a"]})
+        AnalysisTerms(subgroups={"names": ["a"]})
 
 
 @pytest.mark.parametrize("name", ["subgroup", "events"])
@@ -397,7 +397,7 @@ def test_a_column_of_claims_is_taken_only_where_there_is_an_analysis(name):
     made = replace(FULL, features=terms)  # as protocols before had it
     assert Protocol.from_toml(made.to_toml()) == made
     with pytest.raises(ValueError, match=f"must not be subgroup or events .*; got '{name}'"):
-        replace(made, analysis=Analysis())
+        replace(made, analysis=AnalysisTerms())
 
 
 def test_concealment_needs_assignments():

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from campaign_builders import plain, report
-from rareswitch.campaigns import Analysis, Report, Subgroups, reading
+from rareswitch.campaigns import AnalysisTerms, Report, Subgroups, reading
 from rareswitch.campaigns.reading import (
     known_part,
     numbers,
@@ -214,7 +214,7 @@ FIELDS = st.sampled_from([*plain(0), "subgroup", "events", "participant", "patie
 
 @given(st.dictionaries(FIELDS, VALUES))
 def test_the_register_keeps_numbers_and_names_only(values):
-    kept = known_part(values, Analysis())
+    kept = known_part(values, AnalysisTerms())
     assert not kept.keys() & {"participant", "patient"}
     texts = [text for text in _texts(kept) if text != "…"]
     assert all(text in (values.get("id"), values.get("site")) for text in texts)
@@ -231,7 +231,7 @@ def test_the_register_keeps_numbers_and_names_only(values):
 @example({"subgroup": "mild", "events": {"nausea": 2, "Ada": 1}})
 @example({"subgroup": "Ada", "events": {"nausea": "Ada"}})
 def test_the_register_keeps_declared_subgroups_and_events(values):
-    analysis = Analysis(events=["nausea"], subgroups=Subgroups(names=["mild", "severe"]))
+    analysis = AnalysisTerms(events=["nausea"], subgroups=Subgroups(names=["mild", "severe"]))
     kept = known_part(values, analysis)
     assert "Ada" not in json.dumps(kept)
     assert (kept.get("subgroup") == "mild") == (values.get("subgroup") == "mild")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 import rareswitch as rs
 from rareswitch.campaigns import (
-    Analysis,
+    AnalysisTerms,
     Approval,
     Campaign,
     Circumstances,
@@ -385,7 +385,7 @@ class Ward(FiniteWorld):
 
 
 def test_a_world_tells_subgroups_and_events_where_the_protocol_declares_them(store):
-    declared = Analysis(events=["nausea"], subgroups=Subgroups(names=["mild", "severe"]))
+    declared = AnalysisTerms(events=["nausea"], subgroups=Subgroups(names=["mild", "severe"]))
     made = simulate(protocol_of(analysis=declared), Ward(MDP), store, circumstances=ROUGH, seed=3)
     found = Counter()
     for row in rows(store, tables.episodes):

@@ -5,6 +5,7 @@ Those that are about one campaign take it as their first argument: `approve(camp
 reason="reviewed")` is `campaign.approve(7, by="ben", reason="reviewed")`.
 """
 
+from rareswitch.campaigns.analysis import Analysis
 from rareswitch.campaigns.campaign import Act, Campaign, list_campaigns
 from rareswitch.campaigns.errors import (
     CampaignError,
@@ -18,7 +19,7 @@ from rareswitch.campaigns.errors import (
 )
 from rareswitch.campaigns.learning.learning import Learning, learn, propose
 from rareswitch.campaigns.observations import Observer, packed_features, read_csv
-from rareswitch.campaigns.proof.export.export import export
+from rareswitch.campaigns.proof.export.export import export, interim
 from rareswitch.campaigns.proof.one_file import verifier
 from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
@@ -37,7 +38,13 @@ from rareswitch.campaigns.rulebook.stopping import (
     Futility,
     Harm,
 )
-from rareswitch.campaigns.rulebook.terms import Analysis, Approval, FeatureTerms, Intake, Subgroups
+from rareswitch.campaigns.rulebook.terms import (
+    AnalysisTerms,
+    Approval,
+    FeatureTerms,
+    Intake,
+    Subgroups,
+)
 from rareswitch.campaigns.status import (
     Status,
     analyse,
@@ -64,14 +71,15 @@ policy = Campaign.policy
 list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
 __all__ = [
-    "Act", "Analysis", "Approval", "Campaign", "CampaignError", "Characteristics", "Circumstances",
-    "ConflictError", "ControlFutility", "ControlHarm", "ControlSuperiority", "DamagedError",
-    "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake", "Learning",
-    "MovedError", "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError", "Report",
-    "Scenario", "SimulatedCampaign", "Status", "Step", "Store", "Study", "Subgroups", "Trial",
-    "UnavailableError", "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign",
-    "backup", "cancel", "candidates", "characteristics", "correct", "episodes", "export", "forget",
-    "head", "import_reports", "init", "learn", "ledger", "migrate", "open_store", "packed_features",
-    "policy", "propose", "protocol", "read_csv", "record", "refusals", "reject", "reopen",
-    "restore", "rollback", "simulate", "sites", "status", "stop", "verifier", "verify", "withdraw",
+    "Act", "Analysis", "AnalysisTerms", "Approval", "Campaign", "CampaignError", "Characteristics",
+    "Circumstances", "ConflictError", "ControlFutility", "ControlHarm", "ControlSuperiority",
+    "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
+    "Learning", "MovedError", "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError",
+    "Report", "Scenario", "SimulatedCampaign", "Status", "Step", "Store", "Study", "Subgroups",
+    "Trial", "UnavailableError", "UnreadableError", "World", "act", "amend", "analyse", "approve",
+    "assign", "backup", "cancel", "candidates", "characteristics", "correct", "episodes", "export",
+    "forget", "head", "import_reports", "init", "interim", "learn", "ledger", "migrate",
+    "open_store", "packed_features", "policy", "propose", "protocol", "read_csv", "record",
+    "refusals", "reject", "reopen", "restore", "rollback", "simulate", "sites", "status", "stop",
+    "verifier", "verify", "withdraw",
 ]  # fmt: skip

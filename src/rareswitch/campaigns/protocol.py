@@ -19,7 +19,7 @@ from rareswitch.campaigns.rulebook.stopping import (
 )
 from rareswitch.campaigns.rulebook.terms import (
     AMENDABLE,
-    Analysis,
+    AnalysisTerms,
     Approval,
     FeatureTerms,
     Intake,
@@ -64,7 +64,7 @@ class Protocol:
     intake: Intake = field(default_factory=Intake)
     stopping: tuple[StoppingRule, ...] = ()
     simulation: str = ""
-    analysis: Analysis | None = None
+    analysis: AnalysisTerms | None = None
 
     def __post_init__(self) -> None:
         checked_name("name", self.name)
@@ -80,8 +80,8 @@ class Protocol:
         if self.simulation:
             checked_digest("simulation", self.simulation)
         if self.analysis is not None:
-            if not isinstance(self.analysis, Analysis):
-                raise TypeError(f"analysis must be an Analysis; got {short_repr(self.analysis)}")
+            if not isinstance(self.analysis, AnalysisTerms):
+                raise TypeError(f"analysis must be AnalysisTerms; got {short_repr(self.analysis)}")
             self.analysis.check_columns(_columns(self.features))
         set_fields(
             self,
@@ -285,7 +285,7 @@ class Protocol:
                     parts[name] = PARTS[name](**given[name])
         if "analysis" in tables:
             with _reading("analysis"):
-                parts["analysis"] = analysis = Analysis.of(given["analysis"])
+                parts["analysis"] = analysis = AnalysisTerms.of(given["analysis"])
                 analysis.check_columns(_columns(parts.get("features")))
         if not isinstance(stopping := tables.get("stopping", []), list):
             raise TypeError(
@@ -345,7 +345,7 @@ TABLES = (
 )  # fmt: skip
 PARTS = {
     "recipe": Recipe, "approval": Approval, "intake": Intake, "features": FeatureTerms,
-    "analysis": Analysis,
+    "analysis": AnalysisTerms,
 }  # fmt: skip
 TASK_SIZES = tuple(part.name for part in fields(Task))
 KEYS = {name: tuple(part.name for part in fields(kind)) for name, kind in PARTS.items()}

@@ -18,7 +18,7 @@ from rareswitch.campaigns.errors import UnreadableError
 from rareswitch.campaigns.report import MORE_ARRAYS, Report, pack_bodies
 from rareswitch.campaigns.rulebook.claims import CLAIMS
 from rareswitch.campaigns.rulebook.names import NAME
-from rareswitch.campaigns.rulebook.terms import Analysis
+from rareswitch.campaigns.rulebook.terms import AnalysisTerms
 from rareswitch.core.episode import Episode, are_finite
 from rareswitch.support.arguments import Ints, Rows, all_within, short_repr
 
@@ -239,7 +239,7 @@ def report_of_columns(row: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def known_part(values: Mapping[str, Any], analysis: Analysis) -> dict[str, Any]:
+def known_part(values: Mapping[str, Any], analysis: AnalysisTerms) -> dict[str, Any]:
     """Return the part of a refused report that the register keeps: numbers, and valid names.
 
     A text may be a person's name, wherever it stands, and so may an unknown field. The protocol's

@@ -23,7 +23,8 @@ SECTIONS = {
         look.open_, look.refusals, look.sites, look.head,
     ),
     "Prove and keep": (
-        prove.verify, prove.verifier, prove.export, prove.backup, prove.restore, prove.migrate,
+        prove.verify, prove.verifier, prove.export, prove.interim, prove.backup, prove.restore,
+        prove.migrate,
     ),
 }  # fmt: skip
 

@@ -62,7 +62,7 @@ def status(campaign: Campaign) -> Answer:
 
 @verb("analyse", "analyse --json", access="read")
 def analyse(campaign: Campaign) -> Answer:
-    """Compare the learned policies with the control.
+    """Compare learned policies with the control.
 
     It shows the difference of mean returns within versions, combined over them; by version, by
     declared subgroup and, where an episode has one step, by action; adverse events of each role;

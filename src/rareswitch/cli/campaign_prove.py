@@ -62,14 +62,32 @@ def export(campaign: Campaign, folder: Path, **signed: str) -> Answer:
     """Write the record and the final report.
 
     The new FOLDER holds the protocol, episodes (JSON lines and Parquet), policies, ledger, refused
-    reports, cohorts, sites, a data dictionary and the report (appendix.md, report.html). Names of
-    participants stay in the store.
+    reports, cohorts, sites, the comparison with the control, a data dictionary and the report
+    (appendix.md, report.html). Names of participants stay in the store.
     """
     with progress("export", 1, quiet=wants_json()) as report:
         found = rs.campaigns.export(
             campaign, folder, **signed, progress=lambda what, done, of: report(done, what, total=of)
         )
     return Answer(found.plain, f"written        {folder}\nmanifest       SHA-256 {found.digest}")
+
+
+@verb("interim open.html", "interim closed.html --closed", access="read")
+@click.argument("file", type=NEW_FILE)
+@click.option("--closed", is_flag=True, help="With returns by version and role, for a committee.")
+def interim(campaign: Campaign, file: Path, closed: bool) -> Answer:
+    """Write an open or a closed interim report.
+
+    The open report is for everybody: episodes, sites, refusals, decisions and adverse events of all
+    roles together, and no return. The closed report is for a data monitoring committee: it adds
+    learned policies against the control, subgroups, actions, adverse events by role, the evidence
+    for each candidate, and the stopping rules at this look. FILE is one HTML page.
+    """
+    from rareswitch.support.archive import write_bytes
+
+    page = rs.campaigns.interim(campaign, closed=closed)
+    write_bytes(file, page.encode(errors="backslashreplace"))
+    return Answer({"file": str(file), "closed": closed}, f"written        {file}")
 
 
 @verb("backup backup.db --store postgresql://ana@db/trial", about="store", access="read")

@@ -20,7 +20,7 @@ from rareswitch.campaigns.rehearsal.world import Circumstances, EpisodeFate, Fat
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
 from rareswitch.campaigns.rulebook.state import Candidate
-from rareswitch.campaigns.rulebook.terms import Analysis
+from rareswitch.campaigns.rulebook.terms import AnalysisTerms
 from rareswitch.campaigns.store.rows import heads_of
 from rareswitch.campaigns.store.tables import episodes as recorded_episodes
 from rareswitch.core.control import Player
@@ -264,7 +264,7 @@ def played(
     *,
     episode_id: str,
     fate: EpisodeFate,
-    analysis: Analysis | None = None,
+    analysis: AnalysisTerms | None = None,
 ) -> Report:
     """Let one member of a policy play an episode; return what is to be reported of it.
 
@@ -281,11 +281,11 @@ def played(
         actions=np.array(places),
         recommended=np.array(recommended) if fate.overridden.any() else None,
         site=fate.site,
-        **_claims_of(world, analysis or Analysis()),
+        **_claims_of(world, analysis or AnalysisTerms()),
     )
 
 
-def _claims_of(world: World, analysis: Analysis) -> dict[str, Any]:
+def _claims_of(world: World, analysis: AnalysisTerms) -> dict[str, Any]:
     """Return the subgroup and the events of the episode that a world has just played."""
     claims: dict[str, Any] = {}
     if analysis.subgroups is not None and hasattr(world, "subgroup"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rareswitch.campaigns.rulebook.names import MOST_CHARACTERS, checked_text
-from rareswitch.campaigns.rulebook.terms import Analysis
+from rareswitch.campaigns.rulebook.terms import AnalysisTerms
 from rareswitch.support.arguments import short_repr, whole
 
 CLAIMED_TEXTS = ("site", "began", "ended", "subgroup")
@@ -35,10 +35,10 @@ def checked_events(events: Any) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def broken_claim(analysis: Analysis, claims: Any) -> str | None:
+def broken_claim(analysis: AnalysisTerms, claims: Any) -> str | None:
     """Return why a report must not make these claims, plain values of JSON; None if it may.
 
-    >>> broken_claim(Analysis(events=["nausea"]), {"events": {"headache": 1}})
+    >>> broken_claim(AnalysisTerms(events=["nausea"]), {"events": {"headache": 1}})
     "events must be of the kinds nausea, as the protocol declares; got 'headache'"
     """
     if not isinstance(claims, dict):
@@ -57,7 +57,7 @@ def broken_claim(analysis: Analysis, claims: Any) -> str | None:
     return None
 
 
-def _broken_subgroup(analysis: Analysis, name: str) -> str | None:
+def _broken_subgroup(analysis: AnalysisTerms, name: str) -> str | None:
     if analysis.subgroups is None:
         return "subgroup must not be told: [analysis] of the protocol declares none"
     if name not in analysis.subgroups.names:
@@ -66,7 +66,7 @@ def _broken_subgroup(analysis: Analysis, name: str) -> str | None:
     return None
 
 
-def _broken_events(analysis: Analysis, counts: Any) -> str | None:
+def _broken_events(analysis: AnalysisTerms, counts: Any) -> str | None:
     if not analysis.events:
         return "events must not be told: [analysis] of the protocol declares none"
     try:

@@ -181,7 +181,7 @@ class Subgroups:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analysis:
+class AnalysisTerms:
     """The plan of the analysis, which no amendment changes.
 
     `confidence` is that of the two-sided intervals at the end of the study. `missing` says how an
@@ -189,8 +189,8 @@ class Analysis:
     of 0, and "worst" counts 0 if a learned member was assigned and the largest return if the
     control was. `events` are the kinds of adverse event that a report may count.
 
-    >>> Analysis(events=["serious", "nausea"], subgroups=Subgroups(names=["mild", "severe"])).events
-    ('serious', 'nausea')
+    >>> AnalysisTerms(events=["serious"], subgroups=Subgroups(names=["mild", "severe"])).events
+    ('serious',)
     """
 
     confidence: float = 0.95
@@ -212,7 +212,7 @@ class Analysis:
         )
 
     @classmethod
-    def of(cls, table: Mapping[str, Any]) -> "Analysis":
+    def of(cls, table: Mapping[str, Any]) -> "AnalysisTerms":
         """Return the analysis of the table [analysis] of a protocol."""
         given = _only(table, "analysis", cls)
         if "subgroups" in given:
@@ -280,7 +280,7 @@ class Terms:
     intake: Intake
     stopping: tuple[StoppingRule, ...]
     actions: tuple[str, ...] = ()
-    analysis: Analysis = Analysis()
+    analysis: AnalysisTerms = AnalysisTerms()
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Terms":
@@ -331,9 +331,9 @@ class Terms:
 def _terms(text: str) -> Terms:
     """Return the terms of a canonical text: a ledger is read more often than it is amended."""
     plain = json.loads(text)
-    task, analysis = plain["task"], Analysis()
+    task, analysis = plain["task"], AnalysisTerms()
     if "analysis" in plain:
-        analysis = Analysis.of(plain["analysis"])
+        analysis = AnalysisTerms.of(plain["analysis"])
         analysis.check_columns(plain.get("features", {}).get("columns", ()))
     return Terms(
         plain=plain,

@@ -103,8 +103,12 @@ class Stretch(NamedTuple):
 
 @dataclass
 class Tally:
-    """All counts. A site is None where the report does not tell it."""
+    """All counts, and the `cohorts` that stopping rules see.
 
+    A site is None where the report does not tell it.
+    """
+
+    cohorts: Cohorts
     versions: dict[int, Outcomes] = field(default_factory=lambda: defaultdict(Outcomes))
     sites: dict[tuple[str | None, int], Outcomes] = field(
         default_factory=lambda: defaultdict(Outcomes)
@@ -114,7 +118,8 @@ class Tally:
 
 
 def tally_of(record: Record, state: State) -> Tally:
-    tally, horizon = Tally(), state.terms.horizon
+    terms, horizon = state.terms, state.terms.horizon
+    tally = Tally(cohorts=Cohorts(horizon=horizon, control=terms.control_share))
     for assignment in record.rows("assignments"):
         gone = assignment.episode_id in state.cancelled_ids
         counts = tally.versions[assignment.version].counts
@@ -122,7 +127,7 @@ def tally_of(record: Record, state: State) -> Tally:
     for refusal in record.rows("refusals"):
         tally.refused[refusal.reason.partition(";")[0]] += 1
     last: dict[str, EpisodeRow] = {}
-    cohorts, places = Cohorts(horizon=horizon), dict[str, tuple[Place, float]]()
+    cohorts, places = tally.cohorts, dict[str, tuple[Place, float]]()
     if state.corrections:
         last = {row.episode_id: row for row in record.rows("episodes") if row.revision}
     length = record.heads["episodes"].length
@@ -131,10 +136,12 @@ def tally_of(record: Record, state: State) -> Tally:
         if first.revision:
             place, before = places[first.episode_id]
             after = None if first.body is None else first.total
-            cohorts.correct(first.version, place, before, after)
+            role = state.role(first.version, first.member)
+            cohorts.correct(first.version, place, before, after, role)
             places[first.episode_id] = place, first.total
         else:
-            place = cohorts.record(first.version, first.total)
+            role = state.role(first.version, first.member)
+            place = cohorts.record(first.version, first.total, role)
             if first.episode_id in last:
                 places[first.episode_id] = place, first.total
             row = last.get(first.episode_id, first)

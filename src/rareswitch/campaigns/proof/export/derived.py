@@ -13,6 +13,7 @@ from rareswitch.campaigns.analysis import (
     Analysis,
     analyse_record,
 )
+from rareswitch.campaigns.proof.export.blocks import Block, Facts, Picture, Section, Table
 from rareswitch.campaigns.proof.export.cohorts import (
     COHORT_COLUMNS,
     SITE_COLUMNS,
@@ -23,14 +24,8 @@ from rareswitch.campaigns.proof.export.cohorts import (
     tally_of,
 )
 from rareswitch.campaigns.proof.export.rows import LINES, PARQUET_COLUMNS
-from rareswitch.campaigns.proof.export.sections import (
-    Block,
-    Facts,
-    Picture,
-    Section,
-    Table,
-    sections_of,
-)
+from rareswitch.campaigns.proof.export.sections import record_section, sections_of
+from rareswitch.campaigns.proof.export.trial_sections import looks_section, pooled_sections
 from rareswitch.campaigns.proof.export.words import is_number, one_line
 from rareswitch.campaigns.rulebook.rows import Entry, Record
 from rareswitch.campaigns.rulebook.state import State
@@ -74,11 +69,9 @@ svg circle { fill: var(--accent); } svg rect { fill: var(--warning); }
 
 def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dict[str, bytes]:
     """Return the derived files of an export by name; `state` is that after the entries."""
-    tally = tally_of(record, state)
-    cohorts = cohort_rows(state, tally)
-    sites = site_rows(tally, horizon=state.terms.horizon)
-    analysis = analyse_record(record, state)
-    sections = sections_of(Facts(record, entries, state, tally, cohorts, sites, analysis))
+    facts = facts_of(record, entries, state)
+    cohorts, sites, analysis = facts.cohorts, facts.sites, facts.analysis
+    sections = [*sections_of(facts), record_section()]
     title = f"Campaign {record.campaign}"
     texts = {
         "cohorts.json": as_json(cohorts),
@@ -92,6 +85,32 @@ def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dic
         texts |= _analysis_files(analysis)
     # A lone surrogate, which only a forged record holds, has no UTF-8.
     return {name: text.encode(errors="backslashreplace") for name, text in texts.items()}
+
+
+def facts_of(record: Record, entries: Sequence[Entry], state: State) -> Facts:
+    """Count a record; `state` is that after the entries."""
+    tally = tally_of(record, state)
+    cohorts, sites = cohort_rows(state, tally), site_rows(tally, horizon=state.terms.horizon)
+    return Facts(record, entries, state, tally, cohorts, sites, analyse_record(record, state))
+
+
+def interim_page(facts: Facts, *, closed: bool) -> str:
+    """Return an interim report as one HTML page; without `closed` it shows no return."""
+    kind = "closed" if closed else "open"
+    said = (
+        "This report shows returns by version and role. Only those who may see them should read it."
+        if closed
+        else "This report shows no return by version, role or site."
+    )
+    sections = [one for one in sections_of(facts) if closed or not one.closed]
+    if closed:
+        sections.insert(1, looks_section(facts))
+    else:
+        sections += pooled_sections(facts)
+    first, *others = sections
+    begun = first._replace(blocks=[said, *first.blocks])
+    title = f"Campaign {facts.record.campaign}: {kind} interim report"
+    return as_html(title, [begun, *others])
 
 
 def _analysis_files(analysis: Analysis) -> dict[str, str]:

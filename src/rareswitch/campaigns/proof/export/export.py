@@ -23,7 +23,7 @@ from pyarrow.parquet import ParquetWriter
 import rareswitch
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.proof.checks import Progress, quiet
-from rareswitch.campaigns.proof.export.derived import derived_files
+from rareswitch.campaigns.proof.export.derived import derived_files, facts_of, interim_page
 from rareswitch.campaigns.proof.export.rows import (
     FORMAT,
     PARQUET_COLUMNS,
@@ -103,6 +103,19 @@ def export(
         versions=len(state.versions),
         files=files,
     )
+
+
+def interim(campaign: Campaign, *, closed: bool = False) -> str:
+    """Return an interim report as one HTML page.
+
+    The open report is for everybody: it shows no return by version, role or site. The closed report
+    is for a committee that may see them: learned policies against the control, subgroups, adverse
+    events by role, the evidence for candidates, and the stopping rules at this look.
+    """
+    with campaign.store.reading() as connection:
+        record = StoredRecord(connection, campaign.name)
+        entries = [Entry.of(row) for row in record.rows("ledger")]
+        return interim_page(facts_of(record, entries, State().after(*entries)), closed=closed)
 
 
 def _write_protocol(part: Path, state: State) -> None:

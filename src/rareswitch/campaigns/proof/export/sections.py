@@ -6,18 +6,27 @@ renderers escape every one of them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from rareswitch.campaigns.analysis import Analysis
-from rareswitch.campaigns.proof.export.cohorts import CONFIDENCE, OUTCOME_COLUMNS, OutcomeRow, Tally
+from rareswitch.campaigns.proof.export.blocks import (
+    Block,
+    Facts,
+    Picture,
+    Section,
+    Table,
+    described,
+    pairs,
+)
+from rareswitch.campaigns.proof.export.cohorts import CONFIDENCE, OUTCOME_COLUMNS
 from rareswitch.campaigns.proof.export.pictures import (
     course_picture,
     returns_picture,
     triggers_picture,
 )
+from rareswitch.campaigns.proof.export.trial_sections import comparison_sections, principles_section
 from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger
-from rareswitch.campaigns.rulebook.rows import Entry, Record, canonical
+from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.state import State
 
 MOST_LISTED = 200  # corrections, reasons and sites; all of them are counted and in the files
@@ -26,68 +35,16 @@ FORESEEN = ("created", "declined", "approved", "rejected", "deployed", "exported
 DIFFERENCES = ("deviations from the policy", "overridden recommendations")
 
 
-class Table(NamedTuple):
-    """Rows of cells; None is an unknown value. Without a header a row is a name and its value."""
-
-    header: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
-
-
-class Picture(NamedTuple):
-    """An SVG and its caption; Markdown leaves both out."""
-
-    svg: str | None
-    caption: str
-
-
-Block = str | list[str] | Table | Picture  # a list of sentences stands in points
-
-
-class Section(NamedTuple):
-    """A heading, the item of a checklist that it answers, and its contents."""
-
-    heading: str
-    item: str
-    blocks: Sequence[Block]
-
-
-class Facts(NamedTuple):
-    """All that sections are made from."""
-
-    record: Record
-    entries: Sequence[Entry]
-    state: State
-    tally: Tally
-    cohorts: Sequence[OutcomeRow]
-    sites: Sequence[OutcomeRow]
-    analysis: Analysis | None = None
-
-    @property
-    def revisions(self) -> list[dict[str, Any]]:
-        """The protocol and its later revisions, as plain tables."""
-        return [terms.plain for terms in self.state.revisions]
-
-    def total(self, column: str) -> int:
-        return sum(row[column] for row in self.cohorts)
-
-    def share(self, part: str, whole: str) -> str:
-        """Return a count among another, over all versions."""
-        return f"{self.total(part)} of {self.total(whole)}"
-
-    def length(self, chain: str) -> int:
-        return self.record.heads[chain].length
-
-
 def sections_of(facts: Facts) -> list[Section]:
     first, created, cohorts = facts.revisions[0], facts.entries[0], facts.cohorts
     return [
-        Section("Summary", "", [_pairs(_summary(facts))]),
+        Section("Summary", "", [pairs(_summary(facts))]),
         Section("Trial design", "3a", [
             f"The protocol was locked by {created.actor} on {created.at}, before the first "
             f"episode. Its SHA-256 is {created.payload['digest']}.",
-            _pairs(_design(first, facts.state.versions[0].members)),
+            pairs(_design(first, facts.state.versions[0].members)),
         ]),
-        Section("Planned adaptations", "ACE 3b", [_pairs(_adaptations(first))]),
+        Section("Planned adaptations", "ACE 3b", [pairs(_adaptations(first))]),
         Section("Unplanned changes after the beginning", "ACE 3c", _changes(facts)),
         Section("Poor or missing input", "CONSORT-AI 4a ii, 5 iii", _input(facts)),
         Section("The version that acted on each participant", "CONSORT-AI 5 i", [
@@ -102,7 +59,7 @@ def sections_of(facts: Facts) -> list[Section]:
                  for c in cohorts],
             ),
         ]),
-        Section("Recommended and given action", "CONSORT-AI 5 v, 5 vi", [_pairs([
+        Section("Recommended and given action", "CONSORT-AI 5 v, 5 vi", [pairs([
             ("Episodes that tell the recommended and the given action",
              facts.total("with_recommendation")),
             ("Another action given than recommended",
@@ -115,7 +72,7 @@ def sections_of(facts: Facts) -> list[Section]:
             "episode. Looks are continuous, and nobody chooses their times. Stopping rules are "
             "binding. The switching rule is binding where it alone decides; otherwise a second "
             "person may reject a candidate.",
-            [*map(_rule, facts.revisions[-1].get("stopping", [])),
+            [*map(described, facts.revisions[-1].get("stopping", [])),
              f"episodes: when {facts.revisions[-1]['task']['episodes']} are recorded"],
         ]),
         Section("Methods of estimation", "ACE 12b", [
@@ -142,6 +99,7 @@ def sections_of(facts: Facts) -> list[Section]:
                     "version that was not planned."),
             *_decisions(facts),
         ]),
+        *_evidence(facts),
         Section("Outcomes of each version", "17a", [
             Picture(returns_picture(cohorts),
                     "Mean return of each version with its interval; a square marks a version that "
@@ -155,19 +113,20 @@ def sections_of(facts: Facts) -> list[Section]:
                     "Mean return of successive episodes in the order of the log. A line shows "
                     "where a version came into force, with its number where there is room; it is "
                     "dashed for a version that was not planned, or a rollback."),
-        ]),
-        *_comparison(facts.analysis),
-        Section("Outcomes of each site", "18", _sites(facts)),
-        Section("Where the record is", "ACE 24b", [
-            "manifest.json lists every file with its SHA-256, and data-dictionary.md explains "
-            "every column. The folder protocol has the protocol and its revisions, and "
-            "ledger.jsonl all decisions. The names of participants are not in an export.",
-        ]),
+        ], closed=True),
+        *comparison_sections(facts.analysis),
+        Section("Outcomes of each site", "18", _sites(facts), closed=True),
+        principles_section(facts),
     ]  # fmt: skip
 
 
-def _pairs(rows: Sequence[tuple[str, Any]]) -> Table:
-    return Table(("", ""), rows)
+def record_section() -> Section:
+    """Return where an export has everything that its report rests on."""
+    return Section("Where the record is", "ACE 24b", [
+        "manifest.json lists every file with its SHA-256, and data-dictionary.md explains "
+        "every column. The folder protocol has the protocol and its revisions, and "
+        "ledger.jsonl all decisions. The names of participants are not in an export.",
+    ])  # fmt: skip
 
 
 def _summary(facts: Facts) -> list[tuple[str, Any]]:
@@ -214,7 +173,7 @@ def _design(protocol: dict[str, Any], members: int) -> list[tuple[str, Any]]:
                      f"{task['feature_norm']:g}{named}"),
         ("Stages", {"own": "each learns from its own steps", "shared": "share steps",
                     "auto": "share steps where that predicts better"}[task["stages"]]),
-        ("Exploration", _rule(recipe["exploration"], "kind")),
+        ("Exploration", described(recipe["exploration"], "kind")),
         ("Allocation", shares),
         *_others(recipe),
         ("Seed", canonical(recipe["seed"])),
@@ -241,7 +200,7 @@ def _adaptations(protocol: dict[str, Any]) -> list[tuple[str, Any]]:
     late = "enter the next fit" if intake["late"] == "learn" else "are recorded and not fitted"
     return [
         ("Adaptation", "a new version of the policy, fitted on the log"),
-        ("Switching rule", _rule(protocol["schedule"], "kind")),
+        ("Switching rule", described(protocol["schedule"], "kind")),
         ("Asked", "after every recorded episode"),
         ("Budget", f"at most {protocol['budget']['deployments']} deployments after the first, "
                    "rollbacks not counted"),
@@ -299,7 +258,7 @@ def _input(facts: Facts) -> list[Block]:
         "features, their norm, rewards from 0 to 1, the version and the member that acted. "
         "refusals.jsonl has the refused reports with reasons; none of them entered a fit. Nothing "
         "replaces an episode that was never reported.",
-        _pairs([
+        pairs([
             ("Reports refused", facts.length("refusals")),
             ("Episodes recorded", facts.total("recorded")),
             ("Reported after their version had been replaced", facts.total("late")),
@@ -321,87 +280,25 @@ def _decisions(facts: Facts) -> Iterator[Block]:
         by = one.decision or entered.get(one.status)
         trigger = deciding_trigger(one.evidence) or {}
         watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
+        # The reason of a schedule tells the gain, which the evidence shows to those who may see it.
+        reason = "not worth a deployment" if one.status == "declined" else (by or one.entry).reason
         rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,
-                     one.status, by and by.actor, (by or one.entry).at,
-                     (by or one.entry).reason))  # fmt: skip
+                     one.status, by and by.actor, (by or one.entry).at, reason))  # fmt: skip
     yield Table(
         ("candidate", "for version", "planned", "quantity", "threshold", "observed", "status",
          "decided by", "when", "reason"),
         rows,
     )  # fmt: skip
-    yield "Evidence that was shown before each decision:"
+
+
+def _evidence(facts: Facts) -> Iterator[Section]:
+    """Yield the section of the evidence for candidates, where there were any."""
+    blocks = list[Block]()
     for one in facts.state.candidates.values():
         heading, *lines = candidate_lines(**vars(one))
-        yield heading
-        yield lines
-
-
-def _comparison(analysis: Analysis | None) -> Iterator[Section]:
-    """Yield the sections about the control, where the protocol has one."""
-    if analysis is None:
-        return
-    header = ("compared", "learned: episodes", "mean return", "control: episodes", "mean return",
-              "difference", "at the end: from", "to", "at any time: from", "to")  # fmt: skip
-    table = Table(
-        header,
-        [
-            (_compared(row), row["episodes"], row["mean_return"], row["control_episodes"],
-             row["control_mean_return"], row["difference"], row["low"], row["high"],
-             row["any_time_low"], row["any_time_high"])
-            for row in (analysis.combined, *analysis.others, *analysis.versions)
-        ],
-    )  # fmt: skip
-    roles = [
-        (role, one["episodes"], one["missing"], one["mean_return"])
-        for role, one in analysis.roles.items()
-    ]
-    yield Section("Learned policies against the concurrent control", "17a, ACE 17a", [
-        analysis.claim,
-        analysis.error,
-        "Within a version both roles are drawn at random with fixed shares, so their difference "
-        "does not depend on drift between versions. The combined difference weighs versions by "
-        "their episodes. The interval at the end holds for a study that ended as planned; the "
-        "interval at any time holds at all looks together. An episode counts for the role that "
-        f"was assigned. Both have {analysis.confidence:.4g} confidence, each row by itself.",
-        table,
-        Table(("role", "episodes", "assigned and never reported", "mean return"), roles),
-    ])  # fmt: skip
-    if analysis.subgroups:
-        yield Section("Subgroups declared in the protocol", "18, ACE 18", [
-            f"Intervals hold for all subgroups together, with {analysis.confidence:.4g} "
-            "confidence, in a study that ended as planned.",
-            Table(header[:8], [(row["name"], *_cells(row)) for row in analysis.subgroups]),
-        ])  # fmt: skip
-    if analysis.actions:
-        yield Section("Actions against the control's", "17a", [
-            f"Every action is compared with {analysis.reference}. Episodes are weighted by the "
-            "inverse of the known probability of the action that was assigned, and intervals "
-            f"hold for all actions together, with {analysis.confidence:.4g} confidence, in a "
-            "study that ended as planned.",
-            Table(("action", "episodes", "mean return", f"{analysis.reference}: episodes",
-                   "mean return", "difference", "from", "to"),
-                  [(row["name"], *_cells(row)) for row in analysis.actions]),
-        ])  # fmt: skip
-    if analysis.events:
-        yield Section("Adverse events", "19", [
-            "Adverse events are counted apart from the reward; no fit uses them.",
-            Table(("role", "event", "episodes that tell", "episodes with it", "events"),
-                  list(analysis.events)),
-        ])  # fmt: skip
-
-
-def _cells(row: Mapping[str, Any]) -> list[Any]:
-    names = ("episodes", "mean_return", "control_episodes", "control_mean_return", "difference",
-             "low", "high")  # fmt: skip
-    return [row[name] for name in names]
-
-
-def _compared(row: Mapping[str, Any]) -> str:
-    if row["comparison"] == "version":
-        return f"version {row['name']}"
-    counts = {"reported": "as reported", "zero": "missing count as 0",
-              "worst": "missing count as the worst"}[row["missing"]]  # fmt: skip
-    return f"all versions, {counts}"
+        blocks += [heading, lines]
+    if blocks:
+        yield Section("Evidence shown before each decision", "ACE 14c", blocks, closed=True)
 
 
 def _sites(facts: Facts) -> list[Block]:
@@ -432,13 +329,3 @@ def _sites(facts: Facts) -> list[Block]:
 def _differences(row: Mapping[str, int]) -> list[str]:
     pairs = (("deviated", "compared"), ("overridden", "with_recommendation"))
     return [f"{row[part]} of {row[whole]}" for part, whole in pairs]
-
-
-def _rule(table: dict[str, Any], key: str = "rule") -> str:
-    """Return a table with a name and arguments as words."""
-    arguments = ", ".join(
-        f"{name} {value if isinstance(value, str) else canonical(value)}"
-        for name, value in sorted(table.items())
-        if name != key
-    )
-    return f"{table[key]}: {arguments}" if arguments else str(table[key])

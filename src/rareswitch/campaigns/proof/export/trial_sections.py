@@ -1,0 +1,163 @@
+"""The sections of a report about the control, the looks, and the principles of adaptive designs."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rareswitch.campaigns.analysis import Analysis, describe_error
+from rareswitch.campaigns.proof.export.blocks import Facts, Section, Table
+from rareswitch.campaigns.rulebook.stopping import watch
+
+
+def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
+    """Yield the sections about the control, where the protocol has one."""
+    if analysis is None:
+        return
+    header = ("compared", "learned: episodes", "mean return", "control: episodes", "mean return",
+              "difference", "at the end: from", "to", "at any time: from", "to")  # fmt: skip
+    table = Table(
+        header,
+        [
+            (_compared(row), row["episodes"], row["mean_return"], row["control_episodes"],
+             row["control_mean_return"], row["difference"], row["low"], row["high"],
+             row["any_time_low"], row["any_time_high"])
+            for row in (analysis.combined, *analysis.others, *analysis.versions)
+        ],
+    )  # fmt: skip
+    roles = [
+        (role, one["episodes"], one["missing"], one["mean_return"])
+        for role, one in analysis.roles.items()
+    ]
+    yield Section("Learned policies against the concurrent control", "17a, ACE 17a", [
+        analysis.claim,
+        analysis.error,
+        "Within a version both roles are drawn at random with fixed shares, so their difference "
+        "does not depend on drift between versions. The combined difference weighs versions by "
+        "their episodes. The interval at the end holds for a study that ended as planned; the "
+        "interval at any time holds at all looks together. An episode counts for the role that "
+        f"was assigned. Both have {analysis.confidence:.4g} confidence, each row by itself.",
+        table,
+        Table(("role", "episodes", "assigned and never reported", "mean return"), roles),
+    ], closed=True)  # fmt: skip
+    if analysis.subgroups:
+        yield Section("Subgroups declared in the protocol", "18, ACE 18", [
+            f"Intervals hold for all subgroups together, with {analysis.confidence:.4g} "
+            "confidence, in a study that ended as planned.",
+            Table(header[:8], [(row["name"], *_cells(row)) for row in analysis.subgroups]),
+        ], closed=True)  # fmt: skip
+    if analysis.actions:
+        yield Section("Actions against the control's", "17a", [
+            f"Every action is compared with {analysis.reference}. Episodes are weighted by the "
+            "inverse of the known probability of the action that was assigned, and intervals "
+            f"hold for all actions together, with {analysis.confidence:.4g} confidence, in a "
+            "study that ended as planned.",
+            Table(("action", "episodes", "mean return", f"{analysis.reference}: episodes",
+                   "mean return", "difference", "from", "to"),
+                  [(row["name"], *_cells(row)) for row in analysis.actions]),
+        ], closed=True)  # fmt: skip
+    if analysis.events:
+        yield Section("Adverse events", "19", [
+            "Adverse events are counted apart from the reward; no fit uses them.",
+            Table(("role", "event", "episodes that tell", "episodes with it", "events"),
+                  list(analysis.events)),
+        ], closed=True)  # fmt: skip
+
+
+def _cells(row: Mapping[str, Any]) -> list[Any]:
+    names = ("episodes", "mean_return", "control_episodes", "control_mean_return", "difference",
+             "low", "high")  # fmt: skip
+    return [row[name] for name in names]
+
+
+def _compared(row: Mapping[str, Any]) -> str:
+    if row["comparison"] == "version":
+        return f"version {row['name']}"
+    counts = {"reported": "as reported", "zero": "missing count as 0",
+              "worst": "missing count as the worst"}[row["missing"]]  # fmt: skip
+    return f"all versions, {counts}"
+
+
+def looks_section(facts: Facts) -> Section:
+    """Return the values that the stopping rules see now, version by version."""
+    terms, seen = facts.state.terms, list[tuple[Any, ...]]()
+    for version in facts.state.versions:
+        seen += [
+            (version.version, one.rule, one.value, one.threshold, one.passed)
+            for one in watch(terms, facts.tally.cohorts, version.version)
+        ]
+    return Section("Stopping rules at this look", "ACE 7b", [
+        "The engine compares each value with its threshold after every row. A rule that has too "
+        "few episodes yet is not listed.",
+        Table(("version", "rule", "value", "threshold", "reached"), seen),
+    ], closed=True)  # fmt: skip
+
+
+def pooled_sections(facts: Facts) -> Iterator[Section]:
+    """Yield sites and adverse events of all roles together, without any return."""
+    sites: dict[Any, list[int]] = {}
+    for row in facts.sites:
+        counts = sites.setdefault(row["site"], [0, 0, 0])
+        for place, name in enumerate(("recorded", "late", "withdrawn")):
+            counts[place] += row[name]
+    if {*sites} > {None} or None not in sites:
+        rows = [("not told" if site is None else site, *counts) for site, counts in sites.items()]
+        yield Section("Episodes of each site", "13a", [
+            Table(("site", "recorded", "late", "withdrawn"), rows),
+        ])  # fmt: skip
+    events = facts.analysis.events if facts.analysis is not None else ()
+    if events:
+        kinds = list(dict.fromkeys(one.event for one in events))
+        yield Section("Adverse events, all roles together", "19", [
+            Table(
+                ("event", "episodes that tell", "episodes with it", "events"),
+                [
+                    (kind, *(sum(getattr(one, name) for one in events if one.event == kind)
+                             for name in ("told", "episodes", "events")))
+                    for kind in kinds
+                ],
+            ),
+        ])  # fmt: skip
+
+
+def principles_section(facts: Facts) -> Section:
+    """Return the answers of the record to the five principles of ICH E20 (draft, June 2025)."""
+    state, first = facts.state, facts.state.revisions[0]
+    created, terms = facts.entries[0], facts.state.terms
+    unplanned = sum(not one.planned for one in state.candidates.values())
+    rollbacks = sum(one.rollback_to is not None for one in state.versions)
+    signed = (
+        "A second person approves every version and every amendment"
+        if terms.approval.two_persons
+        else "The switching rule alone puts a version in force"
+    )
+    hidden = "concealed by a secret drawn at the assignment" if terms.intake.concealed else "a hash"
+    analysis, control = facts.analysis, terms.control_share
+    estimation = (
+        f"{analysis.claim} Every version has a concurrent control with {control:.4g} of the "
+        "compared episodes, so drift between versions does not enter. Assigned episodes without a "
+        f"report count as the protocol says: {terms.analysis.missing}. Allocation probabilities "
+        "are known, and episodes.parquet has them."
+        if analysis is not None
+        else "The protocol has no control: mean returns of versions have intervals, and no "
+        "difference is estimated."
+    )
+    rows = [
+        ("Adequacy within the development programme",
+         "Not in the record: the sponsor states why an adaptive design suits the programme."),
+        ("Adequacy of trial planning",
+         f"{created.actor} locked the protocol on {created.at}, before the first episode. It "
+         f"plans {first.episodes} episodes and at most {first.budget} changes of the policy. "
+         + (f"The report of a simulation made beforehand has SHA-256 {first.simulation}."
+            if first.simulation else "No report of a simulation is attached.")),
+        ("Limiting the chances of erroneous conclusions",
+         describe_error(terms) if control else "The protocol has no control, so it plans no claim "
+         "of a gain. Intervals of versions hold at all looks together."),
+        ("Reliability of estimation", estimation),
+        ("Maintenance of trial integrity",
+         f"{signed}. Allocation is random, {hidden}. Every decision, report, correction and "
+         "refusal is a row of a hash chain. Changes that the protocol did not plan: "
+         f"{len(state.revisions) - 1} amendments, {unplanned} unplanned candidates, {rollbacks} "
+         f"rollbacks, {state.corrections} corrections and withdrawals."),
+    ]  # fmt: skip
+    return Section("Principles of adaptive designs", "ICH E20, draft of June 2025", [
+        Table(("principle", "answer of the record"), rows),
+    ], closed=True)  # fmt: skip
