@@ -2,7 +2,6 @@
 
 import json
 import math
-from concurrent.futures import Executor, Future
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -40,15 +39,6 @@ from rareswitch.support.streams import KeyedStream, Stream
 
 EPISODES = 100
 CALM = Circumstances.calm()
-
-
-class Here(Executor):
-    """Runs everything at once, in this process."""
-
-    def submit(self, function, /, *arguments, **named):
-        future = Future()
-        future.set_result(function(*arguments, **named))
-        return future
 
 
 def arms(seed, control=0.4, other=0.4):
@@ -102,7 +92,7 @@ def study_of(designs=None, scenarios=None, **changes):
 
 
 def run(study, executor=None, **more):
-    return characteristics(study, executor or Here(), world_of, **more)
+    return characteristics(study, executor, worlds=world_of, **more)
 
 
 def test_power_without_adaptation_is_that_of_the_textbook():
@@ -242,7 +232,7 @@ def test_two_processes_find_what_one_finds():
     study = study_of(**SMALL)
     here = run(study)
     with local_pool(2) as pool:
-        there = characteristics(study, pool, world_of)
+        there = run(study, pool)
     assert there.plain == here.plain
 
 

@@ -197,7 +197,7 @@ def test_a_rehearsal_goes_on_after_a_rollback_and_is_proven(here, small):
 
 
 def test_what_does_not_fit_is_refused_in_one_line(here, small):
-    assert "--instance or --env must name a world" in refused(*SIMULATE, small)
+    assert "--instance, --env or --simulator must name a world" in refused(*SIMULATE, small)
     assert "--env and --instance exclude each other" in refused(
         *SIMULATE, small, *TABULAR, "--env", "FrozenLake-v1"
     )

@@ -1,6 +1,8 @@
 import json
 import shlex
+import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from rareswitch.cli.plan import plan as command
 from rareswitch.sim.outcome import world_simulator
 from rareswitch.statistics.partitions import LogPartition, save_partition
 
+STUDY = Path(__file__).parent.parent.parent / "examples" / "study"
 BARE = ("plan", "--episodes", 100, "--horizon", 3)
 SIZES = (*BARE, "--dim", 2)
 TASK = rs.Task(episodes=100, horizon=3, dim=2)
@@ -425,8 +428,11 @@ def examples():
 
 
 @pytest.mark.parametrize("words", examples(), ids=" ".join)
-def test_the_examples_of_the_help_run(words):
+def test_the_examples_of_the_help_run(words, tmp_path, monkeypatch):
     smaller = ["--rounds", "2"]
+    if "--scenarios" in words:
+        shutil.copytree(STUDY, tmp_path / "example")
+        monkeypatch.chdir(tmp_path / "example")
     if "--instance" in words:
         smaller += ["--episodes", "60"]
     if "--env" in words:
@@ -439,7 +445,8 @@ def test_the_examples_of_the_help_run(words):
         smaller += ["--target", "1"]  # what fewer episodes can reach
     result = call(*words, *smaller)
     assert result.exit_code == 0, result.output
-    assert "\nTake " in result.stdout
+    said = "superiority over the control" if "--scenarios" in words else "\nTake "
+    assert said in result.stdout
 
 
 def test_the_help_has_an_example_of_each_request():

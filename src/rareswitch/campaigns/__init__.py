@@ -23,8 +23,10 @@ from rareswitch.campaigns.proof.export.export import export, interim
 from rareswitch.campaigns.proof.one_file import verifier
 from rareswitch.campaigns.proof.stored import backup, restore, verify
 from rareswitch.campaigns.protocol import Protocol
+from rareswitch.campaigns.rehearsal.characteristics import Characteristics, characteristics
 from rareswitch.campaigns.rehearsal.one_step import OneStep
 from rareswitch.campaigns.rehearsal.simulate import SimulatedCampaign, simulate
+from rareswitch.campaigns.rehearsal.study import Scenario, Study
 from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.world import Circumstances, FiniteWorld, Step, World
 from rareswitch.campaigns.report import Report
@@ -69,14 +71,15 @@ policy = Campaign.policy
 list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
 __all__ = [
-    "Act", "Analysis", "AnalysisTerms", "Approval", "Campaign", "CampaignError", "Circumstances",
-    "ConflictError", "ControlFutility", "ControlHarm", "ControlSuperiority", "DamagedError",
-    "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake", "Learning",
-    "MovedError", "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError", "Report",
-    "SimulatedCampaign", "Status", "Step", "Store", "Subgroups", "Trial", "UnavailableError",
-    "UnreadableError", "World", "act", "amend", "analyse", "approve", "assign", "backup",
-    "cancel", "candidates", "correct", "episodes", "export", "forget", "head", "import_reports",
-    "init", "interim", "learn", "ledger", "migrate", "open_store", "packed_features", "policy",
-    "propose", "protocol", "read_csv", "record", "refusals", "reject", "reopen", "restore",
-    "rollback", "simulate", "sites", "status", "stop", "verifier", "verify", "withdraw",
+    "Act", "Analysis", "AnalysisTerms", "Approval", "Campaign", "CampaignError", "Characteristics",
+    "Circumstances", "ConflictError", "ControlFutility", "ControlHarm", "ControlSuperiority",
+    "DamagedError", "DataQuality", "FeatureTerms", "FiniteWorld", "Futility", "Harm", "Intake",
+    "Learning", "MovedError", "NotAllowedError", "Observer", "OneStep", "Protocol", "RefusedError",
+    "Report", "Scenario", "SimulatedCampaign", "Status", "Step", "Store", "Study", "Subgroups",
+    "Trial", "UnavailableError", "UnreadableError", "World", "act", "amend", "analyse", "approve",
+    "assign", "backup", "cancel", "candidates", "characteristics", "correct", "episodes", "export",
+    "forget", "head", "import_reports", "init", "interim", "learn", "ledger", "migrate",
+    "open_store", "packed_features", "policy", "propose", "protocol", "read_csv", "record",
+    "refusals", "reject", "reopen", "restore", "rollback", "simulate", "sites", "status", "stop",
+    "verifier", "verify", "withdraw",
 ]  # fmt: skip

@@ -319,7 +319,7 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
 def _world(protocol: Protocol, settings: dict[str, Any]) -> World:
     """Return the world that the options name, of the protocol's sizes."""
     task = protocol.task
-    named = [name for name in ("instance", "env", "simulator") if settings[name] is not None]
+    named = [name for name in ("env", "instance", "simulator") if settings[name] is not None]
     if len(named) > 1:
         raise ValueError(f"{' and '.join(f'--{name}' for name in named)} exclude each other")
     if not named:

@@ -150,6 +150,8 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
       rareswitch plan --scenarios scenarios.toml --allow world --out study --calibrate 0.025
     """
     if is_asked(settings):
+        if out is not None:
+            prepare(out, drawing=True)
         plan_scenarios(settings, out, as_json=as_json)
         return
     if settings["env"]:

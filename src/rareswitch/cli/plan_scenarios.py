@@ -72,10 +72,9 @@ def is_asked(settings: dict[str, Any]) -> bool:
 
 def plan_scenarios(settings: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     """Play every scenario with every design, and show what each design would do."""
-    from rareswitch.campaigns.rehearsal.study import Study
-    from rareswitch.cli.plan import prepare
-
     need("campaigns")
+    from rareswitch.campaigns.rehearsal.study import Study
+
     source = click.get_current_context().get_parameter_source("rounds")
     rounds = settings["rounds"] if source is ParameterSource.COMMANDLINE else None
     source = click.get_current_context().get_parameter_source("seed")
@@ -85,8 +84,6 @@ def plan_scenarios(settings: dict[str, Any], out: Path | None, *, as_json: bool)
         check_worlds(study)
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
-    if out is not None:
-        prepare(out, drawing=True)
     found = run(study, settings, out, quiet=as_json)
     report = json.dumps(found.plain, indent=2, allow_nan=False).encode()
     if out is not None:
@@ -155,7 +152,7 @@ def run(
             return characteristics(
                 study,
                 executor,
-                scenario_world,
+                worlds=scenario_world,
                 out=out,
                 calibrate=settings["calibrate"],
                 progress=show,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TextIO
 
 from rareswitch.campaigns.analysis import superiority_rule
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.rehearsal.study import Scenario, Study
+from rareswitch.campaigns.rehearsal.study import Scenario, Study, make_world
 from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.trial_outcome import FUTILITY, HARM, TrialOutcome, outcome_of
 from rareswitch.campaigns.rehearsal.world import Fates, World
@@ -174,17 +174,19 @@ class Piece(NamedTuple):
 
 def characteristics(
     study: Study,
-    executor: Executor,
-    worlds: WorldMaker,
+    executor: Executor | None = None,
     *,
+    worlds: WorldMaker = make_world,
     out: Path | None = None,
     calibrate: float | None = None,
     progress: Progress = QUIET,
 ) -> Characteristics:
     """Play every scenario with every design, and count what happened.
 
-    With `out` each round is kept in that folder as it ends, and rounds that are kept are not played
-    again. `calibrate` is the error that a rule of superiority may make in the null scenarios.
+    Rounds are played by the processes of an executor, or one after the other. `worlds` makes the
+    world of a scenario. With `out` each round is kept in that folder as it ends, and rounds that
+    are kept are not played again. `calibrate` is the error that a rule of superiority may make in
+    the null scenarios.
     """
     if calibrate is not None:
         real("calibrate", calibrate, above=0.0, below=0.5)
@@ -200,10 +202,9 @@ def characteristics(
         done, began = len(pieces) - len(missing), time.monotonic()
         progress(done, len(pieces), 0.0)
         work = canonical(study.plain), study.allow, study.folder, worlds
-        futures = {executor.submit(play_piece, piece, *work): piece for piece in missing}
-        for future in as_completed(futures):
-            known[futures[future]] = found = future.result()
-            keep(futures[future], found)
+        for piece, found in _played(missing, executor, *work):
+            known[piece] = found
+            keep(piece, found)
             done += 1
             progress(done, len(pieces), time.monotonic() - began)
     cells = tuple(
@@ -213,6 +214,19 @@ def characteristics(
     )
     calibrations = () if calibrate is None else _calibrations(study, known, calibrate)
     return Characteristics(study=study, cells=cells, calibrations=calibrations)
+
+
+def _played(
+    pieces: Sequence[Piece], executor: Executor | None, *work: Any
+) -> Iterator[tuple[Piece, dict[str, TrialOutcome]]]:
+    """Yield rounds as they end."""
+    if executor is None:
+        for piece in pieces:
+            yield piece, play_piece(piece, *work)
+        return
+    futures = {executor.submit(play_piece, piece, *work): piece for piece in pieces}
+    for future in as_completed(futures):
+        yield futures[future], future.result()
 
 
 def play_piece(
