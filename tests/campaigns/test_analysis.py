@@ -218,12 +218,26 @@ def test_actions_are_weighted_by_their_probabilities_as_assigned(study):
         chances.append(policy.propensities(0, ROWS))
     assert sum(bool(row["deviations"]) for *_, row in outcomes_of(study)) == len(DEVIATING)
     versions, values, taken, chances = map(np.array, (versions, values, taken, chances))
-    centred = values - np.array([values[versions == version].mean() for version in versions])
     for place, one in ((1, found.actions[0]), (2, found.actions[1])):
-        means = [
-            np.average(centred[taken == a], weights=1 / chances[taken == a, a]) for a in (place, 0)
-        ]
-        assert one["difference"] == pytest.approx(means[0] - means[1], abs=1e-9)
+        weighted, errors, squares, degrees = [], [], np.zeros(2), np.zeros(2)
+        for version in (1, 2, 3):
+            mine = versions == version
+            e = chances[mine, place] / (chances[mine, place] + chances[mine, 0])
+            parts = []
+            for k, (which, weight) in enumerate(((place, 1 - e), (0, e))):
+                got = taken[mine] == which
+                x, w = values[mine][got], weight[got]
+                parts.append((np.average(x, weights=w), (w**2).sum() / w.sum() ** 2))
+                squares[k] += ((x - x.mean()) ** 2).sum()
+                degrees[k] += len(x) - 1
+            weighted.append((parts[0][0] - parts[1][0], mine.sum()))
+            errors.append([parts[0][1], parts[1][1]])
+        spread = np.maximum(squares / degrees, squares.sum() / degrees.sum())
+        s = np.sqrt(np.array(errors) @ spread)
+        differences, sizes = np.array(weighted).T
+        weights = np.sqrt(sizes) / s
+        assert one["difference"] == pytest.approx((weights * differences).sum() / weights.sum())
+        assert one["standard_error"] == pytest.approx(np.sqrt(sizes.sum()) / weights.sum())
         assert one["episodes"] == (taken == place).sum()
         assert one["low"] < one["difference"] < one["high"]
 
@@ -238,6 +252,10 @@ def test_the_difference_of_actions_is_unbiased_where_a_plain_comparison_is_not()
         taken = (rng.random(600) < chances[:, 1]).astype(int)
         values = (rng.random(600) < np.where(severe, 0.3, 0.7)).astype(float)
         versions = np.repeat([1, 2], 300)
+        if rng.random() < 0.5:  # the second version prefers the action that did better
+            better = values[:300][taken[:300] == 1].mean() > values[:300][taken[:300] == 0].mean()
+            chances[300:] = [0.1, 0.9] if better else [0.9, 0.1]
+            taken[300:] = rng.random(300) < chances[300:, 1]
         plain.append(values[taken == 1].mean() - values[taken == 0].mean())
         found, *_ = compare_actions(Choices(versions, values, taken, chances), 1, 0, 0.95)
         weighted.append(found.value)

@@ -356,12 +356,14 @@ class Choices(NamedTuple):
     chances: Floats  # (n, A)
 
 
-class WeightedMean(NamedTuple):
-    """A weighted mean, its squared standard error and the degrees of freedom of that."""
+class _Pair(NamedTuple):
+    """Two actions under one version: means, effective numbers of episodes, and sums of squares."""
 
-    value: float
-    variance: float
-    freedom: float
+    episodes: int  # of the version
+    means: tuple[float, float]
+    inverses: tuple[float, float]  # Σw²/(Σw)², as 1/n
+    squares: tuple[float, float]  # around the plain means
+    degrees: tuple[int, int]
 
 
 def compare_actions(
@@ -369,58 +371,70 @@ def compare_actions(
 ) -> tuple[Difference, float | None, float | None]:
     """Return how much more `action` returns than `reference`, and the mean return of each.
 
-    Among the episodes that got one of the two, an episode got `action` with the known probability
-    e = π_a/(π_a + π_0), given its version and its state: so it does not matter that a learner gives
-    an action to those whom it suits. Episodes have overlap weights (Li, Morgan and Zaslavsky 2018):
-    1−e if they got the action and e if they got the reference. The weights lie in [0, 1], and the
-    difference is that of the participants for whom both were possible, each weighted by e(1−e) and
-    by the chance to get one of them. Returns are taken from the mean of their version first, which
-    leaves the difference and takes out the drift between versions.
+    Among the episodes of a version that got one of the two, an episode got `action` with the known
+    probability e = π_a/(π_a + π_0), given its state: so it does not matter that a learner gives an
+    action to those whom it suits. Episodes have overlap weights (Li, Morgan and Zaslavsky 2018):
+    1−e if they got the action and e if they got the reference. The difference is that of
+    participants for whom both were possible.
+
+    A learner gives an action less often after it did badly by chance, so a mean over all versions
+    is biased, and not normal where no action is best. Within a version probabilities are fixed. So
+    each version's difference is divided by its own standard error s_v, and these ratios have the
+    weights √n_v, n_v the episodes of the version (Zhang, Janson and Murphy 2020): the interval is
+    the set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return is
+    pooled over versions; that of an action is not below that of both together, since few may have
+    got it.
     """
-    both = seen.chances[:, [action, reference]]
-    among = both.sum(axis=1)
-    share = both[:, 0] / np.where(among > 0.0, among, 1.0)  # e
-    above = seen.values - _centres(seen)
-    got, other = seen.taken == action, seen.taken == reference
-    count = int((got | other).sum())
-    ours, theirs = _weighted(above, got * (1.0 - share)), _weighted(above, other * share)
-    if ours is None or theirs is None:
+    pairs = [_pair(seen, version, action, reference) for version in np.unique(seen.versions)]
+    used = [one for one in pairs if one is not None]
+    count = int(((seen.taken == action) | (seen.taken == reference)).sum())
+    if not used:
         return Difference(None, None, None, None, count), None, None
-    value, variance = ours.value - theirs.value, ours.variance + theirs.variance
-    level = _weighted_level(seen, got * (1.0 - share) + other * share)
-    means = ours.value + level, theirs.value + level
-    parts = [one.variance**2 / one.freedom for one in (ours, theirs) if one.freedom > 0.0]
-    if not variance > ROUNDING or len(parts) < 2 or not sum(parts) > 0.0:
-        return Difference(value, None, None, None, count), means[0], means[1]
-    error = math.sqrt(variance)
-    width = student_quantile(0.5 + confidence / 2.0, variance**2 / sum(parts)) * error
-    return Difference(value, value - width, value + width, error, count), means[0], means[1]
+    squares = [math.fsum(one.squares[k] for one in used) for k in (0, 1)]
+    degrees = [sum(one.degrees[k] for one in used) for k in (0, 1)]
+    both = sum(squares) / sum(degrees) if sum(degrees) else 0.0
+    spread = [max(s / d, both) if d else both for s, d in zip(squares, degrees, strict=True)]
+    known = both > ROUNDING
+    errors = [
+        math.sqrt(math.fsum(map(math.prod, zip(spread, one.inverses, strict=True)))) if known else 1
+        for one in used
+    ]
+    weights = [math.sqrt(one.episodes) / s for one, s in zip(used, errors, strict=True)]
+    total = math.fsum(weights)
+    mean, control = (
+        math.fsum(w * one.means[k] for w, one in zip(weights, used, strict=True)) / total
+        for k in (0, 1)
+    )
+    value = mean - control
+    if not known:
+        return Difference(value, None, None, None, count), mean, control
+    error = math.sqrt(sum(one.episodes for one in used)) / total
+    width = student_quantile(0.5 + confidence / 2.0, sum(degrees)) * error
+    return Difference(value, value - width, value + width, error, count), mean, control
 
 
-def _centres(seen: Choices) -> Floats:
-    """Return the mean return of the version of each episode."""
-    centres = np.zeros(len(seen.values))
-    for version in np.unique(seen.versions):
-        mine = seen.versions == version
-        centres[mine] = seen.values[mine].mean()
-    return centres
-
-
-def _weighted_level(seen: Choices, weights: Floats) -> float:
-    return float(np.average(_centres(seen), weights=weights))
-
-
-def _weighted(values: Floats, weights: Floats) -> WeightedMean | None:
-    """Return a weighted mean; None if all weights are 0."""
-    total = float(weights.sum())
-    if not total > 0.0:
-        return None
-    mean = float((weights * values).sum()) / total
-    squares = float((weights**2).sum())
-    freedom = total**2 / squares - 1.0  # of the effective number of episodes
-    spread = float((weights**2 * (values - mean) ** 2).sum()) / total**2
-    variance = spread * (freedom + 1.0) / freedom if freedom > ROUNDING else 0.0
-    return WeightedMean(mean, variance, freedom if freedom > ROUNDING else 0.0)
+def _pair(seen: Choices, version: int, action: int, reference: int) -> _Pair | None:
+    """Return two actions under a version; None if nobody got one of them with a positive weight."""
+    mine = seen.versions == version
+    values, taken, chances = seen.values[mine], seen.taken[mine], seen.chances[mine]
+    among = chances[:, action] + chances[:, reference]
+    share = chances[:, action] / np.where(among > 0.0, among, 1.0)  # e
+    means, inverses, squares, degrees = [], [], [], []
+    for weights in ((taken == action) * (1.0 - share), (taken == reference) * share):
+        if not (total := float(weights.sum())) > 0.0:
+            return None
+        got = values[weights > 0.0]
+        means.append(float((weights * values).sum()) / total)
+        inverses.append(float((weights**2).sum()) / total**2)
+        squares.append(float(((got - got.mean()) ** 2).sum()))
+        degrees.append(len(got) - 1)
+    return _Pair(
+        int(mine.sum()),
+        (means[0], means[1]),
+        (inverses[0], inverses[1]),
+        (squares[0], squares[1]),
+        (degrees[0], degrees[1]),
+    )
 
 
 def _actions(

@@ -48,7 +48,8 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
         yield Section("Actions against the control's", "17a", [
             f"Every action is compared with {analysis.reference}. Episodes have overlap weights, "
             "which follow from the known probabilities of the actions that were assigned: the "
-            "comparison is of participants for whom both were possible. Intervals hold for all "
+            "comparison is of participants for whom both were possible, version by version "
+            "(Zhang, Janson and Murphy 2020). Intervals hold for all "
             f"actions together, with {analysis.confidence:.4g} confidence, in a study that ended "
             "as planned.",
             Table(("action", "episodes", "mean return", f"{analysis.reference}: episodes",
