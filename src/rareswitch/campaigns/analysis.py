@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +19,13 @@ from rareswitch.campaigns.report import Report, read_bodies
 from rareswitch.campaigns.rulebook.attribution import Assigned
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.comparison import (
+    ROUNDING,
     Arm,
     Difference,
     Stratum,
     bounds_at_any_time,
     difference_at_the_end,
+    student_quantile,
 )
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
@@ -34,7 +35,7 @@ from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import MISSING, Terms
 from rareswitch.core.control import CONTROL, LEARNED, ROLES
 from rareswitch.core.policy import Policy
-from rareswitch.support.arguments import Bools, Floats, Ints
+from rareswitch.support.arguments import Floats, Ints
 
 READ_TOGETHER = 512
 DIGITS = 10  # the last digits of an interval depend on the machine's logarithm
@@ -45,7 +46,7 @@ COMPARISON_COLUMNS = {
     "missing": "How an assigned episode without a report counts: reported (left out), zero, worst.",
     "episodes": "Episodes with an outcome that learned members played, or that got the action.",
     "mean_return": "Their mean return; over several versions weighted like the difference, and for "
-    "an action weighted by the inverse of its probability.",
+    "an action with overlap weights, which follow from its known probability.",
     "control_episodes": "Episodes of the control, or that got the control's action.",
     "control_mean_return": "Their mean return, weighted in the same way.",
     "difference": "Difference of both means within versions, combined over versions.",
@@ -354,16 +355,13 @@ class Choices(NamedTuple):
     taken: Ints  # (n,)
     chances: Floats  # (n, A)
 
-    def where(self, chosen: Bools) -> "Choices":
-        versions, values, taken, chances = self
-        return Choices(versions[chosen], values[chosen], taken[chosen], chances[chosen])
 
+class WeightedMean(NamedTuple):
+    """A weighted mean, its squared standard error and the degrees of freedom of that."""
 
-class ActionMean(NamedTuple):
-    """The mean return of an action, and by how much each score differs from it."""
-
-    mean: float
-    scores: Floats  # (n,)
+    value: float
+    variance: float
+    freedom: float
 
 
 def compare_actions(
@@ -371,37 +369,58 @@ def compare_actions(
 ) -> tuple[Difference, float | None, float | None]:
     """Return how much more `action` returns than `reference`, and the mean return of each.
 
-    Every episode has the weight 1/π of the action that it got, with π the known probabilities of
-    its version in its state: it does not matter that a learner gives an action to those whom it
-    suits. Returns are taken from the mean of their version first, which leaves the difference and
-    takes out the drift between versions.
+    Among the episodes that got one of the two, an episode got `action` with the known probability
+    e = π_a/(π_a + π_0), given its version and its state: so it does not matter that a learner gives
+    an action to those whom it suits. Episodes have overlap weights (Li, Morgan and Zaslavsky 2018):
+    1−e if they got the action and e if they got the reference. The weights lie in [0, 1], and the
+    difference is that of the participants for whom both were possible, each weighted by e(1−e) and
+    by the chance to get one of them. Returns are taken from the mean of their version first, which
+    leaves the difference and takes out the drift between versions.
     """
-    count, centres = len(seen.values), np.zeros(len(seen.values))
+    both = seen.chances[:, [action, reference]]
+    among = both.sum(axis=1)
+    share = both[:, 0] / np.where(among > 0.0, among, 1.0)  # e
+    above = seen.values - _centres(seen)
+    got, other = seen.taken == action, seen.taken == reference
+    count = int((got | other).sum())
+    ours, theirs = _weighted(above, got * (1.0 - share)), _weighted(above, other * share)
+    if ours is None or theirs is None:
+        return Difference(None, None, None, None, count), None, None
+    value, variance = ours.value - theirs.value, ours.variance + theirs.variance
+    level = _weighted_level(seen, got * (1.0 - share) + other * share)
+    means = ours.value + level, theirs.value + level
+    parts = [one.variance**2 / one.freedom for one in (ours, theirs) if one.freedom > 0.0]
+    if not variance > ROUNDING or len(parts) < 2 or not sum(parts) > 0.0:
+        return Difference(value, None, None, None, count), means[0], means[1]
+    error = math.sqrt(variance)
+    width = student_quantile(0.5 + confidence / 2.0, variance**2 / sum(parts)) * error
+    return Difference(value, value - width, value + width, error, count), means[0], means[1]
+
+
+def _centres(seen: Choices) -> Floats:
+    """Return the mean return of the version of each episode."""
+    centres = np.zeros(len(seen.values))
     for version in np.unique(seen.versions):
         mine = seen.versions == version
         centres[mine] = seen.values[mine].mean()
-    ours, theirs = (_mean_of(seen, centres, place) for place in (action, reference))
-    if ours is None or theirs is None:
-        return Difference(None, None, None, None, count), None, None
-    value = ours.mean - theirs.mean
-    error = math.sqrt(float(((ours.scores - theirs.scores) ** 2).sum())) / count
-    width = NormalDist().inv_cdf(0.5 + confidence / 2.0) * error
-    found = Difference(value, value - width, value + width, error, count)
-    if not error:
-        found = Difference(value, None, None, None, count)
-    level = float(centres.mean())
-    return found, ours.mean + level, theirs.mean + level
+    return centres
 
 
-def _mean_of(seen: Choices, centres: Floats, action: int) -> ActionMean | None:
-    """Return the mean of an action above the centres, None if nobody got it."""
-    took = seen.taken == action
-    weights = np.where(took, 1.0 / np.where(took, seen.chances[:, action], 1.0), 0.0)
-    if not (total := weights.sum()):
+def _weighted_level(seen: Choices, weights: Floats) -> float:
+    return float(np.average(_centres(seen), weights=weights))
+
+
+def _weighted(values: Floats, weights: Floats) -> WeightedMean | None:
+    """Return a weighted mean; None if all weights are 0."""
+    total = float(weights.sum())
+    if not total > 0.0:
         return None
-    above = seen.values - centres
-    mean = float((weights * above).sum() / total)
-    return ActionMean(mean, weights * (above - mean))
+    mean = float((weights * values).sum()) / total
+    squares = float((weights**2).sum())
+    freedom = total**2 / squares - 1.0  # of the effective number of episodes
+    spread = float((weights**2 * (values - mean) ** 2).sum()) / total**2
+    variance = spread * (freedom + 1.0) / freedom if freedom > ROUNDING else 0.0
+    return WeightedMean(mean, variance, freedom if freedom > ROUNDING else 0.0)
 
 
 def _actions(
@@ -426,17 +445,17 @@ def _action_row(
     seen: Choices, action: int, reference: int, name: str, confidence: float
 ) -> ComparisonRow:
     """Return the row of an action, from the episodes in which it and the reference could be."""
-    both = seen.where((seen.chances[:, action] > 0.0) & (seen.chances[:, reference] > 0.0))
-    found, mean, control = compare_actions(both, action, reference, confidence)
+    possible = (seen.chances[:, action] > 0.0) & (seen.chances[:, reference] > 0.0)
+    found, mean, control = compare_actions(seen, action, reference, confidence)
     numbers = [None if one is None else _rounded(one) for one in (mean, control, *found[:4])]
     mean, control, value, low, high, error = numbers
     known = {
         "comparison": "action",
         "name": name,
         "missing": "reported",
-        "episodes": int((both.taken == action).sum()),
+        "episodes": int((possible & (seen.taken == action)).sum()),
         "mean_return": mean,
-        "control_episodes": int((both.taken == reference).sum()),
+        "control_episodes": int((possible & (seen.taken == reference)).sum()),
         "control_mean_return": control,
         "difference": value,
         "standard_error": error,

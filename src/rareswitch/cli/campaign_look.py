@@ -237,7 +237,7 @@ def analysis_lines(found: Analysis) -> list[str]:
         lines += ["", *table([_comparison(one) for one in found.subgroups], columns[:-1])]
     if found.actions:
         rows = [_comparison(one, "this action") for one in found.actions]
-        lines += ["", f"each action against {found.reference}, weighted by its probability:"]
+        lines += ["", f"each action against {found.reference}, where both were possible:"]
         lines += table(rows, ("compared", "this action", "control", "difference", AT_THE_END))
     if found.events:
         events = [one._asdict() for one in found.events]

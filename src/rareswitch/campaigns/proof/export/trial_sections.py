@@ -46,10 +46,11 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
         ], closed=True)  # fmt: skip
     if analysis.actions:
         yield Section("Actions against the control's", "17a", [
-            f"Every action is compared with {analysis.reference}. Episodes are weighted by the "
-            "inverse of the known probability of the action that was assigned, and intervals "
-            f"hold for all actions together, with {analysis.confidence:.4g} confidence, in a "
-            "study that ended as planned.",
+            f"Every action is compared with {analysis.reference}. Episodes have overlap weights, "
+            "which follow from the known probabilities of the actions that were assigned: the "
+            "comparison is of participants for whom both were possible. Intervals hold for all "
+            f"actions together, with {analysis.confidence:.4g} confidence, in a study that ended "
+            "as planned.",
             Table(("action", "episodes", "mean return", f"{analysis.reference}: episodes",
                    "mean return", "difference", "from", "to"),
                   [(row["name"], *_cells(row)) for row in analysis.actions]),
