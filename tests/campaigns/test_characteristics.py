@@ -87,7 +87,7 @@ def study_of(designs=None, scenarios=None, **changes):
             for name, arguments in scenarios.items()
         ),
         designs=designs or {"two-arms": two_arms()},
-        **{"rounds": 120, "seed": 5} | changes,
+        **{"rounds": 80, "seed": 5} | changes,
     )
 
 
@@ -104,16 +104,16 @@ def test_power_without_adaptation_is_that_of_the_textbook():
     for cell, expected in ((null, 0.025), (gain, power)):
         claimed = cell.values["superiority"].value
         # Four standard errors of the simulation, and 1.5% for the normal approximation.
-        allowed = 4.0 * math.sqrt(expected * (1 - expected) / 120) + 0.015
+        allowed = 4.0 * math.sqrt(expected * (1 - expected) / 80) + 0.015
         assert claimed == pytest.approx(expected, abs=allowed)
         assert cell.values["begun"].value == EPISODES == cell.values["elapsed"].value
         assert cell.values["deployments"].value == 0.0
         assert cell.values["harm"].value == 0.0
     # The control arm has the arguments' second chance; the estimate is not biased.
     assert gain.values["control_return"].value == pytest.approx(0.4, abs=1e-12)
-    assert gain.values["difference"].value == pytest.approx(0.2, abs=4 * error / math.sqrt(120))
+    assert gain.values["difference"].value == pytest.approx(0.2, abs=4 * error / math.sqrt(80))
     bias = gain.values["bias"]
-    assert bias.low < 0.0 < bias.high or abs(bias.value) < 4 * error / math.sqrt(120)
+    assert bias.low < 0.0 < bias.high or abs(bias.value) < 4 * error / math.sqrt(80)
 
 
 def test_a_literal_trial_of_two_arms_has_the_same_allocation_and_counts():
@@ -244,7 +244,7 @@ def test_an_error_in_a_world_names_the_scenario():
 
 
 def test_a_calibrated_rule_keeps_its_error_with_another_seed():
-    error, rounds = 0.2, 100
+    error, rounds = 0.2, 80
     rule = ControlSuperiority(after=20, confidence=0.9)
     task = Task(dim=2, horizon=1, episodes=60)
     first = study_of({"plan": two_arms(task=task, stopping=[rule])}, rounds=rounds)

@@ -144,9 +144,11 @@ def run(
                 report(finished, "", of)
 
             if not quiet:
+                scenarios = _count(len(study.scenarios), "scenario")
+                designs = _count(len(study.designs), "design")
+                again = ", and once more to calibrate" if settings["calibrate"] else ""
                 click.echo(
-                    f"{len(study.scenarios)} scenarios x {len(study.designs)} designs x "
-                    f"{study.rounds} rounds: {trials} trials",
+                    f"{scenarios} x {designs} x {study.rounds} rounds: {trials} trials{again}",
                     err=True,
                 )
             return characteristics(
@@ -227,6 +229,10 @@ def calibration(one: Calibration) -> list[str]:
         f"  type I error at the looks {_share(one.error)}, over {rounds} rounds",
     ]
     return lines + [f"  power in {name} {_share(power)}" for name, power in one.power.items()]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _share(one: Any) -> str:
