@@ -155,6 +155,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
     versions = [
         compare("version", version, [everything[version]], confidence=confidence)
         for version in sorted(everything)
+        if everything[version].episodes  # a burn-in has nothing to compare
     ]
     names = plan.subgroups.names if plan.subgroups is not None else ()
     each = 1.0 - (1.0 - confidence) / max(1, len(names))

@@ -276,9 +276,9 @@ def _versions(found: Cohorts, state: State, late: Counter[int]) -> Iterator[Vers
 def _difference(found: Cohorts, state: State, version: int | None = None) -> ComparisonRow | None:
     """Return the comparison with the control, of one version or of all."""
     strata, terms = found.strata, state.terms
-    if not terms.control_share or not strata or (version is not None and version not in strata):
-        return None
     chosen = [strata[number] for number in sorted(strata) if version in (None, number)]
+    if not any(one.episodes for one in chosen):
+        return None
     return comparison_row(
         "all versions" if version is None else "version",
         "" if version is None else version,

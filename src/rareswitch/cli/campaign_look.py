@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 BAR = 30
 INTERVAL = "mean return [95% interval, valid at any time]"
-AT_THE_END, AT_ANY_TIME = "interval at the end", "interval valid at any time"
+AT_THE_END, AT_ANY_TIME = "at the end", "valid at any time"
 MISSING_AS = {"zero": "0", "worst": "the worst"}
+WIDTH = 100
 LINK = 12  # digits of a link that people compare
 # The entries of a ledger in words, with the fields of their payloads.
 ENTRIES = {
@@ -242,28 +244,31 @@ def analysis_lines(found: Analysis) -> list[str]:
     if found.events:
         events = [one._asdict() for one in found.events]
         lines += ["", *table(events, ("role", "event", "told", "episodes", "events"))]
-    return [*lines, "", found.claim, found.error]
+    several = bool(found.subgroups or found.actions)
+    together = "; those of subgroups, and of actions, all together" if several else ""
+    said = (f"Intervals have {found.confidence:.4g} confidence{together}.", found.claim)
+    return [*lines, "", *(line for text in (*said, found.error) for line in wrap(text, WIDTH))]
 
 
 def _comparison(row: Mapping[str, Any], arm: str = "learned") -> dict[str, Any]:
     """Return the cells of a comparison: episodes and mean of both arms, and the intervals."""
     name = f"{row['comparison']} {row['name']}".strip()
     if row["comparison"] == "all versions" and row["missing"] != "reported":
-        name += f", missing count as {MISSING_AS[row['missing']]}"
+        name = f"with missing as {MISSING_AS[row['missing']]}"
 
     def mean(value: Any, episodes: int) -> str:
-        return "-" if value is None else f"{value:.4g} ({episodes})"
+        return "-" if value is None else f"{value:.3g} ({episodes})"
 
-    def ends(low: Any, high: Any, confidence: Any) -> str:
-        return "-" if low is None else f"[{low:.4g}, {high:.4g}] {100 * confidence:.4g}%"
+    def ends(low: Any, high: Any) -> str:
+        return "-" if low is None else f"[{low:.3g}, {high:.3g}]"
 
     return {
         "compared": name,
         arm: mean(row["mean_return"], row["episodes"]),
         "control": mean(row["control_mean_return"], row["control_episodes"]),
-        "difference": row["difference"],
-        AT_THE_END: ends(row["low"], row["high"], row["confidence"]),
-        AT_ANY_TIME: ends(row["any_time_low"], row["any_time_high"], row["any_time_confidence"]),
+        "difference": None if row["difference"] is None else f"{row['difference']:.3g}",
+        AT_THE_END: ends(row["low"], row["high"]),
+        AT_ANY_TIME: ends(row["any_time_low"], row["any_time_high"]),
     }
 
 
