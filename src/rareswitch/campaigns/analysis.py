@@ -567,12 +567,13 @@ def describe_error(terms: Terms) -> str:
     rule, end = superiority_rule(terms), (1.0 - terms.analysis.confidence) / 2.0
     looks = 1.0 - rule.confidence if rule is not None else 0.0
     margin = rule.margin if rule is not None else 0.0
+    more = f" {'plus' if margin > 0.0 else 'minus'} {abs(margin):g}" if margin else ""
     parts = f"{end:.3g} at the end"
     if rule is not None:
         parts = f"{looks:.3g} at the looks of {rule.name}, all versions together, and {parts}"
     return (
-        f"If learned members return no more than the control plus {margin:g}, a gain is claimed "
-        f"with probability at most {looks + end:.3g}: {parts}."
+        f"If learned members return no more than the control{more}, a gain is claimed with "
+        f"probability at most {looks + end:.3g}: {parts}."
     )
 
 
