@@ -17,7 +17,7 @@ from scipy import stats
 
 import rareswitch as rs
 from rareswitch.campaigns import Circumstances, OneStep, Protocol, Step, Trial
-from rareswitch.campaigns.analysis import Choices, compare_actions
+from rareswitch.campaigns.action_comparison import Choices, compare_actions
 from rareswitch.campaigns.rehearsal.trial_outcome import outcome_of
 from rareswitch.campaigns.rulebook.comparison import bounds_at_any_time, difference_at_the_end
 from rareswitch.campaigns.rulebook.stopping import ControlSuperiority

@@ -31,7 +31,7 @@ from rareswitch.campaigns import (
     verifier,
     verify,
 )
-from rareswitch.campaigns.analysis import Choices, compare_actions
+from rareswitch.campaigns.action_comparison import Choices, compare_actions
 from rareswitch.cli import main
 from rareswitch.core.control import Control
 from rareswitch.core.task import Task

@@ -8,24 +8,18 @@ An episode counts for the role and the action that were assigned to it, whatever
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from rareswitch.campaigns.report import Report, read_bodies
+from rareswitch.campaigns.action_comparison import Choices, compare_actions, read_choices
 from rareswitch.campaigns.rulebook.attribution import Assigned
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.comparison import (
-    ROUNDING,
     Arm,
-    Difference,
     Stratum,
     bounds_at_any_time,
     difference_at_the_end,
-    student_quantile,
 )
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
@@ -34,8 +28,6 @@ from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import MISSING, Terms
 from rareswitch.core.control import CONTROL, LEARNED, ROLES
-from rareswitch.core.policy import Policy
-from rareswitch.support.arguments import Floats, Ints
 
 READ_TOGETHER = 512
 DIGITS = 10  # the last digits of an interval depend on the machine's logarithm
@@ -348,112 +340,22 @@ def _rounded(value: float) -> float:
 # By action
 
 
-class Choices(NamedTuple):
-    """Episodes of one step: version, return, the assigned action, and each action's probability."""
-
-    versions: Ints  # (n,)
-    values: Floats  # (n,)
-    taken: Ints  # (n,)
-    chances: Floats  # (n, A)
-
-
-class _Pair(NamedTuple):
-    """Two actions under one version: means, effective numbers of episodes, and sums of squares."""
-
-    episodes: int  # of the version
-    means: tuple[float, float]
-    inverses: tuple[float, float]  # Σw²/(Σw)², as 1/n
-    squares: tuple[float, float]  # around the plain means
-    degrees: tuple[int, int]
-
-
-def compare_actions(
-    seen: Choices, action: int, reference: int, confidence: float
-) -> tuple[Difference, float | None, float | None]:
-    """Return how much more `action` returns than `reference`, and the mean return of each.
-
-    Among the episodes of a version that got one of the two, an episode got `action` with the known
-    probability e = π_a/(π_a + π_0), given its state: so it does not matter that a learner gives an
-    action to those whom it suits. Episodes have overlap weights (Li, Morgan and Zaslavsky 2018):
-    1−e if they got the action and e if they got the reference. The difference is that of
-    participants for whom both were possible.
-
-    A learner gives an action less often after it did badly by chance, so a mean over all versions
-    is biased, and not normal where no action is best. Within a version probabilities are fixed. So
-    each version's difference is divided by its own standard error s_v, and these ratios have the
-    weights √n_v, n_v the episodes of the version (Zhang, Janson and Murphy 2020): the interval is
-    the set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return is
-    pooled over versions; that of an action is not below that of both together, since few may have
-    got it.
-    """
-    pairs = [_pair(seen, version, action, reference) for version in np.unique(seen.versions)]
-    used = [one for one in pairs if one is not None]
-    count = int(((seen.taken == action) | (seen.taken == reference)).sum())
-    if not used:
-        return Difference(None, None, None, None, count), None, None
-    squares = [math.fsum(one.squares[k] for one in used) for k in (0, 1)]
-    degrees = [sum(one.degrees[k] for one in used) for k in (0, 1)]
-    both = sum(squares) / sum(degrees) if sum(degrees) else 0.0
-    spread = [max(s / d, both) if d else both for s, d in zip(squares, degrees, strict=True)]
-    known = both > ROUNDING
-    errors = [
-        math.sqrt(math.fsum(map(math.prod, zip(spread, one.inverses, strict=True)))) if known else 1
-        for one in used
-    ]
-    weights = [math.sqrt(one.episodes) / s for one, s in zip(used, errors, strict=True)]
-    total = math.fsum(weights)
-    mean, control = (
-        math.fsum(w * one.means[k] for w, one in zip(weights, used, strict=True)) / total
-        for k in (0, 1)
-    )
-    value = mean - control
-    if not known:
-        return Difference(value, None, None, None, count), mean, control
-    error = math.sqrt(sum(one.episodes for one in used)) / total
-    width = student_quantile(0.5 + confidence / 2.0, sum(degrees)) * error
-    return Difference(value, value - width, value + width, error, count), mean, control
-
-
-def _pair(seen: Choices, version: int, action: int, reference: int) -> _Pair | None:
-    """Return two actions under a version; None if nobody got one of them with a positive weight."""
-    mine = seen.versions == version
-    values, taken, chances = seen.values[mine], seen.taken[mine], seen.chances[mine]
-    among = chances[:, action] + chances[:, reference]
-    share = chances[:, action] / np.where(among > 0.0, among, 1.0)  # e
-    means, inverses, squares, degrees = [], [], [], []
-    for weights in ((taken == action) * (1.0 - share), (taken == reference) * share):
-        if not (total := float(weights.sum())) > 0.0:
-            return None
-        got = values[weights > 0.0]
-        means.append(float((weights * values).sum()) / total)
-        inverses.append(float((weights**2).sum()) / total**2)
-        squares.append(float(((got - got.mean()) ** 2).sum()))
-        degrees.append(len(got) - 1)
-    return _Pair(
-        int(mine.sum()),
-        (means[0], means[1]),
-        (inverses[0], inverses[1]),
-        (squares[0], squares[1]),
-        (degrees[0], degrees[1]),
-    )
-
-
 def _actions(
     record: Record, state: State, counted: _Counted
 ) -> tuple[str | None, list[ComparisonRow]]:
     """Compare every action with the control's, by the known probabilities of the assignments."""
-    seen = _choices(record, state, counted)
+    rows = [one.row for one in counted.outcomes]
+    seen = read_choices(record, state, rows, counted.given)
     if seen is None:
         return None, []
     terms = state.terms
     reference = terms.control_action or 0
     others = [action for action in range(seen.chances.shape[1]) if action != reference]
     confidence = 1.0 - (1.0 - terms.analysis.confidence) / max(1, len(others))
-    rows = [
+    return _action_name(terms, reference), [
         _action_row(seen, action, reference, _action_name(terms, action), confidence)
         for action in others
     ]
-    return _action_name(terms, reference), rows
 
 
 def _action_row(
@@ -479,58 +381,6 @@ def _action_row(
         "confidence": confidence,
     }
     return {column: known.get(column) for column in COMPARISON_COLUMNS}
-
-
-def _choices(record: Record, state: State, counted: _Counted) -> Choices | None:
-    """Return the episodes whose reports tell the offered rows and the action."""
-    policy_of: Callable[[int], Policy] = lru_cache(maxsize=8)(
-        lambda version: Policy.from_bytes(record.artifact(state.version(version).digest))
-    )
-    versions, values, taken = list[int](), list[float](), list[int]()
-    chances: list[Floats] = []
-    for outcomes, reports in _blocks(counted.outcomes):
-        known = [place for place, one in enumerate(reports) if _tells_choice(one)]
-        alike: dict[tuple[int, int], list[int]] = {}
-        for place in known:
-            first: Any = reports[place].first_features
-            alike.setdefault((outcomes[place].version, len(first)), []).append(place)
-        found: dict[int, Floats] = {}
-        for (version, _), places in alike.items():
-            rows = np.array([reports[place].first_features for place in places])
-            found |= dict(zip(places, policy_of(version).propensities_in(0, rows), strict=True))
-        for place in known:
-            one, report = outcomes[place], reports[place]
-            versions.append(one.version)
-            values.append(one.value)
-            taken.append(_assigned_action(one, report, policy_of(one.version), counted))
-            chances.append(found[place])
-    if not values:
-        return None
-    padded = np.zeros((len(values), max(map(len, chances))))
-    for place, some in enumerate(chances):
-        padded[place, : len(some)] = some
-    return Choices(np.array(versions), np.array(values), np.array(taken), padded)
-
-
-def _blocks(outcomes: Sequence[Outcome]) -> Iterator[tuple[Sequence[Outcome], list[Report]]]:
-    for start in range(0, len(outcomes), READ_TOGETHER):
-        block = outcomes[start : start + READ_TOGETHER]
-        yield block, read_bodies([one.row.body for one in block if one.row.body is not None])
-
-
-def _tells_choice(report: Report) -> bool:
-    return report.first_features is not None and report.actions is not None
-
-
-def _assigned_action(one: Outcome, report: Report, policy: Policy, counted: _Counted) -> int:
-    """Return the action that the assigned player takes, whatever was given."""
-    assert report.actions is not None
-    assert report.first_features is not None
-    if not one.row.deviations:
-        return int(report.actions[0])
-    name = one.row.episode_id
-    key = counted.given[name].key(name) if name in counted.given else name
-    return int(policy.player(one.row.member, key).act(0, report.first_features))
 
 
 def _action_name(terms: Terms, action: int) -> str:

@@ -1,0 +1,170 @@
+"""Every action against the control's, where an episode has one step.
+
+A plain comparison of those who got an action is wrong twice: a learner gives an action to those
+whom it seems to suit, and gives it less often after it did badly by chance. Here episodes are
+weighted by the known probabilities of their actions, and compared version by version.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from rareswitch.campaigns.report import read_bodies
+from rareswitch.campaigns.rulebook.attribution import Assigned
+from rareswitch.campaigns.rulebook.comparison import ROUNDING, Difference, student_quantile
+from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.core.policy import Policy
+from rareswitch.support.arguments import Floats, Ints, Rows
+
+READ_TOGETHER = 512
+
+
+class Choices(NamedTuple):
+    """Episodes of one step: version, return, the assigned action, and each action's probability."""
+
+    versions: Ints  # (n,)
+    values: Floats  # (n,)
+    taken: Ints  # (n,)
+    chances: Floats  # (n, A)
+
+
+class _Pair(NamedTuple):
+    """Two actions under one version: means, effective numbers of episodes, and sums of squares."""
+
+    episodes: int  # of the version
+    means: tuple[float, float]
+    inverses: tuple[float, float]  # Σw²/(Σw)², as 1/n
+    squares: tuple[float, float]  # around the plain means
+    degrees: tuple[int, int]
+
+
+def compare_actions(
+    seen: Choices, action: int, reference: int, confidence: float
+) -> tuple[Difference, float | None, float | None]:
+    """Return how much more `action` returns than `reference`, and the mean return of each.
+
+    Among the episodes of a version that got one of the two, an episode got `action` with the known
+    probability e = π_a/(π_a + π_0), given its state: so it does not matter that a learner gives an
+    action to those whom it suits. Episodes have overlap weights (Li, Morgan and Zaslavsky 2018):
+    1−e if they got the action and e if they got the reference. The difference is that of
+    participants for whom both were possible.
+
+    A learner gives an action less often after it did badly by chance, so a mean over all versions
+    is biased, and not normal where no action is best. Within a version probabilities are fixed. So
+    each version's difference is divided by its own standard error s_v, and these ratios have the
+    weights √n_v, n_v the episodes of the version (Zhang, Janson and Murphy 2020): the interval is
+    the set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return is
+    pooled over versions; that of an action is not below that of both together, since few may have
+    got it.
+    """
+    pairs = [_pair(seen, version, action, reference) for version in np.unique(seen.versions)]
+    used = [one for one in pairs if one is not None]
+    count = int(((seen.taken == action) | (seen.taken == reference)).sum())
+    if not used:
+        return Difference(None, None, None, None, count), None, None
+    squares = [math.fsum(one.squares[k] for one in used) for k in (0, 1)]
+    degrees = [sum(one.degrees[k] for one in used) for k in (0, 1)]
+    both = sum(squares) / sum(degrees) if sum(degrees) else 0.0
+    spread = [max(s / d, both) if d else both for s, d in zip(squares, degrees, strict=True)]
+    known = both > ROUNDING
+    errors = [
+        math.sqrt(math.fsum(map(math.prod, zip(spread, one.inverses, strict=True)))) if known else 1
+        for one in used
+    ]
+    weights = [math.sqrt(one.episodes) / s for one, s in zip(used, errors, strict=True)]
+    total = math.fsum(weights)
+    mean, control = (
+        math.fsum(w * one.means[k] for w, one in zip(weights, used, strict=True)) / total
+        for k in (0, 1)
+    )
+    value = mean - control
+    if not known:
+        return Difference(value, None, None, None, count), mean, control
+    error = math.sqrt(sum(one.episodes for one in used)) / total
+    width = student_quantile(0.5 + confidence / 2.0, sum(degrees)) * error
+    return Difference(value, value - width, value + width, error, count), mean, control
+
+
+def _pair(seen: Choices, version: int, action: int, reference: int) -> _Pair | None:
+    """Return two actions under a version; None if nobody got one of them with a positive weight."""
+    mine = seen.versions == version
+    values, taken, chances = seen.values[mine], seen.taken[mine], seen.chances[mine]
+    among = chances[:, action] + chances[:, reference]
+    share = chances[:, action] / np.where(among > 0.0, among, 1.0)  # e
+    means, inverses, squares, degrees = [], [], [], []
+    for weights in ((taken == action) * (1.0 - share), (taken == reference) * share):
+        if not (total := float(weights.sum())) > 0.0:
+            return None
+        got = values[weights > 0.0]
+        means.append(float((weights * values).sum()) / total)
+        inverses.append(float((weights**2).sum()) / total**2)
+        squares.append(float(((got - got.mean()) ** 2).sum()))
+        degrees.append(len(got) - 1)
+    return _Pair(
+        int(mine.sum()),
+        (means[0], means[1]),
+        (inverses[0], inverses[1]),
+        (squares[0], squares[1]),
+        (degrees[0], degrees[1]),
+    )
+
+
+def read_choices(
+    record: Record, state: State, rows: Sequence[EpisodeRow], given: Mapping[str, Assigned]
+) -> Choices | None:
+    """Return the episodes whose reports tell the offered rows and the action; None without any.
+
+    `rows` are the last rows of episodes, and `given` the assignments by episode.
+    """
+    policy_of: Callable[[int], Policy] = lru_cache(maxsize=8)(
+        lambda version: Policy.from_bytes(record.artifact(state.version(version).digest))
+    )
+    versions, values, taken = list[int](), list[float](), list[int]()
+    chances: list[Floats] = []
+    for block in _blocks(rows):
+        alike: dict[tuple[int, int], list[int]] = {}
+        for place, (row, _, offered) in enumerate(block):
+            alike.setdefault((row.version, len(offered)), []).append(place)
+        found: dict[int, Floats] = {}
+        for (version, _), places in alike.items():
+            offers = np.array([block[place].offered for place in places])
+            found |= dict(zip(places, policy_of(version).propensities_in(0, offers), strict=True))
+        for place, (row, action, offered) in enumerate(block):
+            if row.deviations:  # the assigned action counts, whatever was given
+                name = row.episode_id
+                key = given[name].key(name) if name in given else name
+                action = policy_of(row.version).player(row.member, key).act(0, offered)
+            versions.append(row.version)
+            values.append(row.total)
+            taken.append(action)
+            chances.append(found[place])
+    if not values:
+        return None
+    padded = np.zeros((len(values), max(map(len, chances))))
+    for place, some in enumerate(chances):
+        padded[place, : len(some)] = some
+    return Choices(np.array(versions), np.array(values), np.array(taken), padded)
+
+
+class _Given(NamedTuple):
+    """An episode of one step: its row, the action that was given, and the rows offered."""
+
+    row: EpisodeRow
+    action: int
+    offered: Rows
+
+
+def _blocks(rows: Sequence[EpisodeRow]) -> Iterator[list[_Given]]:
+    """Yield the episodes that tell enough, some at a time."""
+    for start in range(0, len(rows), READ_TOGETHER):
+        block = [(row, row.body) for row in rows[start : start + READ_TOGETHER] if row.body]
+        reports = read_bodies([body for _, body in block])
+        yield [
+            _Given(row, int(report.actions[0]), report.first_features)
+            for (row, _), report in zip(block, reports, strict=True)
+            if report.first_features is not None and report.actions is not None
+        ]
