@@ -9,7 +9,9 @@ import pytest
 
 from cli.terminal import call, refused
 from cli.test_campaign_tutorial import blocks, is_printed, steps
-from rareswitch.campaigns import Protocol
+from rareswitch.campaigns import Protocol, Study
+from rareswitch.campaigns.rehearsal.characteristics import Calibration, Cell, Estimate
+from rareswitch.cli.plan_scenarios import calibration, rows
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = ROOT / "examples" / "study"
@@ -185,3 +187,27 @@ def test_the_page_prints_what_the_command_prints(tmp_path, monkeypatch):
     assert is_printed(said, done.stdout), done.stdout
     shown = tomllib.loads(section[section.index("```toml") + 8 :].split("```")[0])
     assert shown.keys() == tomllib.loads(Path("scenarios.toml").read_text()).keys()
+
+
+def estimates(table):
+    return {name: one and Estimate(**one) for name, one in table.items()}
+
+
+def test_the_page_of_a_study_shows_the_report_that_is_kept_with_it():
+    """The report is of today's example, and the page has its rows."""
+    report = json.loads((ROOT / "docs" / "study-characteristics.json").read_text())
+    study = Study.read(STUDY / "scenarios.toml", allow=("world",))
+    assert study.digest == report["study"]
+    page = (ROOT / "docs" / "designing-a-study.md").read_text(encoding="utf-8")
+    lines = []
+    for table in report["cells"]:
+        known = {name: table.pop(name) for name in ("scenario", "null", "design")}
+        lines += rows(Cell(**known, values=estimates(table)))
+    for table in report["calibration"]:
+        told = estimates({name: table[name] for name in ("confidence", "error")})
+        power = estimates(table["power"])
+        known = {name: table[name] for name in ("design", "declared")}
+        lines += calibration(Calibration(**known, **told, power=power))
+    assert len(lines) == 12 + 8
+    for line in lines:
+        assert line.rstrip() in page
