@@ -102,15 +102,15 @@ def interim_page(facts: Facts, *, closed: bool) -> str:
         if closed
         else "This report shows no return by version, role or site."
     )
-    sections = [one for one in sections_of(facts) if closed or not one.closed]
-    if closed:
-        sections.insert(1, looks_section(facts))
+    first, *others = sections_of(facts)
+    shown = [one for one in others if not one.closed]
+    if closed:  # a committee looks at returns first
+        shown = [looks_section(facts), *(one for one in others if one.closed), *shown]
     else:
-        sections += pooled_sections(facts)
-    first, *others = sections
+        shown += pooled_sections(facts)
     begun = first._replace(blocks=[said, *first.blocks])
     title = f"Campaign {facts.record.campaign}: {kind} interim report"
-    return as_html(title, [begun, *others])
+    return as_html(title, [begun, *shown])
 
 
 def _analysis_files(analysis: Analysis) -> dict[str, str]:

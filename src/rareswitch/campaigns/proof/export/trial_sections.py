@@ -5,7 +5,7 @@ from typing import Any
 
 from rareswitch.campaigns.analysis import Analysis, describe_error
 from rareswitch.campaigns.proof.export.blocks import Facts, Section, Table
-from rareswitch.campaigns.rulebook.stopping import watch
+from rareswitch.campaigns.rulebook.stopping import Watched, watch
 
 
 def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
@@ -79,17 +79,21 @@ def _compared(row: Mapping[str, Any]) -> str:
 
 
 def looks_section(facts: Facts) -> Section:
-    """Return the values that the stopping rules see now, version by version."""
-    terms, seen = facts.state.terms, list[tuple[Any, ...]]()
+    """Return the values that the stopping rules see now."""
+    terms, seen = facts.state.terms, dict[Watched, list[int]]()
     for version in facts.state.versions:
-        seen += [
-            (version.version, one.rule, one.value, one.threshold, one.passed)
-            for one in watch(terms, facts.tally.cohorts, version.version)
-        ]
+        for one in watch(terms, facts.tally.cohorts, version.version):
+            seen.setdefault(one, []).append(version.version)
+    every = len(facts.state.versions)
+    rows = [
+        (one.rule, ", ".join(map(str, versions)) if len(versions) < every else "all",
+         one.value, one.threshold, one.passed)
+        for one, versions in seen.items()
+    ]  # fmt: skip
     return Section("Stopping rules at this look", "ACE 7b", [
         "The engine compares each value with its threshold after every row. A rule that has too "
         "few episodes yet is not listed.",
-        Table(("version", "rule", "value", "threshold", "reached"), seen),
+        Table(("rule", "version", "value", "threshold", "reached"), rows),
     ], closed=True)  # fmt: skip
 
 
