@@ -135,6 +135,7 @@ def hand_made(*, text="plain", evidence=None):
         waiting=None,
         spent=1,
         role=lambda version, member: "learned",
+        rehearsal=False,
     )
     episodes = [
         episode(1, "a", 0.5, site=text, assigned=True),

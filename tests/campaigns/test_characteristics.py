@@ -15,6 +15,7 @@ from rareswitch.campaigns import (
     Circumstances,
     ControlSuperiority,
     FiniteWorld,
+    Intake,
     NotAllowedError,
     OneStep,
     Protocol,
@@ -68,6 +69,7 @@ def two_arms(**changes):
         "recipe": rs.Recipe(
             exploration=rs.Bonus(0.0), ties="lowest", control=Control(1, share=0.5)
         ),
+        "intake": Intake(assigned=True),
     }
     return Protocol(**given | changes)
 

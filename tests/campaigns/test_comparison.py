@@ -95,14 +95,40 @@ def test_nothing_is_known_without_outcomes():
     assert difference_at_the_end([Stratum(0.5, Arm(3, 1.0, 1.0))], 0.95).value is None
 
 
-def test_one_version_has_the_interval_of_welch():
+def test_one_version_has_the_interval_of_a_t_test():
+    """A role's variance is its own, but not below that of both together."""
     rng = np.random.default_rng(1)
     learned, control = rng.random(40), 0.8 * rng.random(15)
     found = difference_at_the_end([stratum(learned, control)], 0.95)
-    welch = stats.ttest_ind(learned, control, equal_var=False)
-    ends = welch.confidence_interval(0.95)
+    both = (learned.var() * 40 + control.var() * 15) / 53
+    own = [max(one.var(ddof=1), both) / len(one) for one in (learned, control)]
+    width = stats.t.ppf(0.975, 53) * math.sqrt(sum(own))
     assert found.value == pytest.approx(learned.mean() - control.mean())
-    assert (found.low, found.high) == pytest.approx((ends.low, ends.high), rel=1e-4)
+    assert (found.low, found.high) == pytest.approx((found.value - width, found.value + width))
+    # With equal variances it is Student's interval.
+    alike = difference_at_the_end([stratum(learned, 1.0 - learned)], 0.95)
+    student = stats.ttest_ind(learned, 1.0 - learned).confidence_interval(0.95)
+    assert (alike.low, alike.high) == pytest.approx((student.low, student.high), rel=1e-4)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.1, 0.9])
+def test_rare_outcomes_and_a_small_control_do_not_make_claims(rate):
+    """A one-sided error of 1.5% holds on both sides, but for chance: four standard errors."""
+    rng, above, below, repeated = np.random.default_rng(7), 0, 0, 2000
+    for _ in range(repeated):
+        strata = []
+        for size in (80, 80, 80, 90):
+            few = rng.binomial(size, 0.22)
+            wins = rng.binomial(size - few, rate), rng.binomial(few, rate)
+            strata.append(
+                Stratum(0.5, *(Arm(n, w, w) for n, w in zip((size - few, few), wins, strict=True)))
+            )
+        found = difference_at_the_end(strata, 0.97)
+        above += found.low is not None and found.low > 0.0
+        below += found.high is not None and found.high < 0.0
+    limit = repeated * (0.015 + 4 * math.sqrt(0.015 / repeated))
+    assert above <= limit
+    assert below <= limit
 
 
 def test_versions_are_weighted_by_their_episodes_and_compared_within():
@@ -116,11 +142,18 @@ def test_versions_are_weighted_by_their_episodes_and_compared_within():
     assert alone == found
 
 
-@pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5]])
-def test_too_few_or_equal_returns_have_no_interval(values):
-    found = difference_at_the_end([stratum([0.1, 0.9], values)], 0.95)
+@pytest.mark.parametrize(
+    ("learned", "control"), [([0.1, 0.9], [0.5]), ([0.5] * 20, [0.5] * 20), ([0.1, 0.9], [0.5] * 3)]
+)
+def test_too_few_or_equal_returns_have_no_interval(learned, control):
+    found = difference_at_the_end([stratum(learned, control)], 0.95)
     assert found.value == pytest.approx(0.0)
     assert found.low is found.high is None
+
+
+def test_a_control_without_a_success_has_an_interval():
+    found = difference_at_the_end([stratum([0.0, 1.0] * 30, [0.0] * 20)], 0.95)
+    assert found.low > 0.0
 
 
 @pytest.mark.parametrize("freedom", [5, 8.5, 30, 1000])

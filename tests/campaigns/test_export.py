@@ -316,7 +316,7 @@ def test_the_appendix_tells_what_checklists_ask_for(exported):
     assert "names of participants erased: 57 episodes" in text
     assert "rejected | eve |" in text
     assert "| rewards must lie in \\[0, 1\\] | 16 |" in text
-    assert "| Assigned and never reported | 3 of 46 |" in text
+    assert "| Assigned and not reported | 3 of 46 |" in text
     assert "| Another action given than recommended | 11 episodes, at 11 steps |" in text
     assert "Episodes corrected: 1. Episodes withdrawn: 1." in text
 

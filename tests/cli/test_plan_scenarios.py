@@ -98,7 +98,7 @@ def test_a_study_is_planned_and_a_design_is_locked(here):
     (here / "other.toml").write_text(other.replace("episodes = 24", "episodes = 25"))
     wrong = call(*init, "other.toml", "--store", "sqlite:///other.db")
     assert wrong.exit_code == 1
-    assert "its designs are base, dates, and all of them differ from it" in wrong.stderr
+    assert "dates-calibrated, and all of them differ from it" in wrong.stderr
     seed = refused(*plan("--out", "out", "--seed", 9))
     assert "holds trials of other scenarios, designs or code, or of another seed" in seed
     (here / "wards.py").write_text(WORLD.replace("[0.3, 0.3 + gain]", "[0.2, 0.3 + gain]"))
@@ -206,7 +206,7 @@ def test_the_page_of_a_study_shows_the_report_that_is_kept_with_it():
     for table in report["calibration"]:
         told = estimates({name: table[name] for name in ("confidence", "error")})
         power = estimates(table["power"])
-        known = {name: table[name] for name in ("design", "declared")}
+        known = {name: table[name] for name in ("design", "asked", "declared")}
         lines += calibration(Calibration(**known, **told, power=power))
     assert len(lines) == 12 + 8
     for line in lines:

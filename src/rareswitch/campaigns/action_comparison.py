@@ -14,7 +14,12 @@ import numpy as np
 
 from rareswitch.campaigns.report import read_bodies
 from rareswitch.campaigns.rulebook.attribution import Assigned
-from rareswitch.campaigns.rulebook.comparison import ROUNDING, Difference, student_quantile
+from rareswitch.campaigns.rulebook.comparison import (
+    LEAST_FREEDOM,
+    Difference,
+    student_quantile,
+    variances,
+)
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.core.policy import Policy
@@ -38,8 +43,9 @@ class _Pair(NamedTuple):
     episodes: int  # of the version
     means: tuple[float, float]
     inverses: tuple[float, float]  # Σw²/(Σw)², as 1/n
-    squares: tuple[float, float]  # around the plain means
-    degrees: tuple[int, int]
+    squares: tuple[float, float]  # Σw²(x − mean)²
+    expected: tuple[float, float]  # its expectation for returns of variance 1
+    degrees: int
 
 
 def compare_actions(
@@ -57,22 +63,23 @@ def compare_actions(
     is biased, and not normal where no action is best. Within a version probabilities are fixed. So
     each version's difference is divided by its own standard error s_v, and these ratios have the
     weights √n_v, n_v the episodes of the version (Zhang, Janson and Murphy 2020): the interval is
-    the set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return is
-    pooled over versions; that of an action is not below that of both together, since few may have
-    got it.
+    the set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return, with
+    the weights w², is pooled over versions; that of an action is not below that of both together,
+    since few may have got it.
     """
     pairs = [_pair(seen, version, action, reference) for version in np.unique(seen.versions)]
     used = [one for one in pairs if one is not None]
     count = int(((seen.taken == action) | (seen.taken == reference)).sum())
     if not used:
         return Difference(None, None, None, None, count), None, None
-    squares = [math.fsum(one.squares[k] for one in used) for k in (0, 1)]
-    degrees = [sum(one.degrees[k] for one in used) for k in (0, 1)]
-    both = sum(squares) / sum(degrees) if sum(degrees) else 0.0
-    spread = [max(s / d, both) if d else both for s, d in zip(squares, degrees, strict=True)]
-    known = both > ROUNDING
+    spread = variances(
+        [math.fsum(one.squares[k] for one in used) for k in (0, 1)],
+        [math.fsum(one.expected[k] for one in used) for k in (0, 1)],
+    )
     errors = [
-        math.sqrt(math.fsum(map(math.prod, zip(spread, one.inverses, strict=True)))) if known else 1
+        1.0
+        if spread is None
+        else math.sqrt(math.fsum(map(math.prod, zip(spread, one.inverses, strict=True))))
         for one in used
     ]
     weights = [math.sqrt(one.episodes) / s for one, s in zip(used, errors, strict=True)]
@@ -81,11 +88,11 @@ def compare_actions(
         math.fsum(w * one.means[k] for w, one in zip(weights, used, strict=True)) / total
         for k in (0, 1)
     )
-    value = mean - control
-    if not known:
+    value, freedom = mean - control, sum(one.degrees for one in used)
+    if spread is None or freedom < LEAST_FREEDOM:
         return Difference(value, None, None, None, count), mean, control
     error = math.sqrt(sum(one.episodes for one in used)) / total
-    width = student_quantile(0.5 + confidence / 2.0, sum(degrees)) * error
+    width = student_quantile(0.5 + confidence / 2.0, freedom) * error
     return Difference(value, value - width, value + width, error, count), mean, control
 
 
@@ -95,28 +102,32 @@ def _pair(seen: Choices, version: int, action: int, reference: int) -> _Pair | N
     values, taken, chances = seen.values[mine], seen.taken[mine], seen.chances[mine]
     among = chances[:, action] + chances[:, reference]
     share = chances[:, action] / np.where(among > 0.0, among, 1.0)  # e
-    means, inverses, squares, degrees = [], [], [], []
+    means, inverses, squares, expected, degrees = [], [], [], [], 0
     for weights in ((taken == action) * (1.0 - share), (taken == reference) * share):
         if not (total := float(weights.sum())) > 0.0:
             return None
-        got = values[weights > 0.0]
+        second, third = float((weights**2).sum()), float((weights**3).sum())
         means.append(float((weights * values).sum()) / total)
-        inverses.append(float((weights**2).sum()) / total**2)
-        squares.append(float(((got - got.mean()) ** 2).sum()))
-        degrees.append(len(got) - 1)
+        inverses.append(second / total**2)
+        squares.append(float((weights**2 * (values - means[-1]) ** 2).sum()))
+        expected.append(max(0.0, second - 2.0 * third / total + second**2 / total**2))
+        degrees += int((weights > 0.0).sum()) - 1
     return _Pair(
         int(mine.sum()),
         (means[0], means[1]),
         (inverses[0], inverses[1]),
         (squares[0], squares[1]),
-        (degrees[0], degrees[1]),
+        (expected[0], expected[1]),
+        degrees,
     )
 
 
 def read_choices(
     record: Record, state: State, rows: Sequence[EpisodeRow], given: Mapping[str, Assigned]
 ) -> Choices | None:
-    """Return the episodes whose reports tell the offered rows and the action; None without any.
+    """Return the episodes whose reports tell the offered rows and the action.
+
+    None without any, and where the numbers of offered actions differ.
 
     `rows` are the last rows of episodes, and `given` the assignments by episode.
     """
@@ -142,12 +153,9 @@ def read_choices(
             values.append(row.total)
             taken.append(action)
             chances.append(found[place])
-    if not values:
+    if len({*map(len, chances)}) != 1:  # a place is not the same action in every state
         return None
-    padded = np.zeros((len(values), max(map(len, chances))))
-    for place, some in enumerate(chances):
-        padded[place, : len(some)] = some
-    return Choices(np.array(versions), np.array(values), np.array(taken), padded)
+    return Choices(np.array(versions), np.array(values), np.array(taken), np.array(chances))
 
 
 class _Given(NamedTuple):

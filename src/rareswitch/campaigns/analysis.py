@@ -132,6 +132,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         return comparison_row(kind, name, strata, horizon=horizon, share=share, **more)
 
     everything = counted.cohorts.strata
+    not_at_the_end = why_not_at_the_end(state, counted.assigned)
     ways = {
         way: compare(
             "all versions",
@@ -142,7 +143,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
             # The engine looks at reports; an outcome is known to be missing at the end only.
             any_time=way == "reported",
         )
-        for way in MISSING
+        for way in (MISSING if state.stopped is not None else MISSING[:1])
     }
     versions = [
         compare("version", version, [everything[version]], confidence=confidence)
@@ -155,15 +156,20 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         compare("subgroup", name, counted.subgroup(name), confidence=each, any_time=False)
         for name in names
     ]
-    combined = ways.pop(plan.missing)
+    combined = ways.pop(plan.missing if plan.missing in ways else "reported")
     reference, actions = _actions(record, state, counted) if horizon == 1 else (None, [])
-    not_at_the_end = why_not_at_the_end(state, counted.assigned)
+    if not_at_the_end is not None:  # nobody should read an interval that does not hold
+        combined, *others = (_without_ends(row) for row in (combined, *ways.values()))
+        versions = [*map(_without_ends, versions)]
+        subgroups, actions = [*map(_without_ends, subgroups)], [*map(_without_ends, actions)]
+    else:
+        others = [*ways.values()]
     return Analysis(
         horizon=horizon,
         confidence=confidence,
         control=share,
         combined=combined,
-        others=tuple(ways.values()),
+        others=tuple(others),
         versions=tuple(versions),
         subgroups=tuple(subgroups),
         actions=tuple(actions),
@@ -171,8 +177,8 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         roles=counted.roles,
         events=tuple(counted.events(plan.events)),
         not_at_the_end=not_at_the_end,
-        claim=_claim(state, combined, not_at_the_end),
-        error=describe_error(terms),
+        claim=_claim(state, combined, not_at_the_end, counted.not_reported),
+        error=describe_error(state.revisions[0]),
     )
 
 
@@ -201,6 +207,7 @@ class _Counted:
                 unreported.discard(name)
             places[name] = place, row.total
             last[name] = row
+        gone = {name for name, row in last.items() if row.body is None}
         self.outcomes = [
             Outcome(
                 row.version,
@@ -212,25 +219,41 @@ class _Counted:
             for row in last.values()
             if row.body is not None
         ]
-        self._unreported = Counter(
+        self._not_reported = Counter(
             (self.given[name].version, state.role(*self.given[name][:2])) for name in unreported
+        )
+        self._withdrawn = Counter(
+            (last[name].version, state.role(last[name].version, last[name].member)) for name in gone
+        )
+        self._cancelled = Counter(
+            state.role(*self.given[name][:2]) for name in self.given if name in cancelled
         )
 
     @property
     def roles(self) -> dict[str, dict[str, Any]]:
-        """The episodes, missing outcomes and mean return of each role."""
+        """The counts and the mean return of each role."""
         found = {}
         for role in ROLES:
             values = [one.value * self.horizon for one in self.outcomes if one.role == role]
-            missing = sum(n for (_, which), n in self._unreported.items() if which == role)
-            if values or missing:
+            counts = {
+                "episodes": len(values),
+                "not_reported": _of_role(self._not_reported, role),
+                "withdrawn": _of_role(self._withdrawn, role),
+                "cancelled": self._cancelled[role],
+            }
+            if any(counts.values()):
                 mean = _rounded(math.fsum(values) / len(values)) if values else None
-                found[role] = {"episodes": len(values), "missing": missing, "mean_return": mean}
+                found[role] = counts | {"mean_return": mean}
         return found
 
+    @property
+    def not_reported(self) -> int:
+        """The assigned episodes of learned members and of the control without a report."""
+        return sum(_of_role(self._not_reported, role) for role in (LEARNED, CONTROL))
+
     def with_missing(self, way: str) -> list[Stratum]:
-        """Return the outcomes of all versions with those that were never reported."""
-        return add_missing(self.cohorts.strata, self._unreported, way)
+        """Return the outcomes of all versions with those that were not reported, or withdrawn."""
+        return add_missing(self.cohorts.strata, self._not_reported + self._withdrawn, way)
 
     def subgroup(self, name: str) -> list[Stratum]:
         """Return the outcomes of a subgroup by version."""
@@ -276,6 +299,10 @@ def add_missing(
     return [found[version] for version in sorted(found)]
 
 
+def _of_role(counts: Mapping[tuple[int, str], int], role: str) -> int:
+    return sum(count for (_, which), count in counts.items() if which == role)
+
+
 def _joined(one: Arm, other: Arm) -> Arm:
     episodes, total, squares = other
     return Arm(one.episodes + episodes, one.total + total, one.squares + squares)
@@ -312,9 +339,9 @@ def comparison_row(
         "comparison": kind,
         "name": name,
         "missing": missing,
-        "episodes": sum(one.learned.episodes for one in strata),
+        "episodes": sum(arm.episodes for arm in arms[LEARNED]),
         "mean_return": learned,
-        "control_episodes": sum(one.control.episodes for one in strata),
+        "control_episodes": sum(arm.episodes for arm in arms[CONTROL]),
         "control_mean_return": control,
         "difference": value,
         "standard_error": error,
@@ -326,6 +353,10 @@ def comparison_row(
         "any_time_confidence": confidence if any_time else None,
     }
     return {column: values[column] for column in COMPARISON_COLUMNS}
+
+
+def _without_ends(row: ComparisonRow) -> ComparisonRow:
+    return {**row, "low": None, "high": None}
 
 
 def _scaled(value: float | None, horizon: int) -> float | None:
@@ -346,10 +377,9 @@ def _actions(
     """Compare every action with the control's, by the known probabilities of the assignments."""
     rows = [one.row for one in counted.outcomes]
     seen = read_choices(record, state, rows, counted.given)
-    if seen is None:
+    terms, reference = state.terms, state.terms.control_action
+    if seen is None or reference is None or reference >= seen.chances.shape[1]:
         return None, []
-    terms = state.terms
-    reference = terms.control_action or 0
     others = [action for action in range(seen.chances.shape[1]) if action != reference]
     confidence = 1.0 - (1.0 - terms.analysis.confidence) / max(1, len(others))
     return _action_name(terms, reference), [
@@ -392,18 +422,29 @@ def _action_name(terms: Terms, action: int) -> str:
 
 def why_not_at_the_end(state: State, assigned: int) -> str | None:
     """Return why the interval of a study of planned length does not hold; None if it does."""
-    stopped, planned = state.stopped, state.revisions[0].episodes
+    stopped, first = state.stopped, state.revisions[0]
     if stopped is None:
         return "the study has not ended"
-    if any(terms.episodes != planned for terms in state.revisions):
+    if not first.intake.assigned:
+        return "episodes need not be assigned before they begin, so roles can be chosen"
+    if any(terms.episodes != first.episodes for terms in state.revisions):
         return "an amendment changed the number of planned episodes"
+    if _amended(state):
+        return f"an amendment changed the rule {ControlSuperiority.name}"
     if same_person(stopped.actor, ENGINE):
         rule = stopped.payload.get("rule")
         early = f"the rule {rule} ended the study before its planned end"
         return None if rule == EPISODES else early
-    if assigned < planned:
+    if assigned < first.episodes:
         return f"{stopped.actor} ended the study before its planned end"
     return None
+
+
+def _amended(state: State) -> bool:
+    """Return whether the rule that may claim superiority is not that of the first revision."""
+    return any(
+        superiority_rule(terms) != superiority_rule(state.revisions[0]) for terms in state.revisions
+    )
 
 
 def superiority_rule(terms: Terms) -> ControlSuperiority | None:
@@ -418,35 +459,70 @@ def describe_error(terms: Terms) -> str:
     looks = 1.0 - rule.confidence if rule is not None else 0.0
     margin = rule.margin if rule is not None else 0.0
     more = f" {'plus' if margin > 0.0 else 'minus'} {abs(margin):g}" if margin else ""
-    parts = f"{end:.3g} at the end"
+    parts = f"about {end:.3g} at the end"
     if rule is not None:
-        parts = f"{looks:.3g} at the looks of {rule.name}, all versions together, and {parts}"
+        parts = (
+            f"at most {looks:.3g} at the looks of {rule.name}, all versions together, and {parts}"
+        )
+    if rule is not None and rule.calibrated is not None:
+        parts = (
+            f"{rule.calibrated:.3g} at the looks of {rule.name}, by the simulation that the "
+            f"protocol attaches (the bound alone guarantees {looks:.3g}), and about {end:.3g} at "
+            "the end"
+        )
+        looks = rule.calibrated
+    claimed = "non-inferiority" if margin < 0.0 else "superiority"
     return (
-        f"If learned members return no more than the control{more}, a gain is claimed with "
-        f"probability at most {looks + end:.3g}: {parts}."
+        f"If learned members return no more than the control{more}, {claimed} is claimed with "
+        f"probability {looks + end:.3g}: {parts}."
     )
 
 
-def _claim(state: State, combined: ComparisonRow, not_at_the_end: str | None) -> str:
-    rule, stopped = superiority_rule(state.terms), state.stopped
+def _claim(
+    state: State, combined: ComparisonRow, not_at_the_end: str | None, not_reported: int
+) -> str:
+    """Return the conclusion; the margin is that of the first revision."""
+    rule, stopped = superiority_rule(state.revisions[0]), state.stopped
+    margin = rule.margin if rule is not None else 0.0
+    kind = f"Non-inferiority by {-margin:g}" if margin < 0.0 else "Superiority over the control"
     if (
         rule is not None
         and stopped is not None
         and same_person(stopped.actor, ENGINE)
         and stopped.payload.get("rule") == rule.name
     ):
-        return f"Superiority over the control was shown at a look: {stopped.reason}."
+        if _amended(state):
+            return f"Nothing is concluded: an amendment changed the rule {rule.name}."
+        if not state.revisions[0].intake.assigned:
+            return f"Nothing is concluded: {why_not_at_the_end(state, 0)}."
+        now = "."
+        if combined["any_time_low"] is not None:
+            low, high = combined["any_time_low"], combined["any_time_high"]
+            now = (
+                f". With all reports since, the interval valid at any time is from {low:.4g} to "
+                f"{high:.4g}, with {combined['any_time_confidence']:g} confidence."
+            )
+        return (
+            f"{kind} was shown at a look, with {rule.confidence:g} confidence: "
+            f"{stopped.reason.partition(': ')[2]}{now}"
+        )
     if not_at_the_end is not None:
         return (
             f"Nothing is concluded at the end, since {not_at_the_end}; only the interval that is "
             "valid at any time holds."
         )
-    margin, low = rule.margin if rule is not None else 0.0, combined["low"]
+    low = combined["low"]
     if low is None:
-        return "Nothing is concluded: there are too few outcomes for an interval."
+        return "Nothing is concluded: there are too few outcomes, or all are equal."
+    left = {"reported": "are left out", "zero": "count as 0", "worst": "count as the worst"}
+    open_ = (
+        f" {not_reported} assigned episodes have no report, and {left[combined['missing']]}."
+        if not_reported
+        else ""
+    )
     if low > margin:
-        return f"Superiority over the control is shown at the end: the gain is at least {low:.4g}."
+        return f"{kind} is shown at the end: the difference is at least {low:.4g}.{open_}"
     return (
-        f"Superiority over the control is not shown: the interval of the gain, from {low:.4g} to "
-        f"{combined['high']:.4g}, is not above {margin:g}."
+        f"{kind} is not shown: the interval of the difference, from {low:.4g} to "
+        f"{combined['high']:.4g}, is not above {margin:g}.{open_}"
     )

@@ -111,6 +111,9 @@ class Protocol:
                 rule.check(self.task.horizon, self.episodes)
             except ValueError as error:
                 raise ValueError(f"stopping rule {rule.name}: {error}") from None
+        names = [rule.name for rule in self.stopping if isinstance(rule, AGAINST_CONTROL)]
+        if again := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"stopping must have one rule {again[0]}; got {len(again)}")
         inner: Any = self.schedule
         while not hasattr(inner, "switches") and hasattr(inner, "schedule"):
             inner = inner.schedule  # the budget of a rule inside

@@ -231,26 +231,30 @@ def _status(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> 
 def analysis_lines(found: Analysis) -> list[str]:
     """Return an analysis as lines for people."""
     role_rows = [{"role": role, **counts} for role, counts in found.roles.items()]
-    lines = table(role_rows, ("role", "episodes", "missing", "mean_return"))
+    lines = table(
+        role_rows, ("role", "episodes", "not_reported", "withdrawn", "cancelled", "mean_return")
+    )
     columns = ("compared", "learned", "control", "difference", AT_THE_END, AT_ANY_TIME)
     rows = [_comparison(one) for one in (found.combined, *found.others, *found.versions)]
     lines += ["", *table(rows, columns)]
     if found.subgroups:
         lines += ["", *table([_comparison(one) for one in found.subgroups], columns[:-1])]
     if found.actions:
-        rows = [_comparison(one, "this action") for one in found.actions]
+        rows = [_comparison(one, "this action", "reference") for one in found.actions]
         lines += ["", f"each action against {found.reference}, where both were possible:"]
-        lines += table(rows, ("compared", "this action", "control", "difference", AT_THE_END))
+        lines += table(rows, ("compared", "this action", "reference", "difference", AT_THE_END))
     if found.events:
         events = [one._asdict() for one in found.events]
         lines += ["", *table(events, ("role", "event", "told", "episodes", "events"))]
     several = bool(found.subgroups or found.actions)
-    together = "; those of subgroups, and of actions, all together" if several else ""
+    together = "; those of subgroups hold together, and so do those of actions" if several else ""
     said = (f"Intervals have {found.confidence:.4g} confidence{together}.", found.claim)
     return [*lines, "", *(line for text in (*said, found.error) for line in wrap(text, WIDTH))]
 
 
-def _comparison(row: Mapping[str, Any], arm: str = "learned") -> dict[str, Any]:
+def _comparison(
+    row: Mapping[str, Any], arm: str = "learned", other: str = "control"
+) -> dict[str, Any]:
     """Return the cells of a comparison: episodes and mean of both arms, and the intervals."""
     name = f"{row['comparison']} {row['name']}".strip()
     if row["comparison"] == "all versions" and row["missing"] != "reported":
@@ -265,7 +269,7 @@ def _comparison(row: Mapping[str, Any], arm: str = "learned") -> dict[str, Any]:
     return {
         "compared": name,
         arm: mean(row["mean_return"], row["episodes"]),
-        "control": mean(row["control_mean_return"], row["control_episodes"]),
+        other: mean(row["control_mean_return"], row["control_episodes"]),
         "difference": None if row["difference"] is None else f"{row['difference']:.3g}",
         AT_THE_END: ends(row["low"], row["high"]),
         AT_ANY_TIME: ends(row["any_time_low"], row["any_time_high"]),

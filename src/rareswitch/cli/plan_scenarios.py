@@ -21,6 +21,7 @@ OPTIONS = (
     "scenarios", "calibrate", "rounds", "seed", "workers", "cluster", "out", "as_json", "allow",
 )  # fmt: skip
 ONLY = ("calibrate", "cluster", "allow")  # of these options, the ones that need --scenarios
+FEW_CLAIMS = 5  # null rounds with a claim; fewer tell little about an error
 REPORT = "characteristics.json"
 # The head of each column, the characteristic, and how its numbers are written.
 COLUMNS = (
@@ -105,9 +106,12 @@ def check_worlds(study: Study) -> None:
             protocol = study.protocol(design, 0)
             try:
                 check_fit(scenario_world(scenario, protocol, study.world_seed(0), study), protocol)
-            except (TypeError, ValueError) as error:
+            except Exception as error:
                 where = f"[[scenario]] {scenario.name!r}, design {design!r}"
-                raise ValueError(f"{where}: {error}") from None
+                kind = (
+                    "" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: "
+                )
+                raise ValueError(f"{where}: {kind}{error}") from None
 
 
 def run(
@@ -180,7 +184,7 @@ def save(found: Characteristics, report: bytes, out: Path) -> None:
     try:
         write_bytes(out / REPORT, report)
         save_figure(draw_characteristics(found), out)
-        for name, protocol in found.study.designs.items():
+        for name, protocol in found.protocols.items():
             text = protocol.with_simulation(report).to_toml()
             write_bytes(out / f"protocol-{name}.toml", text.encode())
     except OSError as error:
@@ -226,9 +230,15 @@ def calibration(one: Calibration) -> list[str]:
     lines = [
         f"{one.design}: control-superiority with confidence {value:.4g} [{low:.4g}, {high:.4g}], "
         f"in place of {one.declared:.4g}",
-        f"  type I error at the looks {_share(one.error)}, over {rounds} rounds",
+        f"  claims at the looks alone: type I error {_share(one.error)}, over {rounds} rounds",
     ]
-    return lines + [f"  power in {name} {_share(power)}" for name, power in one.power.items()]
+    lines += [f"  power in {name} {_share(power)}" for name, power in one.power.items()]
+    if one.claims < FEW_CLAIMS:
+        lines.append(
+            f"  note: it rests on {one.claims} of {rounds} null rounds; {FEW_CLAIMS} or more are "
+            "needed to trust it: add --rounds"
+        )
+    return lines
 
 
 def _count(number: int, noun: str) -> str:

@@ -32,6 +32,7 @@ from rareswitch.support.arguments import real
 
 TRIALS = "trials.jsonl"
 CONFIDENCE = 0.95
+DIGITS = 4  # of a calibrated confidence
 Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2.0)
 
 WorldMaker = Callable[[Scenario, Protocol, int, Study], World]
@@ -124,16 +125,33 @@ class Calibration:
     """
 
     design: str
+    asked: float
     declared: float
     confidence: Estimate
     error: Estimate
     power: dict[str, Estimate]
 
     @property
+    def claims(self) -> int:
+        """The null rounds on which the error rests."""
+        return round(self.error.value * self.error.rounds)
+
+    def protocol(self, design: Protocol) -> Protocol:
+        """Return the protocol of the design with the calibrated confidence."""
+        stopping = [
+            replace(rule, confidence=self.confidence.value, calibrated=self.asked)
+            if isinstance(rule, ControlSuperiority)
+            else rule
+            for rule in design.stopping
+        ]
+        return replace(design, stopping=tuple(stopping))
+
+    @property
     def plain(self) -> dict[str, Any]:
         power = {name: one._asdict() for name, one in self.power.items()}
         told = {"confidence": self.confidence._asdict(), "error": self.error._asdict()}
-        return {"design": self.design, "declared": self.declared, **told, "power": power}
+        known = {"design": self.design, "asked": self.asked, "declared": self.declared}
+        return known | told | {"power": power}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +161,16 @@ class Characteristics:
     study: Study
     cells: tuple[Cell, ...]
     calibrations: tuple[Calibration, ...] = ()
+
+    @property
+    def protocols(self) -> dict[str, Protocol]:
+        """The protocol of each design, and of each calibrated design, by name."""
+        designs = self.study.designs
+        calibrated = {
+            f"{one.design}-calibrated": one.protocol(designs[one.design])
+            for one in self.calibrations
+        }
+        return {**designs, **calibrated}
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -155,7 +183,7 @@ class Characteristics:
             "confidence": CONFIDENCE,
             "scenarios": study.plain["scenarios"],
             "designs": {
-                name: {"protocol": protocol.plain} for name, protocol in study.designs.items()
+                name: {"protocol": protocol.plain} for name, protocol in self.protocols.items()
             },
             "cells": [cell.plain for cell in self.cells],
         }
@@ -326,14 +354,16 @@ def _calibrations(
         def claims(values: Sequence[float], limit: float) -> Estimate:
             return Estimate.of_share(sum(value > limit for value in values), len(values))
 
-        limit = thresholds.value
         value, low, high = map(_confidence_of, thresholds[:3])
+        limit = -math.log1p(-value)  # of the confidence that is printed
+        claimed = max((claims(values, limit) for values in nulls), key=lambda one: one.value)
         found.append(
             Calibration(
                 design=design,
+                asked=error,
                 declared=rule.confidence,
                 confidence=Estimate(value, low, high, study.rounds),
-                error=max((claims(values, limit) for values in nulls), key=lambda one: one.value),
+                error=claimed,
                 power={
                     scenario.name: claims(values, limit)
                     for scenario, values in by_scenario
@@ -366,10 +396,11 @@ def _quantile(values: Sequence[float], error: float) -> Estimate:
 def _confidence_of(evidence: float) -> float:
     """Return the confidence of a rule that stops where evidence exceeds this, as a logarithm.
 
-    >>> round(_confidence_of(math.log(40)), 3), _confidence_of(-math.inf)
+    >>> _confidence_of(math.log(40)), _confidence_of(-math.inf)
     (0.975, 0.5)
     """
-    return max(0.5, 1.0 - math.exp(-max(evidence, 0.0)))  # no rule has less
+    confidence = max(0.5, 1.0 - math.exp(-max(evidence, 0.0)))  # no rule has less
+    return math.ceil(confidence * 10**DIGITS) / 10**DIGITS  # rounded down, it would err more often
 
 
 # Rounds that were played

@@ -93,6 +93,8 @@ def outcome_of(trial: Trial) -> TrialOutcome:
 def _claim(trial: Trial) -> str:
     """Return when superiority over the control is claimed, as `campaign analyse` concludes it."""
     assert trial.stop is not None
+    if not trial.terms.intake.assigned:
+        return ""  # roles can be chosen, so nothing is concluded
     if trial.stop.rule == ControlSuperiority.name:
         return LOOK
     if trial.stop.rule not in ("", EPISODES):

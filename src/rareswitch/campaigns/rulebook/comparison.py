@@ -11,7 +11,9 @@ every episode has the same weight. The rule for the weights is fixed before the 
 
 **At the end** of a study whose length was planned, an interval for δ is Σ ω_v (x̄_v1 − x̄_v0) ± t·se
 with ω_v = n_v/n, se² = Σ ω_v² (s₁²/n_v1 + s₀²/n_v0), and s² the variance of a role's returns within
-versions, pooled over them. Versions in which one of the roles has no outcome do not enter.
+versions, pooled over them, but not below that of both roles together: a control with few episodes
+and rare successes would seem certain where it has none. Versions in which one of the roles has no
+outcome do not enter.
 
 **At any time** an interval must hold at all looks together. Let m_v in [0, 1] be settled before the
 first outcome of version v. The score of an episode with return x is
@@ -44,6 +46,7 @@ from rareswitch.campaigns.rulebook.running_mean import Bounds
 # The λ of the mixture are these shares of the smallest 1/c that is possible.
 RATES = tuple(2.0 ** (-step / 2.0) for step in range(1, 11))
 ROUNDING = 1e-12  # variances below are those of equal returns, rounded
+LEAST_FREEDOM = 5  # degrees of freedom of an interval: below, its quantile is not right
 LARGEST_STEPS = 100  # of Newton's method, which needs about five
 
 
@@ -117,22 +120,38 @@ def difference_at_the_end(strata: Sequence[Stratum], confidence: float) -> Diffe
     value = math.fsum(
         one.episodes / episodes * (_mean(one.learned) - _mean(one.control)) for one in used
     )
-    variance = freedom = 0.0
-    for arms in ([one.learned for one in used], [one.control for one in used]):
-        degrees = sum(arm.episodes - 1 for arm in arms)
-        spread = math.fsum(arm.around(_mean(arm)) for arm in arms)
-        if not degrees or not spread > ROUNDING * degrees:
-            return Difference(value, None, None, None, episodes)
-        part = math.fsum(
-            (one.episodes / episodes) ** 2 / arm.episodes
-            for one, arm in zip(used, arms, strict=True)
-        )
-        part *= spread / degrees
-        variance += part
-        freedom += part**2 / degrees
+    roles = [[one.learned for one in used], [one.control for one in used]]
+    spread = variances(
+        [math.fsum(arm.around(_mean(arm)) for arm in arms) for arms in roles],
+        [sum(arm.episodes - 1 for arm in arms) for arms in roles],
+    )
+    freedom = sum(arm.episodes - 1 for arms in roles for arm in arms)
+    if spread is None or freedom < LEAST_FREEDOM:
+        return Difference(value, None, None, None, episodes)
+    variance = math.fsum(
+        (one.episodes / episodes) ** 2 / arm.episodes * own
+        for own, arms in zip(spread, roles, strict=True)
+        for one, arm in zip(used, arms, strict=True)
+    )
     error = math.sqrt(variance)
-    width = student_quantile(0.5 + confidence / 2.0, variance**2 / freedom) * error
+    width = student_quantile(0.5 + confidence / 2.0, freedom) * error
     return Difference(value, value - width, value + width, error, episodes)
+
+
+def variances(squares: Sequence[float], degrees: Sequence[float]) -> list[float] | None:
+    """Return the variance of each role, at least that of all together; None if returns are equal.
+
+    >>> variances([0.0, 20.0], [10, 90])
+    [0.2, 0.2222222222222222]
+    """
+    total = math.fsum(degrees)
+    both = math.fsum(squares) / total if total > 0.0 else 0.0
+    if not both > ROUNDING:
+        return None
+    return [
+        max(own / free, both) if free > 0.0 else both
+        for own, free in zip(squares, degrees, strict=True)
+    ]
 
 
 def bounds_at_any_time(strata: Sequence[Stratum], share: float, confidence: float) -> Bounds:

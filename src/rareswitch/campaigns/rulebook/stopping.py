@@ -168,7 +168,8 @@ class ControlSuperiority:
     It looks at the combined difference of all versions, once `after` episodes are compared.
     `confidence` is one-sided: 0.975 claims a gain that is not there in at most 2.5% of campaigns.
     A margin below 0 asks for non-inferiority: −0.05 stops when learned members surely return no
-    less than the control minus 0.05.
+    less than the control minus 0.05. If the confidence was calibrated, `calibrated` is the error at
+    the looks in the simulation that the protocol attaches; reports name it.
     """
 
     name: ClassVar[str] = "control-superiority"
@@ -176,9 +177,13 @@ class ControlSuperiority:
     margin: float = 0.0
     after: int = 1
     confidence: float = 0.975
+    calibrated: float | None = None
 
     def __post_init__(self) -> None:
         _set_comparison(self, "margin", after=self.after)
+        if self.calibrated is not None:
+            error = real("calibrated", self.calibrated, above=0.0, below=1.0)
+            set_fields(self, calibrated=error)
 
     def check(self, horizon: int, episodes: int) -> None:
         _check_comparison("margin", self.margin, horizon, self.after, episodes)
@@ -190,8 +195,10 @@ class ControlSuperiority:
         least = cohorts.horizon * least_difference(strata, cohorts.control, 1.0 - self.confidence)
         if not least > self.margin:
             return Watched(self.name, least, self.margin)
-        reason = f"learned members return at least {least:.3g} more than the control"
-        return Watched(self.name, least, self.margin, True, f"{reason}, and {self.margin:g} is set")
+        more = f"{abs(least):.3g} {'more' if least >= 0.0 else 'less'} than the control"
+        held = "at least" if least >= 0.0 else "at most"
+        reason = f"learned members return {held} {more}, and the margin is {self.margin:g}"
+        return Watched(self.name, least, self.margin, True, reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,8 +328,8 @@ def rule_of(plain: Mapping[str, Any]) -> StoppingRule:
 
 
 def plain_rule(rule: StoppingRule) -> dict[str, Any]:
-    """Return what `rule_of` takes."""
-    return {"rule": rule.name} | vars(rule)
+    """Return what `rule_of` takes; a key without a value is left out."""
+    return {"rule": rule.name} | {k: v for k, v in vars(rule).items() if v is not None}
 
 
 def _confidence(value: Any) -> float:

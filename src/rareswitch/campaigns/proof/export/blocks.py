@@ -51,6 +51,7 @@ class Facts(NamedTuple):
     cohorts: Sequence[OutcomeRow]
     sites: Sequence[OutcomeRow]
     analysis: Analysis | None = None
+    blinded: bool = False  # no sentence may tell a return
 
     @property
     def revisions(self) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dic
     facts = facts_of(record, entries, state)
     cohorts, sites, analysis = facts.cohorts, facts.sites, facts.analysis
     sections = [*sections_of(facts), record_section()]
-    title = f"Campaign {record.campaign}"
+    title = title_of(facts)
     texts = {
         "cohorts.json": as_json(cohorts),
         "cohorts.csv": as_csv(cohorts, COHORT_COLUMNS),
@@ -94,6 +94,12 @@ def facts_of(record: Record, entries: Sequence[Entry], state: State) -> Facts:
     return Facts(record, entries, state, tally, cohorts, sites, analyse_record(record, state))
 
 
+def title_of(facts: Facts) -> str:
+    """Return the title of a report: a rehearsal is never taken for a trial."""
+    kind = "Rehearsal of campaign" if facts.state.rehearsal else "Campaign"
+    return f"{kind} {facts.record.campaign}"
+
+
 def interim_page(facts: Facts, *, closed: bool) -> str:
     """Return an interim report as one HTML page; without `closed` it shows no return."""
     kind = "closed" if closed else "open"
@@ -102,14 +108,14 @@ def interim_page(facts: Facts, *, closed: bool) -> str:
         if closed
         else "This report shows no return by version, role or site."
     )
-    first, *others = sections_of(facts)
+    first, *others = sections_of(facts._replace(blinded=not closed))
     shown = [one for one in others if not one.closed]
     if closed:  # a committee looks at returns first
         shown = [looks_section(facts), *(one for one in others if one.closed), *shown]
     else:
         shown += pooled_sections(facts)
     begun = first._replace(blocks=[said, *first.blocks])
-    title = f"Campaign {facts.record.campaign}: {kind} interim report"
+    title = f"{title_of(facts)}: {kind} interim report"
     return as_html(title, [begun, *shown])
 
 

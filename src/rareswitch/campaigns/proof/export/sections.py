@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rareswitch.campaigns.analysis import Analysis
 from rareswitch.campaigns.proof.export.blocks import (
     Block,
     Facts,
@@ -28,9 +29,11 @@ from rareswitch.campaigns.proof.export.trial_sections import comparison_sections
 from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger
 from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.stopping import EPISODES, DataQuality
 
 MOST_LISTED = 200  # corrections, reasons and sites; all of them are counted and in the files
 # Entries that a protocol foresees. The register of unplanned changes has all others.
+REHEARSED = "A simulated world answered, and nobody was treated."
 FORESEEN = ("created", "declined", "approved", "rejected", "deployed", "exported")
 DIFFERENCES = ("deviations from the policy", "overridden recommendations")
 
@@ -80,10 +83,11 @@ def sections_of(facts: Facts) -> list[Section]:
             "and Ramdas 2023, Theorem 2). Each is valid at all looks together, for each version by "
             f"itself, with {CONFIDENCE:.0%} confidence. A version is a cohort with the same "
             "options and the same allocation. A late episode counts for the version that acted.",
+            *_methods(facts.analysis),
         ]),
         Section("Flow of episodes", "13a", [
             Table(
-                ("version", "assigned", "cancelled", "never reported", "recorded", "late",
+                ("version", "assigned", "cancelled", "not reported", "recorded", "late",
                  "corrected", "withdrawn", "with an outcome"),
                 [[c[name] for name in ("version", "assigned", "cancelled", "missing", "recorded",
                                        "late", "corrected", "withdrawn", "episodes")]
@@ -92,7 +96,7 @@ def sections_of(facts: Facts) -> list[Section]:
             f"Episodes corrected: {facts.total('corrected')}. Episodes withdrawn: "
             f"{facts.total('withdrawn')}. The rows recorded before stay in episodes.jsonl.",
         ]),
-        Section("Why it ended", "14b", [_ended(facts.state.stopped)]),
+        Section("Why it ended", "14b", [_ended(facts.state.stopped, blinded=facts.blinded)]),
         Section("Decisions about candidates", "ACE 14c", [
             Picture(triggers_picture(cohorts),
                     "Threshold (bar) and observed value (mark) of each trigger; a square marks a "
@@ -129,18 +133,31 @@ def record_section() -> Section:
     ])  # fmt: skip
 
 
+def _methods(analysis: Analysis | None) -> list[str]:
+    """Return how learned members are compared with the control, where there is one."""
+    if analysis is None:
+        return []
+    return [
+        "Learned members and the control are compared within versions, and versions are weighted "
+        "by their episodes. The interval at the end is a t interval with variances pooled within "
+        "versions; the interval at any time is a time-uniform empirical-Bernstein bound (Howard, "
+        "Ramdas, McAuliffe and Sekhon 2021, Theorem 4).",
+    ]
+
+
 def _summary(facts: Facts) -> list[tuple[str, Any]]:
     state, last = facts.state, facts.revisions[-1]
     version, waiting = state.versions[-1], state.waiting
     return [
-        ("End", _ended(state.stopped)),
+        *([("Rehearsal", REHEARSED)] if state.rehearsal else []),
+        ("End", _ended(state.stopped, blinded=facts.blinded)),
         ("Pending decision", f"candidate {waiting.number}" if waiting else "none"),
         ("Version in force", f"{version.version}, from episode {version.since + 1}"),
         ("Deployments after the first",
          f"{state.spent} of at most {last['budget']['deployments']}" + _declined(state)),
         ("Episodes recorded", f"{facts.total('recorded')} of {last['task']['episodes']} planned"),
         ("Episodes withdrawn", facts.total("withdrawn")),
-        ("Assigned and never reported", facts.share("missing", "assigned")),
+        ("Assigned and not reported", facts.share("missing", "assigned")),
         ("Reports refused", facts.length("refusals")),
         ("Protocol revisions", len(facts.revisions)),
         ("Ledger", f"{facts.length('ledger')} entries, {facts.record.heads['ledger'].link}"),
@@ -152,9 +169,12 @@ def _declined(state: State) -> str:
     return f"; {many} candidates were not worth proposing" if many else ""
 
 
-def _ended(stopped: Any) -> str:
+def _ended(stopped: Any, *, blinded: bool) -> str:
     if stopped is None:
-        return "The campaign had not ended when this was exported."
+        return "The campaign had not ended."
+    rule = stopped.payload.get("rule")
+    if blinded and rule not in (None, EPISODES, DataQuality.name):
+        return f"Stopped by {stopped.actor} on {stopped.at}, by the rule {rule}."
     return f"Stopped by {stopped.actor} on {stopped.at}: {stopped.reason}"
 
 
@@ -262,7 +282,7 @@ def _input(facts: Facts) -> list[Block]:
             ("Reports refused", facts.length("refusals")),
             ("Episodes recorded", facts.total("recorded")),
             ("Reported after their version had been replaced", facts.total("late")),
-            ("Assigned and never reported", facts.share("missing", "assigned")),
+            ("Assigned and not reported", facts.share("missing", "assigned")),
             ("Assigned and cancelled", facts.share("cancelled", "assigned")),
         ]),
         *([Table(("reason of refusal", "reports"), reasons[:MOST_LISTED])] if reasons else []),

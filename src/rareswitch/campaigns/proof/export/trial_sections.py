@@ -24,7 +24,14 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
         ],
     )  # fmt: skip
     roles = [
-        (role, one["episodes"], one["missing"], one["mean_return"])
+        (
+            role,
+            one["episodes"],
+            one["not_reported"],
+            one["withdrawn"],
+            one["cancelled"],
+            one["mean_return"],
+        )
         for role, one in analysis.roles.items()
     ]
     yield Section("Learned policies against the concurrent control", "17a, ACE 17a", [
@@ -36,7 +43,7 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
         "interval at any time holds at all looks together. An episode counts for the role that "
         f"was assigned. Both have {analysis.confidence:.4g} confidence, each row by itself.",
         table,
-        Table(("role", "episodes", "assigned and never reported", "mean return"), roles),
+        Table(("role", "episodes", "not reported", "withdrawn", "cancelled", "mean return"), roles),
     ], closed=True)  # fmt: skip
     if analysis.subgroups:
         yield Section("Subgroups declared in the protocol", "18, ACE 18", [
