@@ -317,6 +317,83 @@ def test_an_amended_length_is_no_planned_end(store):
     assert analyse(campaign).not_at_the_end.startswith("an amendment changed the number")
 
 
+def test_roles_that_can_be_chosen_prove_nothing(store):
+    campaign = Campaign.create(store, protocol(episodes=40, intake=Intake()), by="ana")
+    play(campaign, range(40), (0.0, 1.0, 1.0))
+    found = analyse(campaign)
+    assert found.not_at_the_end.startswith("episodes need not be assigned")
+    assert found.claim.startswith("Nothing is concluded")
+
+
+def test_an_amended_rule_claims_nothing(store):
+    strict = ControlSuperiority(margin=0.3, confidence=0.999)
+    plan = protocol(episodes=60, share=0.5, floor=0.0, stopping=(strict,))
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(50), (0.0, 0.2, 0.2))
+    lax = {"rule": "control-superiority", "margin": -0.9, "confidence": 0.5}
+    campaign.amend({"stopping": [lax]}, by="ana", reason="it looks good")
+    assert campaign.state.stopped.payload["rule"] == "control-superiority"
+    found = analyse(campaign)
+    assert found.claim == "Nothing is concluded: an amendment changed the rule control-superiority."
+    assert "plus 0.3" in found.error  # as planned
+
+
+def test_withdrawn_episodes_count_as_missing(store):
+    plan = protocol(episodes=60, share=0.5, floor=0.0, missing="worst")
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(60), (0.5, 0.5, 0.5))
+    before = analyse(campaign).combined
+    failures = [
+        row["episode_id"]
+        for row in rs.campaigns.episodes(campaign, limit=100)
+        if row["total"] == 0.0 and campaign.state.role(row["version"], row["member"]) == "learned"
+    ]
+    for name in failures:
+        campaign.withdraw(name, by="ana", reason="consent")
+    after = analyse(campaign)
+    assert after.combined["difference"] == pytest.approx(before["difference"])
+    assert after.roles["learned"]["withdrawn"] == len(failures)
+
+
+def test_a_control_that_is_a_policy_has_no_table_of_actions(store):
+    always = rs.Policy(weights=[[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    recipe = rs.Recipe(control=Control(always, share=0.3), floor=0.2)
+    campaign = Campaign.create(store, protocol(episodes=30, recipe=recipe), by="ana")
+    play(campaign, range(30))
+    found = analyse(campaign)
+    assert found.reference is None
+    assert found.actions == ()
+    assert found.combined["control_episodes"] > 0
+
+
+def test_one_rule_of_a_kind_may_claim():
+    with pytest.raises(ValueError, match="must have one rule control-superiority; got 2"):
+        protocol(stopping=(ControlSuperiority(), ControlSuperiority(margin=-0.5)))
+
+
+def test_a_calibrated_rule_names_the_error_of_its_simulation(store):
+    rule = ControlSuperiority(confidence=0.8, calibrated=0.025)
+    plan = protocol(stopping=(rule,))
+    assert Protocol.from_toml(plan.to_toml()) == plan
+    found = analyse(Campaign.create(store, plan, by="ana"))
+    assert "probability 0.05: 0.025 at the looks" in found.error
+    assert "the bound alone guarantees 0.2" in found.error
+    assert "calibrated" not in protocol(stopping=(ControlSuperiority(),)).plain["stopping"][0]
+
+
+def test_a_stop_by_returns_is_not_told_in_the_open(store):
+    rule = ControlSuperiority(confidence=0.9)
+    plan = protocol(episodes=600, share=0.5, floor=0.0, stopping=(rule,))
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(600), (0.0, 1.0, 1.0))
+    reason = campaign.state.stopped.reason.partition(": ")[2]
+    assert reason in interim(campaign, closed=True)
+    page = interim(campaign)
+    assert "by the rule control-superiority" in page
+    assert reason not in page
+    assert "learned members return" not in page
+
+
 def test_a_study_without_a_control_has_nothing_to_compare(store):
     campaign = Campaign.create(store, protocol(recipe=rs.Recipe(floor=0.1)), by="ana")
     with pytest.raises(NotAllowedError, match="has no control to compare with"):
@@ -389,6 +466,10 @@ def test_a_margin_below_nothing_asks_for_non_inferiority(store):
     play(campaign, range(600), (0.5, 0.5, 0.5))
     assert campaign.state.stopped.payload["rule"] == rule.name
     assert -0.5 < campaign.state.stopped.payload["value"] < 0.0
+    assert "return at most" in campaign.state.stopped.reason
+    found = analyse(campaign)
+    assert found.claim.startswith("Non-inferiority by 0.5 was shown at a look, with 0.9 confidence")
+    assert "non-inferiority is claimed" in found.error
 
 
 def test_status_tells_the_difference(study):
