@@ -1,7 +1,9 @@
 """`rareswitch campaign simulate`: instances and environments, and what is refused."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium
@@ -310,3 +312,16 @@ def test_only_what_is_feasible_is_offered_and_an_end_is_told_from_a_cut(here):
         assert last.over is True
         assert (last.offered is None) is not cut
         assert played.loss(rs.Policy(weights=np.zeros((6, 6)), one_hot=True)) is None
+
+
+def test_a_rehearsal_that_had_ended_says_so(tmp_path):
+    shutil.copytree(Path(__file__).parents[2] / "examples" / "study", tmp_path, dirs_exist_ok=True)
+    protocol = (tmp_path / "protocol.toml").read_text().replace("episodes = 600", "episodes = 210")
+    (tmp_path / "protocol.toml").write_text(protocol)
+    given = ["campaign", "simulate", "protocol.toml", "--simulator", "world:trial"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert call(*given).exit_code == 0
+        again = call(*given, "--seed", "2")
+    assert again.exit_code == 0
+    assert "begun           none: this rehearsal had ended; another --store" in again.stdout

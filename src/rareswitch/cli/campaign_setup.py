@@ -294,8 +294,11 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
     rejected = f"; {done.rejections} candidates turned down" if done.rejections else ""
     rejected += f"; {done.declined} not worth proposing" if done.declined else ""
     regret, delays = done.regret, ", ".join(map(str, done.decision_delays))
+    ended = "none: this rehearsal had ended; another --store begins a new one"
     lines = {
-        "begun": f"{done.begun} episodes; {done.missing} were never reported",
+        "begun": f"{done.begun} episodes; {done.missing} were never reported"
+        if done.begun or not done.stopped
+        else ended,
         "recorded": f"{done.recorded}{late}{after}",
         "mishaps": f"{done.refused} reports refused, {done.repeated} sent twice, {done.corrected} "
         f"corrected, {done.withdrawn} withdrawn",

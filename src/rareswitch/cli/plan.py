@@ -51,7 +51,9 @@ class SimulatorError(Exception):
 
 
 @click.command()
-@click.option("--episodes", type=click.IntRange(1), help="Episodes K to come.  [required]")
+@click.option(
+    "--episodes", type=click.IntRange(1), help="Episodes K to come.  [required without --scenarios]"
+)
 @click.option("--switches", type=int, help="At most so many deployments after the first.")
 @click.option(
     "--target",
