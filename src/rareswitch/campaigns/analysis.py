@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.action_comparison import Choices, compare_actions, read_choices
+from rareswitch.campaigns.conclusion import conclude, describe_error, why_not_at_the_end
 from rareswitch.campaigns.rulebook.attribution import Assigned
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.comparison import (
@@ -21,11 +22,9 @@ from rareswitch.campaigns.rulebook.comparison import (
     bounds_at_any_time,
     difference_at_the_end,
 )
-from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.running_mean import Place
 from rareswitch.campaigns.rulebook.state import State
-from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import MISSING, Terms
 from rareswitch.core.control import CONTROL, LEARNED, ROLES
 
@@ -177,7 +176,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         roles=counted.roles,
         events=tuple(counted.events(plan.events)),
         not_at_the_end=not_at_the_end,
-        claim=_claim(state, combined, not_at_the_end, counted.not_reported),
+        claim=conclude(state, combined, not_at_the_end, counted.not_reported),
         error=describe_error(state.revisions[0]),
     )
 
@@ -415,114 +414,3 @@ def _action_row(
 
 def _action_name(terms: Terms, action: int) -> str:
     return terms.actions[action] if action < len(terms.actions) else f"action {action}"
-
-
-# What may be concluded
-
-
-def why_not_at_the_end(state: State, assigned: int) -> str | None:
-    """Return why the interval of a study of planned length does not hold; None if it does."""
-    stopped, first = state.stopped, state.revisions[0]
-    if stopped is None:
-        return "the study has not ended"
-    if not first.intake.assigned:
-        return "episodes need not be assigned before they begin, so roles can be chosen"
-    if any(terms.episodes != first.episodes for terms in state.revisions):
-        return "an amendment changed the number of planned episodes"
-    if _amended(state):
-        return f"an amendment changed the rule {ControlSuperiority.name}"
-    if same_person(stopped.actor, ENGINE):
-        rule = stopped.payload.get("rule")
-        early = f"the rule {rule} ended the study before its planned end"
-        return None if rule == EPISODES else early
-    if assigned < first.episodes:
-        return f"{stopped.actor} ended the study before its planned end"
-    return None
-
-
-def _amended(state: State) -> bool:
-    """Return whether the rule that may claim superiority is not that of the first revision."""
-    return any(
-        superiority_rule(terms) != superiority_rule(state.revisions[0]) for terms in state.revisions
-    )
-
-
-def superiority_rule(terms: Terms) -> ControlSuperiority | None:
-    """Return the rule that may claim superiority at a look, if the protocol has one."""
-    rules = [rule for rule in terms.stopping if isinstance(rule, ControlSuperiority)]
-    return rules[0] if rules else None
-
-
-def describe_error(terms: Terms) -> str:
-    """Return in words how the error of a claim is shared among looks and the end."""
-    rule, end = superiority_rule(terms), (1.0 - terms.analysis.confidence) / 2.0
-    looks = 1.0 - rule.confidence if rule is not None else 0.0
-    margin = rule.margin if rule is not None else 0.0
-    more = f" {'plus' if margin > 0.0 else 'minus'} {abs(margin):g}" if margin else ""
-    parts = f"about {end:.3g} at the end"
-    if rule is not None:
-        parts = (
-            f"at most {looks:.3g} at the looks of {rule.name}, all versions together, and {parts}"
-        )
-    if rule is not None and rule.calibrated is not None:
-        parts = (
-            f"{rule.calibrated:.3g} at the looks of {rule.name}, by the simulation that the "
-            f"protocol attaches (the bound alone guarantees {looks:.3g}), and about {end:.3g} at "
-            "the end"
-        )
-        looks = rule.calibrated
-    claimed = "non-inferiority" if margin < 0.0 else "superiority"
-    return (
-        f"If learned members return no more than the control{more}, {claimed} is claimed with "
-        f"probability {looks + end:.3g}: {parts}."
-    )
-
-
-def _claim(
-    state: State, combined: ComparisonRow, not_at_the_end: str | None, not_reported: int
-) -> str:
-    """Return the conclusion; the margin is that of the first revision."""
-    rule, stopped = superiority_rule(state.revisions[0]), state.stopped
-    margin = rule.margin if rule is not None else 0.0
-    kind = f"Non-inferiority by {-margin:g}" if margin < 0.0 else "Superiority over the control"
-    if (
-        rule is not None
-        and stopped is not None
-        and same_person(stopped.actor, ENGINE)
-        and stopped.payload.get("rule") == rule.name
-    ):
-        if _amended(state):
-            return f"Nothing is concluded: an amendment changed the rule {rule.name}."
-        if not state.revisions[0].intake.assigned:
-            return f"Nothing is concluded: {why_not_at_the_end(state, 0)}."
-        now = "."
-        if combined["any_time_low"] is not None:
-            low, high = combined["any_time_low"], combined["any_time_high"]
-            now = (
-                f". With all reports since, the interval valid at any time is from {low:.4g} to "
-                f"{high:.4g}, with {combined['any_time_confidence']:g} confidence."
-            )
-        return (
-            f"{kind} was shown at a look, with {rule.confidence:g} confidence: "
-            f"{stopped.reason.partition(': ')[2]}{now}"
-        )
-    if not_at_the_end is not None:
-        return (
-            f"Nothing is concluded at the end, since {not_at_the_end}; only the interval that is "
-            "valid at any time holds."
-        )
-    low = combined["low"]
-    if low is None:
-        return "Nothing is concluded: there are too few outcomes, or all are equal."
-    left = {"reported": "are left out", "zero": "count as 0", "worst": "count as the worst"}
-    open_ = (
-        f" {not_reported} assigned episodes have no report, and {left[combined['missing']]}."
-        if not_reported
-        else ""
-    )
-    if low > margin:
-        return f"{kind} is shown at the end: the difference is at least {low:.4g}.{open_}"
-    return (
-        f"{kind} is not shown: the interval of the difference, from {low:.4g} to "
-        f"{combined['high']:.4g}, is not above {margin:g}.{open_}"
-    )

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple, TextIO
 
-from rareswitch.campaigns.analysis import superiority_rule
+from rareswitch.campaigns.conclusion import superiority_rule
 from rareswitch.campaigns.protocol import Protocol
 from rareswitch.campaigns.rehearsal.study import Scenario, Study, make_world
 from rareswitch.campaigns.rehearsal.trial import Trial

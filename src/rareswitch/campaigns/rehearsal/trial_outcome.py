@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.campaigns.analysis import add_missing, superiority_rule
+from rareswitch.campaigns.analysis import add_missing
+from rareswitch.campaigns.conclusion import superiority_rule
 from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.world import EQUAL_VALUES, World, play
 from rareswitch.campaigns.rulebook.comparison import difference_at_the_end

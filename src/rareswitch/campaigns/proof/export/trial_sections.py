@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rareswitch.campaigns.analysis import Analysis, describe_error
+from rareswitch.campaigns.analysis import Analysis
+from rareswitch.campaigns.conclusion import describe_error
 from rareswitch.campaigns.proof.export.blocks import Facts, Section, Table
 from rareswitch.campaigns.rulebook.stopping import Watched, watch
 

@@ -1,0 +1,121 @@
+"""What may be concluded from a comparison with the control, and with which error.
+
+The interval at the end, and a claim, hold only under conditions that a record can show or break:
+each broken condition has its sentence here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rareswitch.campaigns.rulebook.names import ENGINE, same_person
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
+from rareswitch.campaigns.rulebook.terms import Terms
+
+
+def why_not_at_the_end(state: State, assigned: int) -> str | None:
+    """Return why the interval of a study of planned length does not hold; None if it does."""
+    stopped, first = state.stopped, state.revisions[0]
+    if stopped is None:
+        return "the study has not ended"
+    if not first.intake.assigned:
+        return "episodes need not be assigned before they begin, so roles can be chosen"
+    if any(terms.episodes != first.episodes for terms in state.revisions):
+        return "an amendment changed the number of planned episodes"
+    if _amended(state):
+        return f"an amendment changed the rule {ControlSuperiority.name}"
+    if same_person(stopped.actor, ENGINE):
+        rule = stopped.payload.get("rule")
+        early = f"the rule {rule} ended the study before its planned end"
+        return None if rule == EPISODES else early
+    if assigned < first.episodes:
+        return f"{stopped.actor} ended the study before its planned end"
+    return None
+
+
+def _amended(state: State) -> bool:
+    """Return whether the rule that may claim superiority is not that of the first revision."""
+    return any(
+        superiority_rule(terms) != superiority_rule(state.revisions[0]) for terms in state.revisions
+    )
+
+
+def superiority_rule(terms: Terms) -> ControlSuperiority | None:
+    """Return the rule that may claim superiority at a look, if the protocol has one."""
+    rules = [rule for rule in terms.stopping if isinstance(rule, ControlSuperiority)]
+    return rules[0] if rules else None
+
+
+def describe_error(terms: Terms) -> str:
+    """Return in words how the error of a claim is shared among looks and the end."""
+    rule, end = superiority_rule(terms), (1.0 - terms.analysis.confidence) / 2.0
+    looks = 1.0 - rule.confidence if rule is not None else 0.0
+    margin = rule.margin if rule is not None else 0.0
+    more = f" {'plus' if margin > 0.0 else 'minus'} {abs(margin):g}" if margin else ""
+    parts = f"about {end:.3g} at the end"
+    if rule is not None:
+        parts = (
+            f"at most {looks:.3g} at the looks of {rule.name}, all versions together, and {parts}"
+        )
+    if rule is not None and rule.calibrated is not None:
+        parts = (
+            f"{rule.calibrated:.3g} at the looks of {rule.name}, by the simulation that the "
+            f"protocol attaches (the bound alone guarantees {looks:.3g}), and about {end:.3g} at "
+            "the end"
+        )
+        looks = rule.calibrated
+    claimed = "non-inferiority" if margin < 0.0 else "superiority"
+    return (
+        f"If learned members return no more than the control{more}, {claimed} is claimed with "
+        f"probability {looks + end:.3g}: {parts}."
+    )
+
+
+def conclude(
+    state: State, combined: Mapping[str, Any], not_at_the_end: str | None, not_reported: int
+) -> str:
+    """Return the conclusion in words; the margin is that of the first revision."""
+    rule, stopped = superiority_rule(state.revisions[0]), state.stopped
+    margin = rule.margin if rule is not None else 0.0
+    kind = f"Non-inferiority by {-margin:g}" if margin < 0.0 else "Superiority over the control"
+    if (
+        rule is not None
+        and stopped is not None
+        and same_person(stopped.actor, ENGINE)
+        and stopped.payload.get("rule") == rule.name
+    ):
+        if _amended(state):
+            return f"Nothing is concluded: an amendment changed the rule {rule.name}."
+        if not state.revisions[0].intake.assigned:
+            return f"Nothing is concluded: {why_not_at_the_end(state, 0)}."
+        now = "."
+        if combined["any_time_low"] is not None:
+            low, high = combined["any_time_low"], combined["any_time_high"]
+            now = (
+                f". With all reports since, the interval valid at any time is from {low:.4g} to "
+                f"{high:.4g}, with {combined['any_time_confidence']:g} confidence."
+            )
+        return (
+            f"{kind} was shown at a look, with {rule.confidence:g} confidence: "
+            f"{stopped.reason.partition(': ')[2]}{now}"
+        )
+    if not_at_the_end is not None:
+        return (
+            f"Nothing is concluded at the end, since {not_at_the_end}; only the interval that is "
+            "valid at any time holds."
+        )
+    low = combined["low"]
+    if low is None:
+        return "Nothing is concluded: there are too few outcomes, or all are equal."
+    left = {"reported": "are left out", "zero": "count as 0", "worst": "count as the worst"}
+    open_ = (
+        f" {not_reported} assigned episodes have no report, and {left[combined['missing']]}."
+        if not_reported
+        else ""
+    )
+    if low > margin:
+        return f"{kind} is shown at the end: the difference is at least {low:.4g}.{open_}"
+    return (
+        f"{kind} is not shown: the interval of the difference, from {low:.4g} to "
+        f"{combined['high']:.4g}, is not above {margin:g}.{open_}"
+    )
