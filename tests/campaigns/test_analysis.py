@@ -15,9 +15,11 @@ from rareswitch.campaigns import (
     AnalysisTerms,
     Approval,
     Campaign,
+    Circumstances,
     ControlFutility,
     ControlHarm,
     ControlSuperiority,
+    FiniteWorld,
     Intake,
     NotAllowedError,
     Protocol,
@@ -586,3 +588,16 @@ def test_two_persons_approve_and_the_study_is_compared(store):
     play(campaign, range(40, 60))
     assert len(analyse(campaign).versions) == 2
     assert verify(campaign).ok
+
+
+def test_the_reports_of_a_rehearsal_say_so(study, tmp_path):
+    world = rs.worlds.tabular(states=2, actions=3, horizon=1, seed=1)
+    recipe = rs.Recipe(control=Control(0, share=0.3))
+    plan = protocol(task=world.task(episodes=20), recipe=recipe, analysis=None)
+    with open_store(f"sqlite:///{tmp_path / 'rehearsal.db'}", create=True) as store:
+        rs.campaigns.simulate(plan, FiniteWorld(world), store, circumstances=Circumstances.calm())
+        rehearsed = Campaign(store, "study", rehearsal=True)
+        for page in (interim(rehearsed), interim(rehearsed, closed=True)):
+            assert "Rehearsal of campaign study" in page
+            assert "nobody was treated" in page
+    assert "ehears" not in interim(study)

@@ -28,6 +28,7 @@ from rareswitch.campaigns.rehearsal.characteristics import (
     Estimate,
     Piece,
     ScenarioError,
+    _confidence_of,
     characteristics,
     play_piece,
 )
@@ -299,3 +300,12 @@ def test_a_campaign_takes_the_characteristics_of_its_design_only(tmp_path):
         changed = replace(design, name="changed", budget=3).with_simulation(report)
         with pytest.raises(NotAllowedError, match="its designs are two-arms"):
             Campaign.create(store, changed, **signed)
+
+
+@pytest.mark.parametrize("evidence", [1.52648, 0.9, 3.0, 5.3])
+def test_a_calibrated_confidence_is_never_rounded_to_a_larger_error(evidence):
+    """The confidence that is printed stops at no less evidence than was calibrated."""
+    confidence = _confidence_of(evidence)
+    assert confidence == float(f"{confidence:.4f}")
+    assert -math.log1p(-confidence) >= evidence
+    assert confidence - (1.0 - math.exp(-evidence)) <= 1e-4
