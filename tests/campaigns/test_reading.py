@@ -8,16 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from campaign_builders import plain, report
-from rareswitch.campaigns import AnalysisTerms, Report, Subgroups, reading
-from rareswitch.campaigns.reading import (
-    known_part,
-    numbers,
-    read_json,
-    read_report,
-    report_from,
-    reports_from,
-)
+from rareswitch.campaigns import AnalysisTerms, Report, Subgroups, report_values
+from rareswitch.campaigns.reading import known_part, read_json, read_report
 from rareswitch.campaigns.report import MORE_ARRAYS, read_bodies
+from rareswitch.campaigns.report_values import numbers, report_from, reports_from
 from rareswitch.core.episode import Episode
 
 VALUES = st.recursive(
@@ -124,7 +118,7 @@ def test_reports_of_one_shape_are_read_together_and_are_the_same():
 
 
 def test_usual_reports_are_not_read_part_by_part(monkeypatch):
-    monkeypatch.setattr(reading, "numbers", None)
+    monkeypatch.setattr(report_values, "numbers", None)
     assert all(isinstance(one, Report) for one in reports_from([*tables(60)]))
     assert all(report_from(table) for table in tables(20))
 

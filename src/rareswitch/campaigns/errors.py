@@ -46,6 +46,10 @@ class MovedError(NotAllowedError):
     """Another version is in force than the version that the decision was about."""
 
 
+class SignatureError(NotAllowedError):
+    """The signature does not hold for this decision; it has to be made again."""
+
+
 class UnavailableError(CampaignError):
     """The store cannot be read or written; nothing was half-written, and a later try may succeed.
 

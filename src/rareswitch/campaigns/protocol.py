@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
+from rareswitch.campaigns.rulebook.approval import Approval
 from rareswitch.campaigns.rulebook.names import checked_digest, checked_name, checked_names
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
 from rareswitch.campaigns.rulebook.stopping import (
@@ -20,7 +21,6 @@ from rareswitch.campaigns.rulebook.stopping import (
 from rareswitch.campaigns.rulebook.terms import (
     AMENDABLE,
     AnalysisTerms,
-    Approval,
     FeatureTerms,
     Intake,
 )
@@ -30,7 +30,7 @@ from rareswitch.core.task import Task, planned_episodes
 from rareswitch.learning.learner import Learner
 from rareswitch.learning.snapshot import describe_recipe, rebuild_control
 from rareswitch.rules.words import describe, make_exploration, make_schedule
-from rareswitch.support.arguments import set_fields, short_repr, whole
+from rareswitch.support.arguments import flag, set_fields, short_repr, whole
 
 FORMAT = 1
 
@@ -40,7 +40,8 @@ class Protocol:
     """Task, recipe, schedule and budget, approval, intake, stopping rules and analysis.
 
     `budget` is the most deployments after the first; rollbacks are counted apart. `simulation` is
-    the digest of the report of a simulation that was made beforehand.
+    the digest of the report of a simulation that was made beforehand. `public` lets everybody see
+    where the campaign stands, without outcomes by version.
 
     >>> from rareswitch import UniformGrid
     >>> protocol = Protocol(
@@ -65,6 +66,7 @@ class Protocol:
     stopping: tuple[StoppingRule, ...] = ()
     simulation: str = ""
     analysis: AnalysisTerms | None = None
+    public: bool = False
 
     def __post_init__(self) -> None:
         checked_name("name", self.name)
@@ -89,6 +91,7 @@ class Protocol:
             budget=whole("budget", self.budget, least=0),
             actions=actions,
             stopping=tuple(self.stopping),
+            public=flag("public", self.public),
         )
         self._check_possible()
         control = self.recipe.control
@@ -188,7 +191,7 @@ class Protocol:
             "recipe": self._plain_recipe(),
             "schedule": describe(self.schedule),
             "budget": {"deployments": self.budget},
-            "approval": _without_empty(vars(self.approval), "signers"),
+            "approval": self.approval.plain,
             "intake": _without_empty(vars(self.intake), "concealed"),
         }
         if self.features is not None:
@@ -199,6 +202,8 @@ class Protocol:
             tables["simulation"] = {"digest": self.simulation}
         if self.analysis is not None:
             tables["analysis"] = self.analysis.plain
+        if self.public:
+            tables["access"] = {"public": True}
         return tables
 
     def _plain_recipe(self) -> dict[str, Any]:
@@ -298,6 +303,8 @@ class Protocol:
         for number, table in enumerate(stopping, start=1):
             with _reading(f"stopping, number {number}"):
                 rules.append(rule_of(_table(table, "stopping")))
+        with _reading("access"):
+            parts["public"] = flag("public", given["access"].get("public", False))
         with _reading("task"):
             return cls(
                 name=tables["name"],
@@ -344,7 +351,7 @@ class Protocol:
 
 TABLES = (
     "format", "name", "task", "recipe", "schedule", "budget", "approval", "intake", "features",
-    "stopping", "simulation", "analysis",
+    "stopping", "simulation", "analysis", "access",
 )  # fmt: skip
 PARTS = {
     "recipe": Recipe, "approval": Approval, "intake": Intake, "features": FeatureTerms,
@@ -354,11 +361,14 @@ TASK_SIZES = tuple(part.name for part in fields(Task))
 KEYS = {name: tuple(part.name for part in fields(kind)) for name, kind in PARTS.items()}
 KEYS |= {
     "task": (*TASK_SIZES, "actions"), "budget": ("deployments",), "simulation": ("digest",),
+    "access": ("public",),
 }  # fmt: skip
 
 
 def _design_of(plain: Mapping[str, Any]) -> str:
-    kept = {key: value for key, value in plain.items() if key not in ("name", "simulation")}
+    kept = {
+        key: value for key, value in plain.items() if key not in ("name", "simulation", "access")
+    }
     kept["recipe"] = {key: value for key, value in plain["recipe"].items() if key != "seed"}
     return canonical(without_none(kept))
 

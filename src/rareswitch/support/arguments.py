@@ -27,11 +27,12 @@ NOT_NUMBERS = (bool, np.timedelta64)  # Python and NumPy count both as integers
 def whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     """Return value as an int in [least, most]; `most` is by default the largest int64."""
     end = LARGEST_COUNT if most is None else most
-    allowed = f"from {least} to {end}" if end < LARGEST_COUNT else f"at least {least}"
+    between = str(least) if least == end else f"from {least} to {end}"
+    allowed = between if end < LARGEST_COUNT else f"at least {least}"
     if not isinstance(value, int | np.integer) or isinstance(value, NOT_NUMBERS):
         raise TypeError(f"{name} must be a whole number, {allowed}; got {short_repr(value)}")
     if value > end:
-        raise ValueError(f"{name} must be from {least} to {end}; got {short_repr(value)}")
+        raise ValueError(f"{name} must be {between}; got {short_repr(value)}")
     if value < least:
         raise ValueError(f"{name} must be {allowed}; got {short_repr(value)}")
     return int(value)

@@ -4,12 +4,22 @@ from importlib.util import find_spec
 
 EXTRAS = {
     "experiments": ("matplotlib", "jinja2"),
+    "client": ("httpx",),
     "cluster": ("distributed",),
     "features": ("sklearn",),
     "gym": ("gymnasium", "matplotlib"),
     "logs": ("pyarrow",),
     "campaigns": ("sqlalchemy", "alembic", "orjson", "tomli_w", "pyarrow"),
     "postgres": ("psycopg",),
+    "service": (
+        "starlette",
+        "uvicorn",
+        "msgspec",
+        "argon2",
+        "fido2",
+        "jinja2",
+        "prometheus_client",
+    ),
 }
 
 

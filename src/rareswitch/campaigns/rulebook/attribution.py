@@ -71,7 +71,10 @@ def attribute(
         raise NotAllowedError(f"episode {episode_id} was cancelled")
     if assigned is None:
         if intake.assigned:
-            raise RefusedError(f"episode {episode_id} was not assigned, and the protocol asks so")
+            raise RefusedError(
+                f"episode {episode_id} was not assigned, and the protocol asks so; ask for an "
+                "assignment or a treatment first"
+            )
         if state.stopped:
             raise NotAllowedError(
                 "the campaign has stopped; only episodes that were assigned before are recorded"

@@ -3,7 +3,7 @@
 The writer asks `broken_rules` about an entry before it is written; every verifier asks it again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rareswitch.campaigns.errors import CampaignError, DamagedError, MovedError, NotAllowedError
@@ -15,50 +15,31 @@ from rareswitch.campaigns.rulebook.names import (
     person_key,
     same_person,
 )
+from rareswitch.campaigns.rulebook.payloads import DEPLOYMENT, misshapen
 from rareswitch.campaigns.rulebook.rows import Entry
+from rareswitch.campaigns.rulebook.signing import (
+    PROPOSALS,
+    about_entry,
+    broken_registration,
+    broken_signature,
+)
 from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.rulebook.terms import Terms
 
 ENDED_BY_A_STOP = (
-    "candidate", "declined", "approved", "deployed", "amendment", "amended", "stopped",
+    "candidate", "declined", "approved", "deployed", "amendment", "amended", "stopped", "expired",
 )  # fmt: skip
 # The entries that only a person who may sign enters.
 SIGNED = (
-    "approved", "rejected", "rolled-back", "amendment", "amended", "reopening", "reopened",
+    "approved", "rejected", "rolled-back", "countersigned", "amendment", "amended", "reopening",
+    "reopened",
 )  # fmt: skip
 SIMULATION = "simulation"  # who creates a rehearsal
-
-Types = tuple[type, ...]
-WHOLE: Types = (int,)
-TEXT: Types = (str,)
-FLAG: Types = (bool,)
-TABLE: Types = (dict,)
-WHOLE_OR_NONE: Types = (int, type(None))
-_POLICY = {"version": WHOLE, "seq": WHOLE, "digest": TEXT, "members": WHOLE}
-_POLICY |= {"allocation": WHOLE_OR_NONE}
-DEPLOYMENT = tuple(_POLICY)
-_REVISION = {"protocol": TABLE, "digest": TEXT}
-PAYLOADS: Mapping[str, Mapping[str, Types]] = {
-    **dict.fromkeys(("created", "amendment", "amended"), _REVISION),
-    **dict.fromkeys(("candidate", "declined"), _POLICY | {"planned": FLAG, "evidence": TABLE}),
-    "approved": {"candidate": WHOLE, "meaning": TEXT},
-    "rejected": {"meaning": TEXT},
-    "deployed": _POLICY | {"candidate": WHOLE_OR_NONE},
-    "rolled-back": _POLICY | {"to": WHOLE},
-    "corrected": {"episode_id": TEXT, "seq": WHOLE, "corrects": WHOLE, "withdrawn": FLAG},
-    "cancelled": {"episode_id": TEXT, "assignment": WHOLE},
-    "forgotten": {"episodes": WHOLE},
-    "exported": {"digest": TEXT},
-    "stopped": {},
-    "reopening": {"stopped": WHOLE},
-    "reopened": {"stopped": WHOLE, "reopening": WHOLE, "meaning": TEXT},
-}
-_TRIGGER = {"quantity": TEXT, "value": (int, float), "threshold": (int, float), "reached": FLAG}
 
 
 def broken_rules(state: State, entry: Entry) -> Iterator[CampaignError]:
     """Yield the rules that an entry breaks."""
-    if wrong := [*_misshapen(entry)]:
+    if wrong := [*misshapen(entry)]:
         yield from map(DamagedError, wrong)
         return
     kind = entry.kind
@@ -66,12 +47,11 @@ def broken_rules(state: State, entry: Entry) -> Iterator[CampaignError]:
     if begins not in (None, kind) or (kind == "created" and entry.number > 1):
         yield DamagedError(f"{kind} is out of place: a ledger begins with a protocol and version 1")
         return
-    yield from _signature(state, entry)
+    yield from _signer(state, entry)
+    yield from broken_signature(state, entry)
     if state.stopped and kind in ENDED_BY_A_STOP:
         yield NotAllowedError("the campaign has stopped")
-    if state.approved and (kind, entry.payload.get("candidate")) != (
-        "deployed", state.approved.payload["candidate"],
-    ):  # fmt: skip
+    if state.approved is not None and not _carries_out(entry, state.approved):
         yield DamagedError(f"the approval in entry {state.approved.number} was not carried out")
     for chain, length in state.reached.items():
         if entry.payload["reached"][chain][0] < length:
@@ -80,64 +60,18 @@ def broken_rules(state: State, entry: Entry) -> Iterator[CampaignError]:
         yield from _RULES[kind](state, entry)
 
 
-def _misshapen(entry: Entry) -> Iterator[str]:
-    """Yield the fields that an entry lacks, or holds in another form than its kind has."""
-    payload = entry.payload
-    if entry.kind not in PAYLOADS:
-        yield f"{entry.kind} is not a kind of entry"
-        return
-    if not isinstance(payload, dict):
-        yield "it has no payload"
-        return
-    yield from _lacking(payload, {"reached": TABLE, **PAYLOADS[entry.kind]})
-    reached = payload.get("reached")
-    for chain in ("episodes", "assignments", "refusals"):
-        match reached.get(chain) if isinstance(reached, dict) else None:
-            case [int(length), str()] if length >= 0:
-                continue
-        yield f"reached has no head of {chain}"
-    if "shares" in payload and not _are_shares(payload["shares"]):
-        yield f"shares cannot be {payload['shares']!r}"
-    evidence: Any = payload.get("evidence")
-    if not isinstance(evidence, dict):
-        return
-    watched = {"triggers": evidence.get("triggers", [])}
-    if "worth" in evidence:
-        worth = evidence["worth"] if isinstance(evidence["worth"], dict) else {}
-        yield from _lacking(worth, {"accepted": FLAG})
-        watched["reasons"] = worth.get("reasons")
-    for name, triggers in watched.items():
-        if not isinstance(triggers, list):
-            yield f"{name} must be a list; got {triggers!r}"
-            continue
-        for trigger in triggers:
-            yield from _lacking(trigger if isinstance(trigger, dict) else {}, _TRIGGER)
+def _carries_out(entry: Entry, approved: Entry) -> bool:
+    """Return whether an entry deploys or amends what the approval before it completed."""
+    what = "amendment" if "amendment" in approved.payload else "candidate"
+    done = {"candidate": "deployed", "amendment": "amended"}[what]
+    return entry.kind == done and entry.payload.get(what) == approved.payload.get(what)
 
 
-def _are_shares(shares: Any) -> bool:
-    """Return whether a table holds the shares of a control and a floor."""
-    if not isinstance(shares, dict) or {*shares} != {"control", "controls", "floor"}:
-        return False
-    control, controls, floor = (shares[name] for name in ("control", "controls", "floor"))
-    if not type(control) is type(floor) is float or type(controls) is not int:
-        return False
-    possible = control >= 0.0 and floor >= 0.0 and 0.0 < control + floor <= 1.0
-    return possible and controls >= 0 and (control > 0.0) == (controls > 0)
-
-
-def _lacking(table: Mapping[str, Any], wanted: Mapping[str, Types]) -> Iterator[str]:
-    for name, types in wanted.items():
-        if name not in table:
-            yield f"{name} is missing"
-        elif type(table[name]) not in types:  # True is not a number here
-            yield f"{name} cannot be {table[name]!r}"
-
-
-def _signature(state: State, entry: Entry) -> Iterator[CampaignError]:
+def _signer(state: State, entry: Entry) -> Iterator[CampaignError]:
     """Yield why an entry cannot be signed by its actor."""
     kind, actor = entry.kind, entry.actor
     by_schedule = dict.fromkeys(("candidate", "declined", "deployed"), SCHEDULE)
-    nobody = ({"stopped": ENGINE} | by_schedule).get(kind)
+    nobody = ({"stopped": ENGINE, "expired": ENGINE} | by_schedule).get(kind)
     planned = kind != "candidate" or entry.payload["planned"]
     try:
         checked_text("reason", entry.reason)
@@ -184,26 +118,27 @@ def _revision(state: State, entry: Entry) -> Iterator[CampaignError]:
         if state.amendment is not None:
             yield NotAllowedError(f"amendment {state.amendment.number} waits for a decision")
         return
-    told, waiting = entry.payload.get("amendment"), state.amendment
+    told, waiting, approval = entry.payload.get("amendment"), state.amendment, state.terms.approval
     if not state.terms.approval.two_persons:
         if told is not None:
             yield NotAllowedError("an amendment waits only where a second person approves")
     elif waiting is None or told != waiting.number:
         yield NotAllowedError("an amendment needs the approval of a second person")
     else:
-        yield from _second_person(entry, waiting, f"approve amendment {waiting.number}")
+        if not approval.several:
+            yield from _second_person(entry, waiting)
+        elif state.approved is None or state.approved.actor != entry.actor:
+            yield NotAllowedError(f"amendment {told} lacks {owed_words(state, waiting)}")
         if waiting.payload["protocol"] != entry.payload["protocol"]:
             yield NotAllowedError(f"it is not the amendment in entry {waiting.number}")
 
 
-def _second_person(entry: Entry, proposal: Entry, meaning: str) -> Iterator[CampaignError]:
+def _second_person(entry: Entry, proposal: Entry) -> Iterator[CampaignError]:
     if same_person(entry.actor, proposal.actor):
         yield NotAllowedError(
             f"entry {proposal.number} was proposed by {proposal.actor}; another person has to "
             "approve"
         )
-    if entry.payload.get("meaning") != meaning:
-        yield NotAllowedError(f"it must be signed with the meaning: {meaning}")
 
 
 def _not_next(state: State, entry: Entry) -> Iterator[CampaignError]:
@@ -243,13 +178,82 @@ def _candidate(state: State, entry: Entry) -> Iterator[CampaignError]:
 
 
 def _approved(state: State, entry: Entry) -> Iterator[CampaignError]:
+    if "amendment" in entry.payload:
+        number, amendment = entry.payload["amendment"], state.amendment
+        if amendment is None or amendment.number != number:
+            yield NotAllowedError(f"amendment {number} does not wait for a decision")
+        elif not state.terms.approval.several:
+            yield NotAllowedError("one approval is enough: it is the entry that amends")
+        else:
+            yield from _second_person(entry, amendment)
+            yield from _adds_nothing(state, entry, amendment)
+        return
     candidate = _find_waiting(state, entry.payload["candidate"])
     if isinstance(candidate, CampaignError):
         yield candidate
         return
-    meaning = f"approve version {candidate.version} for deployment"
-    yield from _second_person(entry, candidate.entry, meaning)
+    yield from _second_person(entry, candidate.entry)
+    yield from _adds_nothing(state, entry, candidate)
     yield from _no_budget(state)
+    if state.uncountersigned:
+        number = state.uncountersigned[0].number
+        yield NotAllowedError(f"rollback {number} waits for a second person to countersign it")
+    if (end := state.expires_at) is not None and entry.position >= end:
+        yield MovedError(f"candidate {candidate.number} expired at row {end}")
+
+
+def _adds_nothing(
+    state: State, entry: Entry, proposal: Candidate | Entry
+) -> Iterator[CampaignError]:
+    """Yield why a signature brings a proposal no nearer to its approval."""
+    approval, lacks = state.terms.approval, state.owed(proposal)
+    approvals = state.amendment_approvals if isinstance(proposal, Entry) else proposal.approvals
+    signed = [one.actor for one in approvals]
+    if any(same_person(name, entry.actor) for name in signed):
+        yield NotAllowedError(f"{entry.actor} has approved {proposal.number} already")
+    elif approval.owed([*signed, entry.actor]) == lacks:
+        yield NotAllowedError(
+            f"{proposal.number} lacks {owed_words(state, proposal)}; got {entry.actor}"
+        )
+
+
+def owed_words(state: State, proposal: Candidate | Entry) -> str:
+    """Return the signatures that a proposal lacks, in words."""
+    signatures, groups = state.owed(proposal)
+    persons = [f"{group} ({' or '.join(state.terms.approval.groups[group])})" for group in groups]
+    many = "1 signature" if signatures == 1 else f"{signatures} signatures"
+    return f"{many}, of {' and of '.join(persons)}" if persons else many
+
+
+def _expired(state: State, entry: Entry) -> Iterator[CampaignError]:
+    number, end = entry.payload["candidate"], state.expires_at
+    found = _find_waiting(state, number)
+    if isinstance(found, CampaignError):
+        yield found
+    elif end is None or entry.position < end:
+        yield NotAllowedError(f"candidate {number} expires at row {end}")
+    if entry.actor != ENGINE:
+        yield NotAllowedError(f"{ENGINE} alone lets a candidate expire; got {entry.actor}")
+
+
+def _commented(state: State, entry: Entry) -> Iterator[CampaignError]:
+    kinds = [kind for kind in PROPOSALS if kind in entry.payload]
+    if len(kinds) != 1:
+        yield DamagedError("a comment must name one proposal")
+    elif about_entry(state, entry.kind, entry.payload) is None:
+        number = entry.payload[kinds[0]]
+        yield NotAllowedError(f"{kinds[0]} {number} is not a proposal to comment on")
+
+
+def _countersigned(state: State, entry: Entry) -> Iterator[CampaignError]:
+    number = entry.payload["rollback"]
+    found = [one for one in state.uncountersigned if one.number == number]
+    if not found:
+        yield NotAllowedError(f"rollback {number} does not wait for a countersignature")
+    elif same_person(found[0].actor, entry.actor):
+        yield NotAllowedError(
+            f"entry {number} was signed by {found[0].actor}; another person has to countersign"
+        )
 
 
 def _rejected(state: State, entry: Entry) -> Iterator[CampaignError]:
@@ -264,9 +268,6 @@ def _rejected(state: State, entry: Entry) -> Iterator[CampaignError]:
             yield found
     elif (waiting := getattr(state, kind)) is None or waiting.number != number:
         yield NotAllowedError(f"{kind} {number} does not wait for a decision")
-    meaning = f"reject {kind} {number}"
-    if entry.payload["meaning"] != meaning:
-        yield NotAllowedError(f"it must be signed with the meaning: {meaning}")
 
 
 def _find_waiting(state: State, number: Any) -> Candidate | CampaignError:
@@ -277,7 +278,8 @@ def _find_waiting(state: State, number: Any) -> Candidate | CampaignError:
     if found is None:
         return NotAllowedError(f"candidate must be an entry that waits; got {number}")
     if found.status == "void":
-        return MovedError(f"candidate {number} is void: another version came into force")
+        why = "it expired" if found.decision else "another version came into force"
+        return MovedError(f"candidate {number} is void: {why}")
     return NotAllowedError(f"candidate {number} is {found.status} already")
 
 
@@ -346,7 +348,7 @@ def _reopening(state: State, entry: Entry) -> Iterator[CampaignError]:
     if waiting is None or entry.payload["reopening"] != waiting.number:
         yield NotAllowedError("a reopening needs the approval of a second person")
     else:
-        yield from _second_person(entry, waiting, f"approve reopening {waiting.number}")
+        yield from _second_person(entry, waiting)
 
 
 _RULES = {
@@ -354,8 +356,12 @@ _RULES = {
     **dict.fromkeys(("corrected", "cancelled", "forgotten"), _about_rows),
     **dict.fromkeys(("reopening", "reopened"), _reopening),
     **dict.fromkeys(("candidate", "declined"), _candidate),
+    "registered": broken_registration,
     "approved": _approved,
     "rejected": _rejected,
+    "expired": _expired,
+    "commented": _commented,
     "deployed": _deployed,
     "rolled-back": _rolled_back,
+    "countersigned": _countersigned,
 }

@@ -67,11 +67,13 @@ def checked_names(what: str, given: Any) -> tuple[str, ...]:
     """Return a list of distinct texts that neither begin nor end with a space."""
     if not isinstance(given, list | tuple):
         raise TypeError(f"{what} must be a list of names; got {short_repr(given)}")
+    seen = set[str]()
     for name in given:
         if checked_text(what, name, most=MOST_CHARACTERS) and name != name.strip():
             raise ValueError(f"{what} must not begin or end with a space; got {name!r}")
-        if given.count(name) > 1:
+        if name in seen:
             raise ValueError(f"{what} must be distinct names; got {name!r} twice")
+        seen.add(name)
     return tuple(given)
 
 

@@ -199,6 +199,7 @@ def link_of(chain: str, previous: str, row: Mapping[str, Any]) -> str:
 
 # A chain has very many rows of numbers and short texts: an encoder made for each takes longer.
 _WRITERS: dict[type, Callable[[Any], str]] = {
+    str: json.encoder.encode_basestring,
     int: int.__repr__,
     float: lambda number: repr(number) if math.isfinite(number) else canonical(number),
     bool: lambda truth: "true" if truth else "false",

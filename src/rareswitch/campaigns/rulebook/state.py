@@ -6,8 +6,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.errors import DamagedError, NotAllowedError
-from rareswitch.campaigns.rulebook.names import ENGINE, same_person
+from rareswitch.campaigns.rulebook.approval import Owed
+from rareswitch.campaigns.rulebook.names import ENGINE, person_key, same_person
 from rareswitch.campaigns.rulebook.rows import Entry
+from rareswitch.campaigns.rulebook.signatures import (
+    KEY_FIELDS,
+    Passkey,
+    counter_of,
+    from_base64url,
+)
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.control import Split
 from rareswitch.support.persistent import PersistentList
@@ -49,7 +56,8 @@ class Candidate:
     """A policy fitted on the log up to `seq` that would be `version`, with its evidence.
 
     `number` is that of its entry. `status` is waiting, rejected, deployed, void if another version
-    came into force meanwhile, or declined if the schedule found it not worth proposing.
+    came into force meanwhile or it expired, or declined if the schedule found it not worth
+    proposing. `approvals` are the persons' signatures for it under the protocol in force.
     """
 
     number: int
@@ -61,12 +69,13 @@ class Candidate:
     evidence: dict[str, Any]
     entry: Entry
     status: str = "waiting"
-    decision: Entry | None = None  # the approval or rejection
+    decision: Entry | None = None  # the last approval, the rejection or the expiry
+    approvals: tuple[Entry, ...] = ()
 
     @property
     def plain(self) -> dict[str, Any]:
         plain, decision = dict(vars(self)), self.decision
-        del plain["entry"], plain["decision"]
+        del plain["entry"], plain["decision"], plain["approvals"]
         decided = decision and {"by": decision.actor, "at": decision.at, "reason": decision.reason}
         return plain | {"reason": self.entry.reason, "decision": decided}
 
@@ -82,7 +91,8 @@ class State:
     """Where a campaign stands after some entries of its ledger.
 
     At most one candidate, one amendment and one reopening wait for a second person. `approved` is
-    an approval whose deployment is the next entry.
+    the approval that completes those of a proposal: the next entry carries it out. `registered` is
+    a passkey whose first signature is the next entry.
     """
 
     entries: int = 0
@@ -94,6 +104,7 @@ class State:
     waiting: Candidate | None = None
     approved: Entry | None = None
     amendment: Entry | None = None
+    amendment_approvals: tuple[Entry, ...] = ()
     reopening: Entry | None = None
     # The decisions about amendments and reopenings.
     decided: PersistentList[Entry] = field(default_factory=PersistentList)
@@ -104,6 +115,14 @@ class State:
     cancelled: PersistentList[str] = field(default_factory=PersistentList)
     # The first row at which the schedule is asked after a rejection, or when there is budget again.
     asked_again: int = 0
+    links: PersistentList[str] = field(default_factory=PersistentList)  # of all entries
+    passkeys: Mapping[str, Passkey] = field(default_factory=dict)  # by credential
+    registered: Entry | None = None
+    last_signed: Mapping[str, int] = field(default_factory=dict)  # by person: the last signed entry
+    counters: Mapping[str, int] = field(default_factory=dict)  # by credential: its last signature's
+    comments: PersistentList[Entry] = field(default_factory=PersistentList)
+    uncountersigned: tuple[Entry, ...] = ()  # rollbacks that wait for a second signature
+    countersignatures: tuple[Entry, ...] = ()
 
     @cached_property
     def terms(self) -> Terms:
@@ -144,6 +163,23 @@ class State:
     def may_propose(self) -> bool:
         """Whether a candidate may be entered now, if a policy is due."""
         return self.waiting is None and not self.stopped and self.left > 0
+
+    @property
+    def expires_at(self) -> int | None:
+        """The row of the log at which the candidate that waits expires."""
+        after = self.terms.approval.expires_after
+        return None if after is None or not self.waiting else self.waiting.entry.position + after
+
+    def owed(self, proposal: Candidate | Entry) -> Owed:
+        """Return the signatures that a waiting candidate, amendment or reopening lacks."""
+        approval = self.terms.approval
+        if isinstance(proposal, Candidate):
+            approvals = proposal.approvals
+        elif proposal.kind == "reopening":
+            return approval.for_reopening.owed(())
+        else:
+            approvals = self.amendment_approvals
+        return approval.owed(entry.actor for entry in approvals)
 
     @property
     def watched(self) -> int:
@@ -188,8 +224,17 @@ class State:
                 reached = {chain: head[0] for chain, head in entry.payload["reached"].items()}
                 change = _CHANGES.get(entry.kind)
                 changes = change(state, entry) if change is not None else {}
-                if {"amendment", "reopening"} & entry.payload.keys() or entry.kind == "amended":
+                about = {"amendment", "reopening"} & entry.payload.keys()
+                if (about and entry.kind != "commented") or entry.kind == "amended":
                     changes["decided"] = state.decided.extend([entry])
+                changes["links"] = state.links.extend([entry.link])
+                if "signature" in entry.payload:
+                    signed = {person_key(entry.actor): entry.number}
+                    changes |= {"last_signed": {**state.last_signed, **signed}, "registered": None}
+                    changes["counters"] = {
+                        **state.counters,
+                        **counter_of(entry.payload["signature"]),
+                    }
             except (NotAllowedError, *UNFIT) as error:
                 raise DamagedError(
                     f"entry {entry.number} of the ledger cannot be followed: "
@@ -210,6 +255,9 @@ def _created(state: State, entry: Entry) -> Changes:
 def _amended(state: State, entry: Entry) -> Changes:
     terms = Terms.of(entry.payload["protocol"])
     changes: Changes = {"revisions": state.revisions.extend([terms]), "amendment": None}
+    changes |= {"amendment_approvals": (), "approved": None}
+    if state.waiting is not None:  # signatures were given under the revision before
+        changes["waiting"] = replace(state.waiting, approvals=())
     if not state.left and terms.budget > state.spent:  # nobody was asked at the rows before
         changes["asked_again"] = max(state.asked_again, entry.position + 1)
     return changes
@@ -227,11 +275,51 @@ def _candidate(state: State, entry: Entry) -> Changes:
 def _rejected(state: State, entry: Entry) -> Changes:
     for kind in ("amendment", "reopening"):
         if kind in entry.payload:
-            return {kind: None}
+            return {kind: None} | ({"amendment_approvals": ()} if kind == "amendment" else {})
     assert state.waiting is not None
     rejected = replace(state.waiting, status="rejected", decision=entry)
     again = entry.position + state.terms.approval.retry_after
     return {"settled": state.settled.extend([rejected]), "waiting": None, "asked_again": again}
+
+
+def _expired(state: State, entry: Entry) -> Changes:
+    assert state.waiting is not None
+    void = replace(state.waiting, status="void", decision=entry)
+    again = entry.position + 1
+    return {"settled": state.settled.extend([void]), "waiting": None, "asked_again": again}
+
+
+def _approved(state: State, entry: Entry) -> Changes:
+    changes: Changes = {}
+    approvals: tuple[Entry, ...] = ()
+    waiting = state.waiting
+    if "amendment" in entry.payload:
+        approvals = changes["amendment_approvals"] = (*state.amendment_approvals, entry)
+    elif waiting is not None:
+        approvals = (*waiting.approvals, entry)
+        changes["waiting"] = replace(waiting, approvals=approvals)
+    owed = state.terms.approval.owed(one.actor for one in approvals)
+    return changes | {"approved": None if owed.signatures else entry}
+
+
+def _registered(state: State, entry: Entry) -> Changes:
+    told = {name: entry.payload[name] for name in KEY_FIELDS}
+    key = Passkey(entry.actor, entry.number, **told | {"public": from_base64url(told["public"])})
+    return {"passkeys": {**state.passkeys, key.credential: key}, "registered": entry}
+
+
+def _rolled_back(state: State, entry: Entry) -> Changes:
+    owed = (entry,) if state.terms.approval.countersign_rollbacks else ()
+    return _put_in_force(state, entry) | {"uncountersigned": (*state.uncountersigned, *owed)}
+
+
+def _countersigned(state: State, entry: Entry) -> Changes:
+    number = entry.payload["rollback"]
+    waiting = tuple(one for one in state.uncountersigned if one.number != number)
+    return {
+        "uncountersigned": waiting,
+        "countersignatures": (*state.countersignatures, entry),
+    }
 
 
 def _put_in_force(state: State, entry: Entry) -> Changes:
@@ -262,10 +350,14 @@ _CHANGES: dict[str, Callable[[State, Entry], Changes]] = {
     "amended": _amended,
     "candidate": _candidate,
     "declined": _candidate,
-    "approved": lambda state, entry: {"approved": entry},
+    "registered": _registered,
+    "approved": _approved,
     "rejected": _rejected,
+    "expired": _expired,
+    "commented": lambda state, entry: {"comments": state.comments.extend([entry])},
     "deployed": _put_in_force,
-    "rolled-back": _put_in_force,
+    "rolled-back": _rolled_back,
+    "countersigned": _countersigned,
     "corrected": _corrected,
     "cancelled": lambda s, entry: {"cancelled": s.cancelled.extend([entry.payload["episode_id"]])},
     "stopped": lambda state, entry: {"stopped": entry},

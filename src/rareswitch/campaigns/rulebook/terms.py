@@ -12,22 +12,16 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from rareswitch.campaigns.rulebook.names import (
-    checked_digest,
-    checked_names,
-    checked_person,
-    checked_text,
-    person_key,
-)
+from rareswitch.campaigns.rulebook.approval import Approval
+from rareswitch.campaigns.rulebook.names import checked_digest, checked_names, checked_text
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 from rareswitch.campaigns.rulebook.stopping import StoppingRule, rule_of
 from rareswitch.support.arguments import flag, one_of, real, set_fields, short_repr, whole
 
-APPROVALS = ("schedule", "second-person")
 LATE = ("learn", "record")
 MISSING = ("reported", "zero", "worst")
 # The tables that an amendment may change; recorded episodes do not depend on them.
-AMENDABLE = ("episodes", "schedule", "budget", "approval", "intake", "stopping")
+AMENDABLE = ("episodes", "schedule", "budget", "approval", "intake", "stopping", "access")
 # The columns of a CSV file of reports that are no part of an observation.
 REPORT_COLUMNS = (
     "id", "step", "action", "reward", "propensity", "recommended", "version", "member", "site",
@@ -36,44 +30,6 @@ REPORT_COLUMNS = (
 # Columns of such a file too, and no names of an observation's columns where the protocol has
 # [analysis]; protocols without it may have such columns.
 ANALYSIS_COLUMNS = ("subgroup", "events")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Approval:
-    """How a candidate comes into force.
-
-    By the "schedule" alone, or signed by a "second-person" who did not propose it; an amendment and
-    the reopening of a stopped campaign then need two persons too. After a rejection the schedule is
-    asked again when `retry_after` more episodes were recorded. If `signers` are named, nobody else
-    decides anything.
-    """
-
-    by: str = "schedule"
-    retry_after: int = 1
-    signers: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if isinstance(self.signers, str) or not all(isinstance(name, str) for name in self.signers):
-            raise TypeError(f"signers must be a list of names; got {short_repr(self.signers)}")
-        names = tuple(checked_person("signers", name) for name in self.signers)
-        keys = [person_key(name) for name in names]
-        if len({*keys}) < len(keys):
-            raise ValueError(f"signers must be different persons; got {', '.join(names)}")
-        set_fields(
-            self,
-            by=one_of("by", self.by, APPROVALS),
-            retry_after=whole("retry_after", self.retry_after, least=1),
-            signers=names,
-        )
-        if len(names) == 1 and self.two_persons:
-            raise ValueError(f"signers must be two persons or more; got {names[0]} alone")
-
-    @property
-    def two_persons(self) -> bool:
-        return self.by == "second-person"
-
-    def may_sign(self, name: str) -> bool:
-        return not self.signers or person_key(name) in map(person_key, self.signers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +237,7 @@ class Terms:
     stopping: tuple[StoppingRule, ...]
     actions: tuple[str, ...] = ()
     analysis: AnalysisTerms = AnalysisTerms()
+    public: bool = False  # whether everybody may see where the campaign stands
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Terms":
@@ -346,4 +303,5 @@ def _terms(text: str) -> Terms:
         stopping=tuple(map(rule_of, plain.get("stopping", ()))),
         actions=tuple(task.get("actions", ())),
         analysis=analysis,
+        public=flag("public", plain.get("access", {}).get("public", False)),
     )
