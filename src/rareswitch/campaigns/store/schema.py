@@ -9,7 +9,7 @@ from sqlalchemy.engine import Engine
 from rareswitch.campaigns.errors import UnavailableError
 
 # The last migration of this version: a store must have it to be opened.
-NEWEST = "0002"
+NEWEST = "0003"
 MIGRATIONS = Path(__file__).parent / "migrations"
 _ONE_THREAD = threading.Lock()  # Alembic's context is one for the whole process
 

@@ -236,11 +236,15 @@ class Store:
     @contextmanager
     def creating(self, campaign: str) -> Iterator[Connection]:
         """Give the same for a campaign that may not be there yet."""
+        with self.changing(campaign) as connection:
+            yield connection
+
+    @contextmanager
+    def changing(self, what: str) -> Iterator[Connection]:
+        """Give the same for rows of no campaign; one caller at a time changes rows of that name."""
         with self._transaction() as connection:
             if not self.is_sqlite:
-                connection.execute(
-                    sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(campaign)))
-                )
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(what))))
             yield connection
 
     @contextmanager

@@ -106,6 +106,7 @@ snapshots = Table(
     "snapshots",
     metadata,
     _campaign(),
+    _number("part"),
     _count("seq"),
     _count("entries"),
     Column("link", Text, nullable=False, default=""),  # of the row of the log that it ends at
@@ -122,3 +123,30 @@ participants = Table(
     _text("participant"),
     Index("of_participant", "campaign", "participant"),
 )
+
+# A person's request to the learner, and its outcome.
+proposals = Table(
+    "proposals",
+    metadata,
+    _campaign(),
+    _text("by"),
+    _text("reason"),
+    Column("early", Boolean, nullable=False),
+    _text("asked"),
+    _text("outcome", nullable=True),
+)
+
+# Episodes of one step whose observation waits for the reward.
+ranked = Table(
+    "ranked",
+    metadata,
+    _campaign(),
+    _name("episode_id", key=True),
+    _text("observation"),
+    Column("active", Boolean, nullable=False),
+    Column("reward", Float, nullable=True),
+)
+
+# How far the notices of a campaign were sent to a receiver; of all campaigns, "*", also the last
+# beat of a learner.
+notices = Table("notices", metadata, _campaign(), _name("name", key=True), _text("state"))

@@ -109,17 +109,30 @@ class Transaction:
 
     def enter(self, kind: str, payload: dict[str, Any], *, by: str, reason: str) -> Entry:
         """Append an entry to the ledger, if it breaks no rule."""
+        return self.enter_all([(kind, payload)], by=by, reason=reason)[0]
+
+    def enter_all(
+        self, drafts: Iterable[tuple[str, dict[str, Any]]], *, by: str, reason: str
+    ) -> list[Entry]:
+        """Append entries to the ledger, each a kind and a payload, if none breaks a rule."""
         reached = {name: list(head) for name, head in self.heads.items() if name != "ledger"}
-        number = self.heads["ledger"].length + 1
-        text = canonical(payload | {"reached": reached})
-        entry = Entry(number, kind, by, reason, self.now, json.loads(text), "")
-        for broken in broken_rules(self.state, entry):
-            raise broken
-        self.add("ledger", kind=kind, actor=by, reason=reason, at=self.now, payload=text)
-        entry = entry._replace(link=self.heads["ledger"].link)
-        self.state = self.state.after(entry)
-        self.entries.append(entry)
-        return entry
+        state, (number, link) = self.state, self.heads["ledger"]
+        rows, entries = list[dict[str, Any]](), list[Entry]()
+        for kind, payload in drafts:
+            number, text = number + 1, canonical(payload | {"reached": reached})
+            entry = Entry(number, kind, by, reason, self.now, json.loads(text), "")
+            for broken in broken_rules(state, entry):
+                raise broken
+            row = {"kind": kind, "actor": by, "reason": reason, "at": self.now, "payload": text}
+            link = link_of("ledger", link, row | {"number": number})
+            entries.append(entry._replace(link=link))
+            state = state.after(entries[-1])
+            rows.append(row)
+        for row in rows:
+            self.add("ledger", **row)
+        self.state = state
+        self.entries += entries
+        return entries
 
     def last_row(self, episode_id: str) -> LastRow | None:
         """Return the last row of an episode, if it is recorded."""

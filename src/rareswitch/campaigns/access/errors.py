@@ -1,0 +1,27 @@
+"""Errors of access: each says what to do next, and none says whether a name has an account."""
+
+from rareswitch.campaigns.errors import CampaignError
+
+
+class AccessError(CampaignError):
+    """Access is refused."""
+
+
+class SignInError(AccessError):
+    """The name, password, link or passkey does not open an account."""
+
+
+class ForbiddenError(AccessError):
+    """No role of the caller allows the action."""
+
+
+class TooManyError(AccessError):
+    """Too many wrong passwords were tried; `retry_after` says how many seconds to wait."""
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.retry_after = retry_after
+
+
+class UnknownError(AccessError):
+    """There is no such account, token or passkey."""
