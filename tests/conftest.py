@@ -1,4 +1,6 @@
-"""One hypothesis profile for the whole suite, and experiments cut into small pieces."""
+"""One hypothesis profile, experiments cut into small pieces, and fresh stores of each kind."""
+
+import shutil
 
 import pytest
 from hypothesis import settings
@@ -11,3 +13,53 @@ settings.load_profile("suite")
 def pieces_of_ten_rounds(monkeypatch):
     """Cut experiments finer than usual, so that small ones have several pieces."""
     monkeypatch.setattr("rareswitch.experiments.store.ROUNDS_PER_PIECE", 10)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """Run one server, or one in each of xdist's workers, from the first test that asks for it."""
+    from postgres_server import running_postgres
+
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory):
+    """Return functions that copy a store with the newest schema: migrating takes longer."""
+    from rareswitch.campaigns import open_store
+
+    file, databases = tmp_path_factory.mktemp("migrated") / "store.db", []
+
+    def copy_file(path):
+        if not file.exists():
+            open_store(file, create=True).close()
+        shutil.copyfile(file, path)
+
+    def copy_database(server):
+        if not databases:
+            databases.append(server.create_database())
+            open_store(databases[0], create=True).close()
+        return server.create_database(template=databases[0].rpartition("/")[2])
+
+    return copy_file, copy_database
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request, tmp_path, migrated):
+    """Return the address of a store that is not there yet: a file, or an empty database.
+
+    For a test that asks for an open store as well, it has the newest schema.
+    """
+    copy_file, copy_database = migrated
+    is_open = "store" in request.fixturenames
+    if request.param == "sqlite":
+        if is_open:
+            copy_file(tmp_path / "store.db")
+        yield f"sqlite:///{tmp_path / 'store.db'}"
+        return
+    server = request.getfixturevalue("postgres")
+    url = copy_database(server) if is_open else server.create_database()
+    yield url
+    if server.running:
+        server.drop_database(url)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rareswitch.campaigns import Campaign
 from rareswitch.campaigns.proof.exported import _pack
-from rareswitch.campaigns.reading import report_from
+from rareswitch.campaigns.report_values import report_from
 from rareswitch.campaigns.rulebook.rows import (
     CHAINS,
     GENESIS,

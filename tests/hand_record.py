@@ -93,7 +93,7 @@ def candidate(
     return SimpleNamespace(
         number=number, version=version, seq=3, digest=f"{version:064x}", proposer=found.actor,
         planned=planned, evidence=evidence, entry=found, status=status, approver="ben",
-        decision=decision,
+        decision=decision, approvals=(),
     )  # fmt: skip
 
 
@@ -122,6 +122,7 @@ def hand_made(*, text="plain", evidence=None):
         entry(11, "stopped", {}, **wrote),
     ]  # fmt: skip
     revisions = [Terms.of(entries[place].payload["protocol"]) for place in (0, 9)]
+    said = {"candidate": 3, "reviewed": False, "meaning": text}
     signed = candidate(3, entries[2], known, planned=False, decision=entries[3])
     state = SimpleNamespace(
         revisions=revisions,
@@ -136,6 +137,8 @@ def hand_made(*, text="plain", evidence=None):
         spent=1,
         role=lambda version, member: "learned",
         rehearsal=False,
+        passkeys={},
+        comments=[entry(12, "commented", said, **wrote)],
     )
     episodes = [
         episode(1, "a", 0.5, site=text, assigned=True),

@@ -1,28 +1,38 @@
-"""A PostgreSQL server for the tests that ask for one, and a fresh store of each kind."""
+"""A fresh store of each kind, and access to it."""
 
 import pytest
+from argon2 import PasswordHasher, Type
 
-from postgres_server import running_postgres
+from access_builders import with_administrator
 from rareswitch.campaigns import open_store
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """Run one server, or one in each of xdist's workers, from the first test that asks for it."""
-    with running_postgres() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store_url(request, tmp_path):
-    """Return the address of a store that is not there yet: a file, or an empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'store.db'}"
-    return request.getfixturevalue("postgres").create_database()
+from rareswitch.campaigns.access import passwords
 
 
 @pytest.fixture
 def store(store_url):
     """Open a fresh store."""
-    with open_store(store_url, create=True) as opened:
+    with open_store(store_url) as opened:
         yield opened
+
+
+@pytest.fixture
+def cheap_passwords(monkeypatch):
+    """Hash passwords with little work; what is hashed and compared stays the same."""
+    hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1, type=Type.ID)
+    monkeypatch.setattr(passwords, "_hasher", lambda: hasher)
+    passwords._decoy.cache_clear()
+    yield hasher
+    passwords._decoy.cache_clear()
+
+
+@pytest.fixture
+def access(store, cheap_passwords):
+    """Return the access to a fresh store in which Ana is administrator; its clock stands still."""
+    return with_administrator(store)
+
+
+@pytest.fixture
+def file_access(tmp_path, cheap_passwords):
+    """Return the same in a file, for tests whose outcome does not depend on the kind of store."""
+    with open_store(tmp_path / "store.db", create=True) as opened:
+        yield with_administrator(opened)

@@ -2,12 +2,20 @@
 
 import random
 import time
+from contextlib import closing
 
 import pytest
 
 from campaign_builders import chain, check_chains, create, report
 from campaign_processes import MANY, learn, nursery, running, write
-from rareswitch.campaigns import Campaign, Learning, UnavailableError, open_store
+from postgres_server import connect
+from rareswitch.campaigns import (
+    Campaign,
+    Learning,
+    NotAllowedError,
+    UnavailableError,
+    open_store,
+)
 from rareswitch.campaigns.store.tables import snapshots
 
 KILLS = 30  # with each store
@@ -173,3 +181,34 @@ def test_a_learner_outlives_the_server(postgres):
         postgres.start()
         with Learning(campaign) as another:
             assert another.step() is None
+
+
+def test_a_learner_whose_lock_the_server_gave_up(postgres):
+    """Another process may be the learner then: the first one ends or waits, and never learns on."""
+    url = postgres.create_database()
+    with (
+        open_store(url, create=True) as store,
+        open_store(url) as elsewhere,
+        closing(connect(url, autocommit=True)) as admin,
+    ):
+        campaign = create(store)
+        for k in range(30):
+            campaign.record(report(k))
+        with Learning(campaign, wait=0.0) as first:
+            assert first.step().seq == 10
+            ended = admin.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory'"
+            )
+            assert ended.fetchall() == [(True,)]
+            with Learning(Campaign(elsewhere, "trial"), wait=0.0) as second:
+                with pytest.raises(NotAllowedError, match="another process is the learner"):
+                    first.step()
+                with pytest.raises(NotAllowedError, match="another process is the learner"):
+                    first.propose_early(by="ana", reason="a test")
+                assert second.step().seq == 20
+            assert first.step().seq == 30
+            with (
+                pytest.raises(NotAllowedError, match="another process is the learner"),
+                Learning(Campaign(elsewhere, "trial"), wait=0.0),
+            ):
+                pass

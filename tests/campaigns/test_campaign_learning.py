@@ -1,7 +1,9 @@
 """The learner of a campaign: a function of log and ledger, byte for byte that of the core."""
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -14,9 +16,11 @@ from rareswitch.campaigns import (
     AnalysisTerms,
     Approval,
     Campaign,
+    DataQuality,
     Intake,
     Learning,
     NotAllowedError,
+    RefusedError,
     Report,
     Subgroups,
     learn,
@@ -525,6 +529,15 @@ def test_there_is_one_learner(store, store_url):
         assert learning.step() is None
 
 
+def test_a_step_outside_the_context_holds_no_lock(store, store_url):
+    campaign = create(store)
+    learning = Learning(campaign)
+    assert learning.step() is None
+    with open_store(store_url) as other, Learning(Campaign(other, "trial"), wait=0.0) as second:
+        assert second.step() is None
+        assert learning.step() is None
+
+
 def test_a_decision_that_came_between_wins(store):
     """The learner fits while somebody rolls back: it sees that at its next step."""
     campaign = create(store)
@@ -684,6 +697,44 @@ DAMAGES = {
 }
 
 
+def test_a_large_snapshot_is_written_in_parts_between_which_others_write(store, monkeypatch):
+    """Killed between two parts, the next learner folds the log again and keeps a whole snapshot."""
+    monkeypatch.setattr("rareswitch.campaigns.learning.learning.PART", 1000)
+    campaign = create(store)
+    fill(campaign, range(15))
+    learn(campaign)
+
+    def parts():
+        with store.reading() as connection:
+            of = sa.select(snapshots.c.part, snapshots.c.data).order_by(snapshots.c.part)
+            return [(part, len(data)) for part, data in connection.execute(of)]
+
+    count = len(parts())
+    assert count > 2
+    assert parts()[:-1] == [(part, 1000) for part in range(count - 1)]
+    with Learning(campaign) as resumed:
+        assert resumed.step() is None
+        assert resumed._kept == 10  # from the snapshot
+    fill(campaign, range(15, 25))
+    pauses = []
+
+    def pause(_):
+        pauses.append(campaign.record(report(25 + len(pauses))).seq)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("rareswitch.campaigns.learning.learning.time.sleep", pause)
+    with pytest.raises(KeyboardInterrupt):
+        learn(campaign)
+    assert pauses == [26, 27]
+    monkeypatch.undo()
+    with Learning(campaign) as resumed:
+        assert resumed.step().seq == 20
+        assert resumed._kept == 20
+    assert [part for part, _ in parts()] == [0]
+    assert verify(campaign).problems == []
+
+
 @pytest.mark.parametrize("what", DAMAGES)
 def test_a_damaged_snapshot_puts_no_policy_in_force(store, what):
     campaign = create(store)
@@ -734,3 +785,27 @@ def test_damaged_progress_is_made_again(store, state):
     assert verify(campaign).problems == []
     learn(campaign)
     assert status(campaign) == before
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_learner_that_ran_during_a_stop_passes_over_no_row_that_is_due(tmp_path, ran):
+    """A reopened campaign is asked about the rows since its last candidate, whoever ran when."""
+    with open_store(tmp_path / "s.db", create=True) as store:
+        campaign = create(store, schedule=rs.EveryEpisode(), stopping=(DataQuality(most=0.1),))
+        fill(campaign, range(3))
+        for number in count():
+            if campaign.state.stopped:
+                break
+            with suppress(RefusedError):
+                campaign.record({"id": f"x{number}", "features": [[1, 0, 0]], "rewards": [2]})
+        with Learning(campaign) as learning:
+            if ran:
+                assert learning.step() is None
+            reopening = campaign.reopen(by="ana", reason="a wrong file").number
+            campaign.approve(reopening, by="ben", reason="seen")
+            if ran:
+                campaign.withdraw("p0", by="ana", reason="consent")  # no row at which it is asked
+            assert learning.step().seq == 1
+        with Learning(campaign) as other:
+            assert other.step().seq == 2
+        assert verify(Campaign(store, campaign.name)).problems == []

@@ -466,9 +466,9 @@ class CampaignMachine(RuleBasedStateMachine):
         ]
 
     def teardown(self):
-        if hasattr(self, "model"):
-            self.compare_all()
-        self.store.close()
+        with self.store:
+            if hasattr(self, "model"):
+                self.compare_all()
 
     def compare_all(self):
         """Compare every row, and let both verifiers prove the record."""

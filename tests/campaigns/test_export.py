@@ -19,7 +19,7 @@ from rareswitch.campaigns.errors import DamagedError
 from rareswitch.campaigns.proof.export import export as export_module
 from rareswitch.campaigns.proof.export.export import export
 from rareswitch.campaigns.proof.export.rows import LINES, PARQUET_COLUMNS
-from rareswitch.campaigns.reading import report_from
+from rareswitch.campaigns.report_values import report_from
 from rareswitch.campaigns.rulebook.rows import CHAINS, OPTIONAL, canonical, digest_of
 from rareswitch.campaigns.store.rows import rows_of
 from rareswitch.campaigns.store.tables import artifacts, episodes

@@ -329,6 +329,7 @@ def test_a_report_of_several_steps_is_the_one_made_by_hand(features, steps, cut_
     [
         ({SECRET: 1}, f"must have the fields {', '.join(FIELDS)} only; got 1 unknown"),
         ({"features": [[1.0]]}, "only; got 1 unknown"),
+        ({"reward": [1.0]}, "only; got 1 unknown: did you mean rewards?"),
         ({"id": None}, "a report with observations needs id"),
         ({"observations": None}, "needs observations"),
         ({"actions": None}, "needs actions"),
@@ -336,8 +337,8 @@ def test_a_report_of_several_steps_is_the_one_made_by_hand(features, steps, cut_
         ({"id": SECRET}, "id must be 1 to 200 letters"),
         ({"observations": {"age": 1}}, "observations must be a list; got dict"),
         ({"actions": "low"}, "actions must be a list; got str"),
-        ({"actions": []}, "the number of actions must be from 1 to 1; got 0"),
-        ({"actions": ["low", "low"]}, "the number of actions must be from 1 to 1; got 2"),
+        ({"actions": []}, "the number of actions must be 1; got 0"),
+        ({"actions": ["low", "low"]}, "the number of actions must be 1; got 2"),
         ({"observations": []}, "observations must be 1, one for each action, or 2 if .* got 0"),
         ({"actions": [SECRET]}, r"actions\[0\]: action must be one of low, middle, high"),
         ({"actions": [3]}, r"actions\[0\]: action must be one of low, middle, high"),

@@ -109,6 +109,18 @@ CASES = {
         protocol_of(approval=SECOND),
         replace(SIGNED, accrual=3.0, delay_law="fixed", delay=5.0),
     ),
+    "expiring": (
+        protocol_of(approval=replace(SECOND, expires_after=5)),
+        replace(SIGNED, signing=6.0, rejected=0.2),
+    ),
+    "several signers": (
+        protocol_of(
+            approval=replace(
+                SECOND, quorum=3, groups={"clinic": ("ana",)}, signature="passkey", expires_after=9
+            )
+        ),
+        SIGNED,
+    ),
     "no control": (protocol_of(recipe={"control": None, "floor": 0.0, "burn_in": False}), SLOW),
 }
 
@@ -131,6 +143,8 @@ def test_the_cases_end_as_they_are_meant_to():
     assert ends["calm"].stop.rule == "episodes"
     assert ends["declined"].declined > 0
     assert ends["signed"].rejections > 0
+    assert ends["expiring"].expired > 0
+    assert ends["several signers"].deployments > 0
     assert ends["late"].late > 0
     assert ends["late"].missing > 0
     assert ends["accrual"].elapsed < ends["signed"].elapsed

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from rareswitch.campaigns import (
 )
 from rareswitch.campaigns.proof.exported import SecondGram
 from rareswitch.campaigns.proof.one_file import verifier_digest
-from rareswitch.campaigns.proof.verifier import verify_export
+from rareswitch.campaigns.proof.verifier import opened_export, verify_export
 from rareswitch.campaigns.rulebook.rows import NUMBERS, canonical, digest_of, link_of
 from rareswitch.core import gram
 from rareswitch.core.recipe import Recipe
@@ -80,6 +81,54 @@ def test_an_export_is_proven(exported):
     assert not (folder / "verify_export.py").exists()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["verifier"] == verifier_digest() == digest_of(verifier())
+
+
+def test_the_zip_file_of_an_export_is_proven(exported, file, tmp_path):
+    folder, digest = exported
+    packed = shutil.make_archive(tmp_path / "pain", "zip", folder.parent, folder.name)
+    done = run("-I", file, packed, "--manifest", digest)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("verdict        proven\n")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["../manifest.json"], "only files of its own folder"),
+        (["/manifest.json"], "only files of its own folder"),
+        (["out/..\\..\\manifest.json"], "only files of its own folder"),
+        (["C:/manifest.json"], "only files of its own folder"),
+        (["out/manifest.json"] * 2, "each file once"),
+        (["one/manifest.json", "two/manifest.json"], "it has 2"),
+        (["out/appendix.md"], "it has 0"),
+    ],
+)
+def test_a_strange_zip_file_is_refused(names, message, tmp_path):
+    with zipfile.ZipFile(tmp_path / "out.zip", "w") as packed:
+        for name in names:
+            packed.writestr(name, "{}")
+    with pytest.raises(ValueError, match=message), opened_export(tmp_path / "out.zip"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["out.zip"]
+
+
+def test_a_zip_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("rareswitch.campaigns.proof.verifier.MOST_BYTES", 10)
+    with zipfile.ZipFile(tmp_path / "out.zip", "w") as packed:
+        packed.writestr("out/manifest.json", "{}" * 6)
+    with (
+        pytest.raises(ValueError, match="at most 10 bytes; it has 12"),
+        opened_export(tmp_path / "out.zip"),
+    ):
+        pass
+
+
+def test_a_file_that_is_no_zip_file_is_named(file, tmp_path):
+    (tmp_path / "pain.zip").write_text("no zip")
+    done = run("-I", file, tmp_path / "pain.zip")
+    assert done.returncode == 2
+    assert "pain.zip is not an export that can be read" in done.stderr
 
 
 # --- the file -------------------------------------------------------------------------------------

@@ -12,6 +12,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns import decisions, recording
+from rareswitch.campaigns.acting import (
+    Act,
+    Acting,
+    Earlier,
+    acting_on_features,
+    acting_on_observation,
+)
 from rareswitch.campaigns.errors import (
     CampaignError,
     ConflictError,
@@ -20,13 +27,27 @@ from rareswitch.campaigns.errors import (
     UnreadableError,
 )
 from rareswitch.campaigns.observations import Observer
+from rareswitch.campaigns.observations.observer import without_values
 from rareswitch.campaigns.protocol import Protocol, task_of
-from rareswitch.campaigns.reading import checked_values, is_observed, read_values, reports_from
+from rareswitch.campaigns.reading import checked_values, is_observed, read_values
 from rareswitch.campaigns.recording import Assignment, Recorded, Recording, Refusal, Work
 from rareswitch.campaigns.report import Report, checked_participant
+from rareswitch.campaigns.report_values import reports_from
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
+from rareswitch.campaigns.rulebook.drafts import (
+    Draft,
+    draft_amendment,
+    draft_approval,
+    draft_comment,
+    draft_countersignature,
+    draft_rejection,
+    draft_reopening,
+    draft_rollback,
+    draft_stop,
+)
 from rareswitch.campaigns.rulebook.names import SCHEDULE, checked_name, checked_person, checked_text
 from rareswitch.campaigns.rulebook.rows import Entry, Head
+from rareswitch.campaigns.rulebook.signing import Signature, ToSign, to_sign
 from rareswitch.campaigns.rulebook.state import Candidate, State, Version
 from rareswitch.campaigns.rulebook.terms import FeatureTerms, Terms
 from rareswitch.campaigns.store import Store
@@ -35,12 +56,14 @@ from rareswitch.campaigns.store.tables import campaigns
 from rareswitch.campaigns.store.transaction import begin_chains
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
+from rareswitch.support.arguments import flag, whole
 from rareswitch.support.persistent import PersistentList
 
 IMPORTED_TOGETHER = 1000
 # More would hold so many lists at once that collecting garbage costs more than reading.
 READ_TOGETHER = 64
 MOST_POLICIES = 32  # that are kept in memory
+NUMBERED = ("approve", "reject", "comment", "rollback", "countersign")  # decisions about a number
 Counted = tuple[Head, Head, int]
 
 
@@ -55,18 +78,6 @@ class PolicyBytes(NamedTuple):
     version: int
     digest: str
     data: bytes
-
-
-class Act(NamedTuple):
-    """The action that the assigned member takes, and its probability given the actions before."""
-
-    episode_id: str
-    version: int
-    member: int
-    stage: int
-    action: str
-    place: int
-    probability: float
 
 
 class Campaign:
@@ -213,58 +224,60 @@ class Campaign:
         episode_id: str,
         observation: Mapping[str, Any],
         *,
-        earlier: Sequence[tuple[Mapping[str, Any], str | int]] = (),
+        earlier: Earlier = (),
     ) -> Act:
         """Assign an episode, and return the action to take for a raw observation.
 
         `earlier` are the observations and actions of the stages before. The protocol must name the
         columns of an observation and the actions.
         """
-        observer, stage = self.observer, len(earlier)
-        if stage >= observer.task.horizon:
-            raise ValueError(
-                f"earlier must have fewer stages than the horizon, {observer.task.horizon}; got "
-                f"{stage}"
-            )
-        for passed, (seen, taken) in enumerate(earlier):
-            observer.rows(seen, passed), observer.place(taken)
-        observer.rows(observation, stage)  # refused before anything is assigned
+        step = self.acting(observation, earlier=earlier)
         assigned = self.assign(episode_id)
-        policy = self.artifact(assigned.digest)
-        member = policy.player(assigned.member, assigned.key)
-        choice = observer.choose(member, stage, observation)
-        chance = observer.probability(policy, earlier, observation, choice.place)
-        return Act(
-            episode_id,
-            assigned.version,
-            assigned.member,
-            stage,
-            choice.action,
-            choice.place,
-            chance,
-        )
+        return step.choose(self.artifact(assigned.digest), assigned)
+
+    def acting(
+        self,
+        observation: Mapping[str, Any] | None = None,
+        *,
+        features: Sequence[Any] | None = None,
+        earlier: Earlier = (),
+    ) -> Acting:
+        """Return the step of a raw observation or of rows of features, checked and not assigned."""
+        if (observation is None) == (features is None):
+            raise ValueError("observation or features must be given, and not both")
+        if observation is None:
+            return acting_on_features(self._agreed, features, earlier)
+        return acting_on_observation(self.observer, observation, earlier)
 
     @property
     def observer(self) -> Observer:
-        """The feature map of the protocol, which reads raw observations."""
-        with self.store.reading() as connection:
-            terms = self.state_at(connection).terms
-            plain = terms.plain
-            features = FeatureTerms(**plain.get("features", {"name": "rows"}))
+        """The feature map of the protocol, which reads raw observations; it is never amended."""
+        if self._observer is None:
+            terms = self._agreed
+            features = FeatureTerms(**terms.plain.get("features", {"name": "rows"}))
             if not features.columns:
                 raise NotAllowedError(
                     "the protocol's [features] has no columns: reports hold rows of features"
                 )
-            if self._observer is None or self._observer.features != features:
+            with self.store.reading() as connection:
                 data = StoredRecord(connection, self.name).artifact(features.digest)
-                self._observer = Observer(
-                    features=features,
-                    data=data,
-                    actions=tuple(plain["task"]["actions"]),
-                    task=task_of(plain["task"]),
-                    subgroups=terms.analysis.subgroups,
-                )
-            return self._observer
+            self._observer = Observer(
+                features=features,
+                data=data,
+                actions=terms.actions,
+                task=task_of(terms.plain["task"]),
+                subgroups=terms.analysis.subgroups,
+            )
+        return self._observer
+
+    @property
+    def _agreed(self) -> Terms:
+        """The terms of a revision that is known, perhaps an earlier one; the store is asked once.
+
+        It tells all that no amendment may change: the task but for its length, actions, features.
+        """
+        entries, state = self._known
+        return state.terms if len(entries) else self.terms
 
     def record(
         self,
@@ -358,46 +371,146 @@ class Campaign:
         by: str,
         reason: str,
         planned: bool = True,
+        signature: Mapping[str, Any] | None = None,
     ) -> Candidate:
         """Enter a candidate for the version after `expected`, fitted on the log up to `seq`.
 
         The schedule alone puts it in force at once. `Learning` calls this.
         """
-        signed = _signed(by, reason, schedule=planned)
+        signed = _signed(by, reason, schedule=planned) | _given(signature)
         work = decisions.propose(
             policy, seq=seq, evidence=evidence, expected=expected, planned=planned, **signed
         )
         candidate: Candidate = self._do(work)
         return candidate
 
-    def approve(self, number: int, *, by: str, reason: str) -> Version | Entry:
-        """Sign for a candidate, an amendment or a reopening by its entry, and carry it out."""
-        found: Version | Entry = self._do(decisions.approve(number, **_signed(by, reason)))
+    def to_sign(
+        self,
+        decision: str,
+        number: int | None = None,
+        *,
+        reviewed: bool = False,
+        changes: Mapping[str, Any] | None = None,
+        policy: Policy | None = None,
+    ) -> ToSign:
+        """Return the texts that a signature for a decision is over, as the ledger stands now.
+
+        `decision` is the name of a method: approve, reject, comment, countersign, rollback, amend,
+        stop, reopen or propose. `number` is its first argument: a proposal, a rollback, or the
+        version to roll back to. `reviewed` is about a comment, `changes` about an amendment, and
+        `policy` about a candidate.
+        """
+        with self.store.reading() as connection:
+            state = self.state_at(connection)
+            rows = heads_of(connection, self.name)["episodes"].length
+        if decision in NUMBERED:
+            number = whole("number", number, least=1)
+        match decision:
+            case "approve":
+                draft = draft_approval(state, number)  # type: ignore[arg-type]
+            case "reject":
+                draft = draft_rejection(state, number)  # type: ignore[arg-type]
+            case "comment":
+                draft = draft_comment(state, number, reviewed=reviewed)  # type: ignore[arg-type]
+            case "rollback":
+                draft = draft_rollback(state, number, rows=rows)  # type: ignore[arg-type]
+            case "countersign":
+                draft = draft_countersignature(number)  # type: ignore[arg-type]
+            case "amend":
+                protocol = self.protocol.amended(changes or {}, allow=self.allow)
+                draft = draft_amendment(state, protocol.plain, protocol.digest)
+            case "stop":
+                draft = draft_stop()
+            case "reopen":
+                draft = draft_reopening(state)
+            case "propose" if policy is not None:
+                version = state.in_force.version + 1
+                draft = Draft("candidate", {"digest": policy.digest, "version": version})
+            case _:
+                raise ValueError(
+                    f"decision must be {', '.join(NUMBERED)}, amend, stop, reopen or, with a "
+                    f"policy, propose; got {decision!r}"
+                )
+        return to_sign(state, *draft)
+
+    def approve(
+        self, number: int, *, by: str, reason: str, signature: Mapping[str, Any] | None = None
+    ) -> Version | Entry:
+        """Sign for a candidate, an amendment or a reopening by its entry.
+
+        It is carried out when no signature is owed any more; until then the answer is the entry of
+        the approval.
+        """
+        signed = _signed(by, reason) | _given(signature)
+        found: Version | Entry = self._do(decisions.approve(number, **signed))
         return found
 
-    def reject(self, number: int, *, by: str, reason: str) -> None:
+    def reject(
+        self, number: int, *, by: str, reason: str, signature: Mapping[str, Any] | None = None
+    ) -> None:
         """Turn down a candidate, an amendment or a reopening; fits do not depend on it."""
-        self._do(decisions.reject(number, **_signed(by, reason)))
+        self._do(decisions.reject(number, **_signed(by, reason), **_given(signature)))
 
-    def rollback(self, to: int, *, by: str, reason: str) -> Version:
-        """Put the policy of an earlier version in force, as a new version."""
-        version: Version = self._do(decisions.rollback(to, **_signed(by, reason)))
-        return version
+    def comment(
+        self,
+        number: int,
+        *,
+        by: str,
+        reason: str,
+        reviewed: bool = False,
+        signature: Mapping[str, Any] | None = None,
+    ) -> Entry:
+        """Comment on a candidate, or on an amendment or reopening that waits, with `reason`.
 
-    def amend(self, changes: Mapping[str, Any], *, by: str, reason: str) -> Entry:
-        """Amend the protocol, or propose to where two persons must agree; return the entry."""
-        protocol = self.protocol.amended(changes, allow=self.allow)
-        work = decisions.amend(protocol, **_signed(by, reason))
+        With `reviewed` the entry says that the person has reviewed the proposal.
+        """
+        signed = _signed(by, reason) | _given(signature)
+        work = decisions.comment(number, reviewed=flag("reviewed", reviewed), **signed)
         entry: Entry = self._do(work)
         return entry
 
-    def stop(self, *, by: str, reason: str) -> None:
-        """End the campaign: no episode begins any more, and no candidate is deployed."""
-        self._do(decisions.stop(**_signed(by, reason)))
+    def rollback(
+        self, to: int, *, by: str, reason: str, signature: Mapping[str, Any] | None = None
+    ) -> Version:
+        """Put the policy of an earlier version in force, as a new version."""
+        work = decisions.rollback(to, **_signed(by, reason), **_given(signature))
+        version: Version = self._do(work)
+        return version
 
-    def reopen(self, *, by: str, reason: str) -> Entry:
+    def countersign(
+        self, number: int, *, by: str, reason: str, signature: Mapping[str, Any] | None = None
+    ) -> Entry:
+        """Sign for a rollback that another person made, by the number of its entry."""
+        work = decisions.countersign(number, **_signed(by, reason), **_given(signature))
+        entry: Entry = self._do(work)
+        return entry
+
+    def amend(
+        self,
+        changes: Mapping[str, Any],
+        *,
+        by: str,
+        reason: str,
+        signature: Mapping[str, Any] | None = None,
+    ) -> Entry:
+        """Amend the protocol, or propose to where two persons must agree; return the entry.
+
+        A protocol that another person amends meanwhile is a MovedError: no change is undone.
+        """
+        before = self.protocol
+        protocol = before.amended(changes, allow=self.allow)
+        told = {**_signed(by, reason), **_given(signature)}
+        work = decisions.amend(protocol, before=before.digest, **told)
+        entry: Entry = self._do(work)
+        return entry
+
+    def stop(self, *, by: str, reason: str, signature: Mapping[str, Any] | None = None) -> None:
+        """End the campaign: no episode begins any more, and no candidate is deployed."""
+        self._do(decisions.stop(**_signed(by, reason), **_given(signature)))
+
+    def reopen(self, *, by: str, reason: str, signature: Mapping[str, Any] | None = None) -> Entry:
         """Propose to reopen a campaign that data quality stopped; a second person approves it."""
-        entry: Entry = self._do(decisions.reopen(**_signed(by, reason)))
+        entry: Entry = self._do(decisions.reopen(**_signed(by, reason), **_given(signature)))
         return entry
 
     def note_export(self, digest: str, *, by: str, reason: str) -> None:
@@ -509,6 +622,7 @@ class Campaign:
         """Return reports from any of their forms, or why they are not valid."""
         found: dict[int, Report | Refusal | CampaignError] = {}
         tables: dict[int, dict[str, Any]] = {}
+        raw: dict[int, dict[str, Any]] = {}  # the reports with observations in place of rows
         for place, one in enumerate(given):
             if isinstance(one, Report):
                 found[place] = one
@@ -525,7 +639,7 @@ class Campaign:
                 tables[place] = values
                 continue
             try:
-                found[place] = self.observer.report(values)
+                tables[place], raw[place] = self.observer.with_rows(values), values
             except NotAllowedError as refused:  # the protocol has no columns
                 found[place] = refused
             except (TypeError, ValueError) as error:
@@ -533,7 +647,12 @@ class Campaign:
         for (place, values), read in zip(
             tables.items(), reports_from([*tables.values()]), strict=True
         ):
-            found[place] = read if isinstance(read, Report) else Refusal(read, values)
+            if isinstance(read, Report):
+                found[place] = read
+            elif place in raw:
+                found[place] = Refusal(without_values(read), raw[place])
+            else:
+                found[place] = Refusal(read, values)
         return [found[place] for place in range(len(given))]
 
     def _work(self, found: Report | Refusal) -> Work:
@@ -551,7 +670,12 @@ def _id(episode_id: str) -> str:
     return checked_name("episode_id", episode_id)
 
 
-def _signed(by: str, reason: str, *, schedule: bool = False) -> dict[str, str]:
+def _given(signature: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the signature of a decision, if one is given."""
+    return {} if signature is None else {"signature": Signature.of(signature)}
+
+
+def _signed(by: str, reason: str, *, schedule: bool = False) -> dict[str, Any]:
     """Return who signs and why; the schedule signs its own proposals only."""
     name = by if schedule and by == SCHEDULE else checked_person("by", by)
     return {"by": name, "reason": checked_text("reason", reason)}

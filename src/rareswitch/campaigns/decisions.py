@@ -10,10 +10,23 @@ from typing import Any, Concatenate, ParamSpec
 
 from rareswitch.campaigns.errors import MovedError, NotAllowedError
 from rareswitch.campaigns.protocol import Protocol
-from rareswitch.campaigns.recording import Recording, Work, look
-from rareswitch.campaigns.rulebook.decisions import DEPLOYMENT
+from rareswitch.campaigns.recording import Recording, Work, expire, look
+from rareswitch.campaigns.rulebook.drafts import (
+    Draft,
+    draft_amendment,
+    draft_approval,
+    draft_carrying_out,
+    draft_comment,
+    draft_countersignature,
+    draft_rejection,
+    draft_reopening,
+    draft_rollback,
+    draft_stop,
+)
 from rareswitch.campaigns.rulebook.names import same_person
+from rareswitch.campaigns.rulebook.payloads import DEPLOYMENT
 from rareswitch.campaigns.rulebook.rows import Entry, digest_of
+from rareswitch.campaigns.rulebook.signing import Signature, about_entry
 from rareswitch.campaigns.rulebook.state import Candidate, State, Version
 from rareswitch.campaigns.store.transaction import Transaction
 from rareswitch.core.policy import Policy
@@ -63,6 +76,7 @@ def propose(
     planned: bool,
     by: str,
     reason: str,
+    signature: Signature | None = None,
 ) -> Candidate:
     """Enter a candidate; the schedule alone puts it in force at once, or declines it."""
     state = transaction.state
@@ -76,8 +90,8 @@ def propose(
     deployed = _deployment(policy, version=expected + 1, seq=seq)
     payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
     declined = planned and not evidence.get("worth", {}).get("accepted", True)
-    kind = "declined" if declined else "candidate"
-    entry = transaction.enter(kind, payload, by=by, reason=reason)
+    draft = Draft("declined" if declined else "candidate", payload)
+    entry = _enter(transaction, draft, signature, by=by, reason=reason)[-1]
     transaction.add_artifact("policy", policy.to_bytes(), policy.digest)
     if planned and not declined and not state.terms.approval.two_persons:
         told = deployed | {"candidate": entry.number}
@@ -86,104 +100,139 @@ def propose(
 
 
 @_work
-def approve(transaction: Recording, number: int, *, by: str, reason: str) -> Version | Entry:
-    """Sign for a candidate, an amendment or a reopening, and carry it out.
+def approve(
+    transaction: Recording, number: int, *, by: str, reason: str, signature: Signature | None = None
+) -> Version | Entry:
+    """Sign for a candidate, an amendment or a reopening; carry it out if no signature is owed.
 
     The answer is the version in force, or the entry.
     """
     state = transaction.state
-    if state.amendment is not None and state.amendment.number == number:
-        kept = {name: state.amendment.payload[name] for name in ("protocol", "digest")}
-        signed = {"amendment": number, "meaning": f"approve amendment {number}"}
-        return _amend(transaction, kept | signed, by=by, reason=reason)
-    if state.reopening is not None and state.reopening.number == number:
-        told = {"stopped": state.reopening.payload["stopped"], "reopening": number}
-        told["meaning"] = f"approve reopening {number}"
-        entry = transaction.enter("reopened", told, by=by, reason=reason)
-        transaction.cohorts.reopen()
-        return entry
-    if (again := _decided(state, number, by)) is not None and again.kind != "rejected":
+    if (again := _approved_before(state, number, by)) is not None:
         return again
-    found = state.candidate(number)
-    if found.status == "deployed" and same_person(found.approver or "", by):
-        return state.version(found.version)
-    told = {"candidate": number, "meaning": f"approve version {found.version} for deployment"}
-    transaction.enter("approved", told, by=by, reason=reason)
-    proposed = found.entry.payload
-    names = [key for key in (*DEPLOYMENT, "shares") if key in proposed]
-    deployed = {key: proposed[key] for key in names} | {"candidate": number}
-    transaction.enter("deployed", deployed, by=by, reason=reason)
-    return transaction.state.in_force
+    draft = draft_approval(state, number)
+    then: tuple[Draft, ...] = ()
+    if draft.kind == "approved" and not _owed_after(state, draft, by):
+        then = (draft_carrying_out(state, draft, (*DEPLOYMENT, "shares")),)
+    entries = _enter(transaction, draft, signature, *then, by=by, reason=reason)
+    last = entries[-1]
+    if last.kind == "reopened":
+        transaction.cohorts.reopen()
+        expire(transaction)
+    elif last.kind == "amended":
+        look(transaction, *(version.version for version in transaction.state.versions))
+    return transaction.state.in_force if last.kind == "deployed" else last
 
 
 @_work
-def reject(transaction: Recording, number: int, *, by: str, reason: str) -> None:
+def reject(
+    transaction: Recording, number: int, *, by: str, reason: str, signature: Signature | None = None
+) -> None:
     """Turn down a candidate, an amendment or a reopening."""
     state = transaction.state
-    waiting = {"amendment": state.amendment, "reopening": state.reopening}
-    kind = next((name for name, one in waiting.items() if one and one.number == number), "")
     if (again := _decided(state, number, by)) is not None and again.kind == "rejected":
         return
-    if not kind:
-        kind, found = "candidate", state.candidate(number)
-        decision = found.decision if found.status == "rejected" else None
-        if decision is not None and same_person(decision.actor, by):
-            return
-    told = {kind: number, "meaning": f"reject {kind} {number}"}
-    transaction.enter("rejected", told, by=by, reason=reason)
+    found = state.candidates.get(number)
+    decision = found.decision if found is not None and found.status == "rejected" else None
+    if decision is not None and same_person(decision.actor, by):
+        return
+    _enter(transaction, draft_rejection(state, number), signature, by=by, reason=reason)
 
 
 @_work
-def rollback(transaction: Recording, to: int, *, by: str, reason: str) -> Version:
+def comment(
+    transaction: Recording,
+    number: int,
+    *,
+    by: str,
+    reason: str,
+    reviewed: bool = False,
+    signature: Signature | None = None,
+) -> Entry:
+    """Enter a comment on a proposal, or that it was reviewed."""
+    draft = draft_comment(transaction.state, number, reviewed=reviewed)
+    for entry in transaction.state.comments:
+        told = draft.payload.items() <= entry.payload.items()
+        if told and entry.reason == reason and same_person(entry.actor, by):
+            return entry
+    return _enter(transaction, draft, signature, by=by, reason=reason)[-1]
+
+
+@_work
+def rollback(
+    transaction: Recording, to: int, *, by: str, reason: str, signature: Signature | None = None
+) -> Version:
     """Put the policy of an earlier version in force, as a new version."""
-    state = transaction.state
-    earlier, last = state.version(to), state.in_force
+    last = transaction.state.in_force
     if last.rollback_to == to and same_person(last.entry.actor, by):
         return last
-    told = {key: getattr(earlier, key) for key in ("digest", "members", "allocation")}
-    told |= {"shares": earlier.shares} if earlier.shares else {}
-    told |= {"version": last.version + 1, "to": to, "seq": transaction.heads["episodes"].length}
-    transaction.enter("rolled-back", told, by=by, reason=reason)
+    draft = draft_rollback(transaction.state, to, rows=transaction.heads["episodes"].length)
+    _enter(transaction, draft, signature, by=by, reason=reason)
     return transaction.state.in_force
 
 
 @_work
-def amend(transaction: Recording, protocol: Protocol, *, by: str, reason: str) -> Entry:
+def countersign(
+    transaction: Recording, number: int, *, by: str, reason: str, signature: Signature | None = None
+) -> Entry:
+    """Sign for a rollback that another person has made."""
+    for entry in transaction.state.countersignatures:
+        if entry.payload["rollback"] == number and same_person(entry.actor, by):
+            return entry
+    return _enter(transaction, draft_countersignature(number), signature, by=by, reason=reason)[-1]
+
+
+@_work
+def amend(
+    transaction: Recording,
+    protocol: Protocol,
+    *,
+    before: str,
+    by: str,
+    reason: str,
+    signature: Signature | None = None,
+) -> Entry:
     """Amend the protocol, or propose to where two persons must agree.
 
+    `before` is the digest of the revision that the changes were made to.
     The answer is the entry: "amended", or "amendment" if it waits for a second person.
     """
-    state = transaction.state
-    payload = {"protocol": protocol.plain, "digest": protocol.digest}
+    state, waiting = transaction.state, transaction.state.amendment
     amended = [one for one in state.decided if one.kind == "amended"]
     same = bool(amended) and protocol.digest == state.terms.digest
     if same and same_person(amended[-1].actor, by):
         return amended[-1]
-    if not state.terms.approval.two_persons:
-        return _amend(transaction, payload, by=by, reason=reason)
-    waiting = state.amendment
     same = waiting is not None and waiting.payload["digest"] == protocol.digest
     if waiting is not None and same and same_person(waiting.actor, by):
         return waiting
-    return transaction.enter("amendment", payload, by=by, reason=reason)
+    if state.terms.digest != before:
+        raise MovedError("the protocol was amended meanwhile: read it again")
+    draft = draft_amendment(state, protocol.plain, protocol.digest)
+    entry = _enter(transaction, draft, signature, by=by, reason=reason)[-1]
+    if entry.kind == "amended":  # its stopping rules may be reached already
+        look(transaction, *(version.version for version in transaction.state.versions))
+    return entry
 
 
 @_work
-def stop(transaction: Recording, *, by: str, reason: str) -> None:
+def stop(
+    transaction: Recording, *, by: str, reason: str, signature: Signature | None = None
+) -> None:
     """End the campaign."""
     stopped = transaction.state.stopped
     if stopped is None or not same_person(stopped.actor, by):
-        transaction.enter("stopped", {}, by=by, reason=reason)
+        _enter(transaction, draft_stop(), signature, by=by, reason=reason)
 
 
 @_work
-def reopen(transaction: Recording, *, by: str, reason: str) -> Entry:
+def reopen(
+    transaction: Recording, *, by: str, reason: str, signature: Signature | None = None
+) -> Entry:
     """Propose to reopen a campaign that data quality stopped."""
     state = transaction.state
     if state.reopening is not None and same_person(state.reopening.actor, by):
         return state.reopening
-    number = state.stopped.number if state.stopped else 0
-    return transaction.enter("reopening", {"stopped": number}, by=by, reason=reason)
+    return _enter(transaction, draft_reopening(state), signature, by=by, reason=reason)[-1]
 
 
 @_work
@@ -192,16 +241,53 @@ def note_export(transaction: Recording, digest: str, *, by: str, reason: str) ->
     return transaction.enter("exported", {"digest": digest}, by=by, reason=reason)
 
 
-def _amend(transaction: Transaction, payload: dict[str, Any], *, by: str, reason: str) -> Entry:
-    """Enter a revision of the protocol, and look: its stopping rules may be reached already."""
-    entry = transaction.enter("amended", payload, by=by, reason=reason)
-    look(transaction, *(version.version for version in transaction.state.versions))
-    return entry
+def _enter(
+    transaction: Recording,
+    draft: Draft,
+    signature: Signature | None,
+    *then: Draft,
+    by: str,
+    reason: str,
+) -> list[Entry]:
+    """Enter a decision with its signature, and entries after it that carry it out.
+
+    A passkey that the ledger does not know yet is registered before.
+    """
+    state, drafts = transaction.state, list[Draft]()
+    if signature is not None:
+        if (key := signature.check(state)) is not None:
+            drafts.append(Draft("registered", key))
+        about = about_entry(state, draft.kind, draft.payload)
+        meaning = {} if about is None else {"meaning": about.meaning}
+        draft = Draft(draft.kind, draft.payload | meaning | {"signature": signature.stored})
+    return transaction.enter_all([*drafts, draft, *then], by=by, reason=reason)
+
+
+def _owed_after(state: State, draft: Draft, by: str) -> int:
+    """Return how many signatures a proposal lacks after a person's approval."""
+    if "amendment" in draft.payload:
+        approvals = state.amendment_approvals
+    else:
+        approvals = state.candidate(draft.payload["candidate"]).approvals
+    return state.terms.approval.owed([*(one.actor for one in approvals), by]).signatures
+
+
+def _approved_before(state: State, number: int, by: str) -> Version | Entry | None:
+    """Return the answer to a person who has approved a proposal before."""
+    if (again := _decided(state, number, by)) is not None and again.kind != "rejected":
+        return again
+    found = state.candidates.get(number)
+    if found is None or not any(same_person(one.actor, by) for one in found.approvals):
+        return None
+    if found.status == "deployed":
+        return state.version(found.version)
+    mine = [one for one in found.approvals if same_person(one.actor, by)]
+    return mine[-1] if found.status == "waiting" else None
 
 
 def _decided(state: State, number: int, by: str) -> Entry | None:
     """Return the decision of a person about an amendment or a reopening."""
-    for entry in state.decided:
+    for entry in reversed(state.decided):
         about = (entry.payload.get("amendment"), entry.payload.get("reopening"))
         if number in about and same_person(entry.actor, by):
             return entry

@@ -292,7 +292,10 @@ def forget(participant: str, *, by: str, reason: str) -> Work:
 
 
 def look(transaction: Transaction, *versions: int) -> None:
-    """Ask every stopping rule about these versions; stop a running campaign if one is reached."""
+    """Ask every stopping rule about these versions; stop a running campaign if one is reached.
+
+    A candidate that has waited too long expires.
+    """
     if transaction.state.stopped:
         return
     for version in versions:
@@ -301,6 +304,18 @@ def look(transaction: Transaction, *versions: int) -> None:
                 reason = f"{seen.rule}: {seen.reason}"
                 transaction.enter("stopped", seen.plain, by=ENGINE, reason=reason)
                 return
+    expire(transaction)
+
+
+def expire(transaction: Transaction) -> None:
+    """Let the candidate that waits expire, if as many rows were recorded as the protocol says."""
+    state = transaction.state
+    end, waiting = state.expires_at, state.waiting
+    if end is None or waiting is None or transaction.heads["episodes"].length < end:
+        return
+    after = state.terms.approval.expires_after
+    reason = f"{after} episodes were recorded since candidate {waiting.number} was entered"
+    transaction.enter("expired", {"candidate": waiting.number}, by=ENGINE, reason=reason)
 
 
 def check_terms(terms: Terms, reports: Sequence[Report]) -> None:

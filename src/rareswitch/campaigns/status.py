@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -16,14 +17,41 @@ from rareswitch.campaigns.learning.learning import progress_of
 from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.rows import Entry, Head
-from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.signed import comments_on, decisions_of, signed_plain
+from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.store.rows import StoredRecord, heads_of, rows_of
 from rareswitch.campaigns.store.tables import assignments, episodes
 from rareswitch.campaigns.store.transaction import cohorts_of
 
 CONFIDENCE = 0.95
+COUNTED_ONE_BY_ONE = 5000  # rows; more are counted by an index of all rows
+# The entries of a ledger in words, with the fields of their payloads.
+ENTRIES = {
+    "created": "created the campaign",
+    "candidate": "proposed version {version}",
+    "declined": "declined a candidate for version {version}",
+    "registered": "has a passkey of {relying_party}",
+    "expired": "let candidate {candidate} expire",
+    "countersigned": "countersigned rollback {rollback}",
+    "deployed": "deployed version {version}",
+    "rolled-back": "rolled back to version {to}",
+    "amendment": "proposed an amendment",
+    "amended": "amended the protocol",
+    "corrected": "corrected {episode_id}",
+    "withdrawn": "withdrew {episode_id}",
+    "cancelled": "cancelled {episode_id}",
+    "forgotten": "erased a name in {episodes} episodes",
+    "exported": "exported the record",
+    "stopped": "stopped the campaign",
+    "reopening": "proposed to reopen the campaign",
+    "reopened": "reopened the campaign",
+}
 KEPT = ("version", "since", "rollback_to", "digest")  # of a version
 OPEN = ("number", "episode_id", "version", "member", "assigned")  # columns of an assignment
+
+Counted = tuple[Head, Counter[tuple[int, bool, bool]]]
+# Episodes by version, assigned and late, of the rows up to the head of their chain.
+_COUNTED: WeakKeyDictionary[Campaign, Counted] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +86,7 @@ class Status:
     of the chains: kept elsewhere, they prove later that nothing was cut off. After a rejection the
     schedule is asked again at row `asked_again`, None once it was. `difference` compares learned
     members with the concurrent control over all versions, None without a control; its columns are
-    `analysis.COMPARISON_COLUMNS`.
+    `analysis.COMPARISON_COLUMNS`. `uncountersigned` are rollbacks that wait for a second signature.
     """
 
     name: str
@@ -90,6 +118,7 @@ class Status:
     versions: tuple[VersionStatus, ...]
     heads: dict[str, Head]
     difference: ComparisonRow | None = None
+    uncountersigned: tuple[dict[str, Any], ...] = ()
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -100,7 +129,7 @@ def status(campaign: Campaign) -> Status:
     """Return where a campaign stands at one moment, without reading its episodes."""
     with campaign.store.reading() as connection:
         state, heads = campaign.state_at(connection), heads_of(connection, campaign.name)
-        reported, late = _counts(connection, campaign.name)
+        reported, late = _counts(connection, campaign, heads["episodes"])
         cohorts = cohorts_of(connection, campaign.name, state)
         versions = tuple(_versions(cohorts, state, late))
         folded, said = progress_of(connection, campaign.name)
@@ -129,13 +158,14 @@ def status(campaign: Campaign) -> Status:
         rows=heads["episodes"].length,
         folded=folded,
         triggers=tuple(said["triggers"]) if current and not state.stopped else (),
-        waiting=state.waiting.plain if state.waiting and not state.stopped else None,
-        amendment=state.amendment and state.amendment._asdict(),
-        reopening=state.reopening and state.reopening._asdict(),
+        waiting=_candidate(state, state.waiting) if state.waiting and not state.stopped else None,
+        amendment=_proposal(state, state.amendment),
+        reopening=_proposal(state, state.reopening),
         asked_again=state.asked_again if state.asked_again > heads["episodes"].length else None,
         versions=versions,
         heads=heads,
         difference=_difference(cohorts, state),
+        uncountersigned=tuple(entry._asdict() for entry in state.uncountersigned),
     )
 
 
@@ -172,8 +202,9 @@ def protocol(campaign: Campaign, revision: int | None = None) -> dict[str, Any]:
 
 
 def candidates(campaign: Campaign) -> list[dict[str, Any]]:
-    """Return every candidate with its evidence and its decision, as plain values."""
-    return [candidate.plain for candidate in campaign.state.candidates.values()]
+    """Return every candidate with its evidence, signatures and comments, as plain values."""
+    state = campaign.state
+    return [_candidate(state, candidate) for candidate in state.candidates.values()]
 
 
 def refusals(campaign: Campaign, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
@@ -194,9 +225,15 @@ def list_episodes(campaign: Campaign, *, after: int = 0, limit: int = 100) -> li
     return page
 
 
-def open_episodes(campaign: Campaign, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
-    """Return episodes that are assigned and not reported, a page at a time."""
+def open_episodes(
+    campaign: Campaign, *, after: int = 0, limit: int = 100, prefix: str = ""
+) -> list[dict[str, Any]]:
+    """Return episodes that are assigned and not reported, a page at a time.
+
+    With a `prefix`, only those whose ids begin with it, as the ids of a site do.
+    """
     columns = [assignments.c[name] for name in OPEN]
+    begins = sa.func.substr(assignments.c.episode_id, 1, len(prefix)) == prefix
     reported = sa.select(episodes.c.seq).where(
         episodes.c.campaign == assignments.c.campaign,
         episodes.c.episode_id == assignments.c.episode_id,
@@ -207,6 +244,7 @@ def open_episodes(campaign: Campaign, *, after: int = 0, limit: int = 100) -> li
         rows = connection.execute(
             sa.select(*columns)
             .where(assignments.c.campaign == campaign.name, assignments.c.number > after)
+            .where(begins if prefix else sa.true())
             .where(~reported.exists())
             .order_by(assignments.c.number)
             .limit(limit + len(cancelled))
@@ -240,24 +278,69 @@ def sites(campaign: Campaign) -> list[dict[str, Any]]:
     ]
 
 
+def _candidate(state: State, candidate: Candidate) -> dict[str, Any]:
+    """Return a candidate with its signatures and comments, and those that it lacks."""
+    waits = candidate is state.waiting
+    return candidate.plain | {
+        "signatures": [signed_plain(state, entry) for entry in decisions_of(candidate)],
+        "comments": [signed_plain(state, one) for one in comments_on(state, candidate.number)],
+        "owed": _owed(state, candidate) if waits else None,
+        "expires_at": state.expires_at if waits else None,
+    }
+
+
+def _proposal(state: State, entry: Entry | None) -> dict[str, Any] | None:
+    """Return an amendment or a reopening that waits, with its approvals and those it lacks."""
+    if entry is None:
+        return None
+    approvals = state.amendment_approvals if entry.kind == "amendment" else ()
+    return entry._asdict() | {
+        "signatures": [signed_plain(state, one) for one in (entry, *approvals)],
+        "comments": [signed_plain(state, one) for one in comments_on(state, entry.number)],
+        "owed": _owed(state, entry),
+    }
+
+
+def _owed(state: State, proposal: Candidate | Entry) -> dict[str, Any]:
+    """Return how many signatures a proposal lacks, and the persons of groups that must sign."""
+    signatures, groups = state.owed(proposal)
+    persons = {name: list(state.terms.approval.groups[name]) for name in groups}
+    return {"signatures": signatures, "groups": persons}
+
+
 def _page(campaign: Campaign, chain: str, after: int, limit: int) -> list[dict[str, Any]]:
     with campaign.store.reading() as connection:
         page = rows_of(connection, chain, campaign.name, after=after, upto=after + limit)
         return [row._asdict() for row in page]
 
 
-def _counts(connection: Connection, campaign: str) -> tuple[int, Counter[int]]:
+def _counts(connection: Connection, campaign: Campaign, head: Head) -> tuple[int, Counter[int]]:
     """Return how many assigned episodes were reported, and how many of each version were late."""
-    columns = episodes.c
-    rows = connection.execute(
-        sa.select(columns.version, columns.assigned, columns.late, sa.func.count())
-        .where(columns.campaign == campaign, columns.revision == 0)
-        .group_by(columns.version, columns.assigned, columns.late)
-    ).all()
+    known = _COUNTED.get(campaign)
+    if known is None or known[0] != head:
+        counts = _count_rows(connection, campaign.name, head, known)
+        _COUNTED[campaign] = known = head, counts
     late = Counter[int]()
-    for version, _, was_late, count in rows:
+    for (version, _, was_late), count in known[1].items():
         late[version] += count if was_late else 0
-    return sum(count for _, assigned, _, count in rows if assigned), late
+    return sum(count for (_, assigned, _), count in known[1].items() if assigned), late
+
+
+def _count_rows(
+    connection: Connection, campaign: str, head: Head, known: Counted | None
+) -> Counter[tuple[int, bool, bool]]:
+    """Count the episodes by version, assigned and late; only the rows after `known` if it holds."""
+    columns = episodes.c
+    chosen, mine = (columns.version, columns.assigned, columns.late), columns.campaign == campaign
+    if known is not None and 0 <= head.length - known[0].length <= COUNTED_ONE_BY_ONE:
+        (seq, link), before = known
+        last = sa.select(columns.link).where(mine, columns.seq == seq)
+        if connection.execute(last).scalar() == link:  # the chain goes on from there
+            new = sa.select(*chosen).where(mine, columns.seq > seq, columns.revision == 0)
+            return before + Counter(map(tuple, connection.execute(new)))
+    asked = sa.select(*chosen, sa.func.count()).where(mine, columns.revision == 0)
+    found = connection.execute(asked.group_by(*chosen))
+    return Counter({(version, *kind): count for version, *kind, count in found})
 
 
 def _versions(found: Cohorts, state: State, late: Counter[int]) -> Iterator[VersionStatus]:
@@ -287,3 +370,35 @@ def _difference(found: Cohorts, state: State, version: int | None = None) -> Com
         share=terms.control_share,
         confidence=terms.analysis.confidence,
     )
+
+
+def entry_words(entry: Entry) -> str:
+    """Return in words what an entry of the ledger did; its actor is the subject.
+
+    >>> told = {"version": 2, "withdrawn": False}
+    >>> entry_words(Entry(5, "deployed", "ben", "reviewed", "2026-03-02", told, ""))
+    'deployed version 2'
+    """
+    told = entry.payload
+    kind = "withdrawn" if told.get("withdrawn") is True else entry.kind
+    if kind == "rejected":
+        return str(told["meaning"]).replace("reject", "rejected", 1)
+    if kind == "approved":
+        what = "amendment" if "amendment" in told else "candidate"
+        return f"approved {what} {told[what]}"
+    if kind == "commented":
+        return str(told["meaning"]).replace("comment on", "commented on", 1)
+    return ENTRIES.get(kind, kind).format_map(told)
+
+
+def changed_values(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the keys in which two protocols differ, each with both values; None is not set.
+
+    >>> [*changed_values({"budget": {"deployments": 2}}, {"budget": {"deployments": 4}})]
+    [('budget.deployments', 2, 4)]
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from changed_values(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif old != new:
+        yield path, old, new

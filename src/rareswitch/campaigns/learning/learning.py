@@ -5,7 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,6 +25,8 @@ from rareswitch.campaigns.store.tables import progress, snapshots
 
 # A snapshot is kept after so many more episodes, and with every candidate.
 SNAPSHOT_EVERY = 10_000
+# The bytes of a snapshot that one transaction writes: reports wait for no more than that.
+PART = 2**20
 # How long a server may need to notice that the process of the last learner is dead, in seconds.
 NOTICED = 5.0
 
@@ -33,22 +35,32 @@ class Learning:
     """The learner of a campaign; a context that holds its lock.
 
     Killed at any point, another learner continues from the log with the same result: a candidate is
-    a function of the log and the ledger, and entering it is one transaction.
+    a function of the log and the ledger, and entering it is one transaction. `wait` is how long the
+    lock is waited for, in seconds; a server that restarts loses it, and each step in the context
+    then takes it again. Outside the context a step takes no lock.
     """
 
-    def __init__(self, campaign: Campaign) -> None:
+    def __init__(self, campaign: Campaign, *, wait: float = NOTICED) -> None:
         self.campaign = campaign
+        self._lock = learner_lock(campaign.store, campaign.name, wait=wait)
+        self._locked = False  # whether the context was entered; a server may have lost the lock
         self._fold: Fold | None = None
         self._kept = 0  # how far the snapshot goes
         self._said: tuple[int, int] | None = None  # rows and entries that progress was kept of
-        self._held = ExitStack()
 
     def __enter__(self) -> "Learning":
-        self._held.enter_context(learner_lock(self.campaign.store, self.campaign.name))
+        self._lock.take()
+        self._locked = True
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._held.close()
+        self._locked = False
+        self._lock.release()
+
+    def keep_lock(self) -> None:
+        """Take the lock again if the server lost it; raise NotAllowedError if another has it."""
+        if self._locked:
+            self._lock.keep()
 
     def step(self, *, by: str = SCHEDULE, reason: str | None = None) -> Candidate | None:
         """Process new episodes; if the schedule asks for a policy, propose the first.
@@ -101,6 +113,7 @@ class Learning:
     @contextmanager
     def _looking(self) -> Iterator[tuple[StoredRecord, State]]:
         """Give one moment of the record, and its state, unless it is a rehearsal by mistake."""
+        self.keep_lock()
         with self.campaign.store.reading() as connection:
             state = self.campaign.state_at(connection)
             self.campaign.check_rehearsal(state)
@@ -128,7 +141,10 @@ class Learning:
         fold = self._fold
         new = entries[fold.entries :]
         behind = [entry for entry in new if entry.kind in ("deployed", "declined", "rolled-back")]
-        if any(entry.payload["seq"] < fold.seq for entry in behind):  # it had looked too far ahead
+        ahead = any(entry.payload["seq"] < fold.seq for entry in behind)
+        # While a campaign is stopped nobody asks the schedule; once reopened, it is asked about
+        # all rows since the last candidate.
+        if ahead or any(entry.kind == "reopened" for entry in new):
             fold = self._fold = self._new_fold()
             new = entries[:]
         fold.follow(record, new)
@@ -139,15 +155,16 @@ class Learning:
 
     def _resumed(self, record: StoredRecord, entries: Sequence[Entry]) -> Fold:
         """Return the fold of the snapshot, or a new one if it is damaged or of other rows."""
-        kept = record.connection.execute(
-            sa.select(snapshots).where(snapshots.c.campaign == record.campaign)
-        ).first()
-        if kept is not None:
+        mine = snapshots.c.campaign == record.campaign
+        asked = sa.select(snapshots).where(mine).order_by(snapshots.c.part)
+        parts = record.connection.execute(asked).all()
+        if parts:
+            kept, data = parts[-1], b"".join(bytes(part.data) for part in parts)
             try:
                 after = entries[: kept.entries]
-                if kept.link == _snapshot_link(record, kept.seq, after, bytes(kept.data)):
+                if kept.link == _snapshot_link(record, kept.seq, after, data):
                     fold = self._new_fold()
-                    fold.resume(bytes(kept.data), seq=kept.seq, entries=after)
+                    fold.resume(data, seq=kept.seq, entries=after)
                     self._kept = kept.seq
                     return fold
             except (LookupError, TypeError, ValueError, CampaignError):
@@ -166,18 +183,36 @@ class Learning:
         if not large and self._said == (fold.seq, fold.entries):
             return  # a learner that waits writes nothing
         with self.campaign.store.writing(name) as connection:
-            kept: dict[Any, dict[str, Any]] = {progress: {"state": canonical(said)}}
-            if large:
-                record, data = StoredRecord(connection, name), fold.learner.snapshot()
-                entries = self.campaign.entries_at(connection)[: fold.entries]
-                link = _snapshot_link(record, fold.seq, entries, data)
-                kept[snapshots] = {"entries": fold.entries, "data": data, "link": link}
-            for table, row in kept.items():
-                connection.execute(table.delete().where(table.c.campaign == name))
-                connection.execute(table.insert().values(campaign=name, seq=fold.seq, **row))
+            connection.execute(progress.delete().where(progress.c.campaign == name))
+            row = {"campaign": name, "seq": fold.seq, "state": canonical(said)}
+            connection.execute(progress.insert().values(row))
         self._said = fold.seq, fold.entries
         if large:
-            self._kept = fold.seq
+            self._keep_snapshot(fold)
+
+    def _keep_snapshot(self, fold: Fold) -> None:
+        """Replace the snapshot part by part; the link proves that all parts are of one snapshot.
+
+        The learner is packed before anything is written, and each part is a transaction of its own:
+        reports are recorded in between.
+        """
+        name, data = self.campaign.name, fold.learner.snapshot()
+        with self.campaign.store.reading() as connection:
+            entries = self.campaign.entries_at(connection)[: fold.entries]
+            link = _snapshot_link(StoredRecord(connection, name), fold.seq, entries, data)
+        row = {"campaign": name, "seq": fold.seq, "entries": fold.entries, "link": link}
+        mine, parts = snapshots.c.campaign == name, range(-(-len(data) // PART))
+        for part in parts:
+            with self.campaign.store.writing(name) as connection:
+                began = time.monotonic()
+                number, last = snapshots.c.part, part == parts[-1]
+                replaced = number >= part if last else number == part
+                connection.execute(snapshots.delete().where(mine, replaced))
+                values = row | {"part": part, "data": data[part * PART : (part + 1) * PART]}
+                connection.execute(snapshots.insert().values(values))
+            if not last:  # SQLite has no queue: a writer that comes again at once wins
+                time.sleep(time.monotonic() - began)
+        self._kept = fold.seq
 
 
 def _snapshot_link(record: StoredRecord, seq: int, entries: Sequence[Entry], data: bytes) -> str:
@@ -215,51 +250,89 @@ def propose(campaign: Campaign, *, by: str, reason: str, early: bool = False) ->
         return learning.step(by=by, reason=reason)
 
 
-def learner_lock(store: Store, campaign: str) -> AbstractContextManager[None]:
-    """Hold the lock of a campaign's learner, which the system takes back from a dead process."""
-    store.check_writable()
-    return (_lock_of_file if store.is_sqlite else _lock_of_server)(store, campaign)
+def learner_lock(store: Store, campaign: str, *, wait: float) -> "_LockOfFile | _LockOfServer":
+    """Return the lock of a campaign's learner, which the system takes back from a dead process."""
+    if store.is_sqlite:
+        return _LockOfFile(store, campaign)
+    return _LockOfServer(store, campaign, wait)
 
 
-@contextmanager
-def _lock_of_file(store: Store, campaign: str) -> Iterator[None]:
-    assert store.path is not None
-    # Two paths to one file, such as symbolic links, share one lock.
-    path = f"{store.path.resolve()}.{campaign}.learner"
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise unavailable(error, f"the lock file {path} cannot be opened") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        raise _taken(campaign) from None
-    try:
-        yield
-    finally:
-        os.close(file)
+class _LockOfFile:
+    def __init__(self, store: Store, campaign: str) -> None:
+        self._store, self._campaign = store, campaign
+        self._file: int | None = None
 
-
-@contextmanager
-def _lock_of_server(store: Store, campaign: str) -> Iterator[None]:
-    key = sa.func.hashtext(f"learner of {campaign}")
-    with store.plainly("opened"):
-        connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    try:
-        asked, end = sa.select(sa.func.pg_try_advisory_lock(key)), time.monotonic() + NOTICED
-        with store.plainly("read"):
-            while not connection.execute(asked).scalar():
-                if time.monotonic() > end:
-                    raise _taken(campaign)
-                time.sleep(NOTICED / 50)
+    def take(self) -> None:
+        """Take the lock; raise NotAllowedError if another process has it."""
+        self._store.check_writable()
+        assert self._store.path is not None
+        # Two paths to one file, such as symbolic links, share one lock.
+        path = f"{self._store.path.resolve()}.{self._campaign}.learner"
         try:
-            yield
-        finally:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise unavailable(error, f"the lock file {path} cannot be opened") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise _taken(self._campaign) from None
+        self._file = file
+
+    def keep(self) -> None:
+        """Do nothing: the system takes it back only when the process ends."""
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class _LockOfServer:
+    def __init__(self, store: Store, campaign: str, wait: float) -> None:
+        self._store, self._campaign, self._wait = store, campaign, wait
+        self._key = sa.func.hashtext(f"learner of {campaign}")
+        self._connection: Connection | None = None
+
+    def take(self) -> None:
+        """Take the lock; raise NotAllowedError if another process has it."""
+        self._store.check_writable()
+        with self._store.plainly("read"):
+            connection = self._store.engine.connect()
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            asked, end = sa.select(sa.func.pg_try_advisory_lock(self._key)), _in(self._wait)
+            with self._store.plainly("read"):
+                while not connection.execute(asked).scalar():
+                    if time.monotonic() >= end:
+                        raise _taken(self._campaign)
+                    time.sleep(NOTICED / 50)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def keep(self) -> None:
+        """Take the lock again if the connection that held it is gone; another may have it now."""
+        if self._connection is not None:
+            try:
+                self._connection.execute(sa.select(1))
+                return
+            except sa.exc.DBAPIError:
+                self._connection.close()
+                self._connection = None
+        self.take()
+
+    def release(self) -> None:
+        if self._connection is not None:
             with suppress(sa.exc.DBAPIError):  # a server that is gone has no locks
-                connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
-    finally:
-        connection.close()
+                self._connection.execute(sa.select(sa.func.pg_advisory_unlock(self._key)))
+            self._connection.close()
+            self._connection = None
+
+
+def _in(seconds: float) -> float:
+    return time.monotonic() + seconds
 
 
 def _taken(campaign: str) -> NotAllowedError:

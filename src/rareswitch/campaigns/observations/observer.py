@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rareswitch.campaigns.reading import report_from
 from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.report_values import report_from
 from rareswitch.campaigns.rulebook.claims import CLAIMS
 from rareswitch.campaigns.rulebook.rows import digest_of
 from rareswitch.campaigns.rulebook.terms import FeatureTerms, Subgroups
@@ -209,13 +209,22 @@ class Observer:
         return float(found[-1])
 
     def report(self, values: Any) -> Report:
-        """Return the report that holds observations, as JSON has it, with rows in their place."""
+        """Return the report that holds observations, as JSON has it."""
+        told = self.with_rows(values)
+        try:
+            return report_from(told)
+        except (TypeError, ValueError) as error:
+            raise without_values(error) from None
+
+    def with_rows(self, values: Any) -> dict[str, Any]:
+        """Return the report, as JSON has it, with rows of features in place of observations."""
         if not isinstance(values, Mapping):
             raise TypeError(f"a report must be an object; got {type(values).__name__}")
-        if unknown := sum(name not in FIELDS for name in values):
+        if unknown := [name for name in values if name not in FIELDS]:
+            meant = [known for known in FIELDS if any(_one_letter_off(x, known) for x in unknown)]
             raise ValueError(
                 f"a report with observations must have the fields {', '.join(FIELDS)} only; got "
-                f"{unknown} unknown"
+                f"{len(unknown)} unknown{f': did you mean {meant[0]}?' if meant else ''}"
             )
         told = {name: value for name, value in values.items() if value is not None}
         if missing := [name for name in NEEDED if name not in told]:
@@ -248,31 +257,54 @@ class Observer:
         taken = zip(offered, told["actions"], strict=False)
         told["features"] = [rows[place].tolist() for rows, place in taken]
         told["first_features"], *told["next_features"] = (rows.tolist() for rows in offered)
-        try:
-            return report_from(told)
-        except (TypeError, ValueError) as error:
-            raise ValueError(str(error).partition("; got ")[0]) from None
+        return told
 
     def _numbers(self, observation: Any) -> list[int | float]:
         """Return the numbers of an observation in the order of the columns."""
-        names = ", ".join(self.features.columns)
         if not isinstance(observation, Mapping):
             raise TypeError(
-                f"an observation must be an object with the columns {names}; got "
+                f"an observation must be an object with the columns {self._named}; got "
                 f"{type(observation).__name__}"
             )
         for name in self.features.columns:
             if name not in observation:
-                raise ValueError(f"an observation must have the columns {names}; {name} is missing")
+                raise ValueError(
+                    f"an observation must have the columns {self._named}; {name} is missing"
+                )
         if others := len(observation) - len(self.columns):
             raise ValueError(
-                f"an observation must have no other columns than {names}; got {others} unknown"
+                f"an observation must have no other columns than {self._named}; got {others} "
+                "unknown"
             )
         return [column.checked(observation[column.name]) for column in self.columns]
+
+    @property
+    def _named(self) -> str:
+        return ", ".join(self.features.columns)
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {name: place for place, name in enumerate(self.actions)}
+
+
+def without_values(error: Exception) -> ValueError:
+    """Return the error of a report without the value that it repeats."""
+    return ValueError(str(error).partition("; got ")[0])
+
+
+def _one_letter_off(given: Any, known: str) -> bool:
+    """Return whether a text is a known one but for a letter more, less or other.
+
+    >>> [_one_letter_off(given, "rewards") for given in ("reward", "rewarts", "rewardss", "word")]
+    [True, True, True, False]
+    """
+    if not isinstance(given, str) or abs(len(given) - len(known)) > 1:
+        return False
+    same = next((n for n, (a, b) in enumerate(zip(given, known, strict=False)) if a != b), None)
+    if same is None:
+        return True
+    rests = [(same + 1, same + 1), (same + 1, same), (same, same + 1)]
+    return any(given[a:] == known[b:] for a, b in rests)
 
 
 def _listed(name: str, told: Mapping[str, Any]) -> Sequence[Any]:

@@ -178,6 +178,10 @@ class Audit:
             self.checks["rules"].fail(
                 f"ledger: entry {approved.number}: the approval was not carried out"
             )
+        if (registered := self.state.registered) is not None:
+            self.checks["rules"].fail(
+                f"ledger: entry {registered.number}: the passkey signed nothing"
+            )
         self._go_on()
         self.read_contents()
 

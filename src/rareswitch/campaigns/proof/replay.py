@@ -151,7 +151,7 @@ class Replay:
         stored, remarks = self._policies(entry.payload["digest"]), self.check.remarks
         if fitted.digest == stored.digest:
             remarks.append(f"{where}: equal bytes")
-        elif not _close(fitted, stored):
+        elif not nearly_equal(fitted, stored):
             self.check.fail(f"{where}: the log gives another policy")
         elif differs := _acts_otherwise(self._record, self.fold.seq, fitted, stored):
             self.check.fail(f"{where}: the policy of the log differs in {differs}")
@@ -218,7 +218,7 @@ def alike(told: Any, found: Any) -> bool:
     return type(told) is type(found) and bool(told == found)
 
 
-def _close(one: Policy, other: Policy) -> bool:
+def nearly_equal(one: Policy, other: Policy) -> bool:
     """Return whether two policies have the same arrays but for rounding."""
     for name in ("weights", "whitener", "levels", "directions", "offsets"):
         a, b = getattr(one, name), getattr(other, name)

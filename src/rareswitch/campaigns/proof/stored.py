@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from rareswitch.campaigns.access.tables import KEPT
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.errors import NotAllowedError, UnavailableError
 from rareswitch.campaigns.proof.checks import Progress, quiet
@@ -35,7 +36,8 @@ def verify(
 def backup(store: Store, path: Path) -> list[str]:
     """Copy one moment of a store into a new SQLite file; return the names of its campaigns.
 
-    The file is on disk when this returns. A backup that fails leaves no file.
+    The file also has accounts and tokens, with hashes of their secrets, and passkeys. It is on
+    disk when this returns. A backup that fails leaves no file.
     """
     if path.exists():
         raise FileExistsError(f"{path} is there already; a backup is a new file")
@@ -68,13 +70,18 @@ def restore(path: Path, target: Store) -> list[str]:
     """Copy all campaigns of a backup into a store that has none of them; return their names.
 
     The file may be a store in use: all acknowledged rows are copied. No byte of it changes.
+    Accounts and tokens are copied into a store that has no account.
     """
     with open_store(path, read_only=True) as source:
         return copy_campaigns(source, target)
 
 
 def copy_campaigns(source: Store, target: Store) -> list[str]:
-    """Copy all campaigns of a store into another that has none of them; return their names."""
+    """Copy all campaigns of a store into another that has none of them; return their names.
+
+    Accounts, tokens and passkeys come with them unless the other has had accounts: then a person
+    who lost access there does not get it back.
+    """
     with source.reading() as reading, target.creating("all") as writing:
         names = sorted(reading.execute(sa.select(campaigns.c.campaign)).scalars())
         there = set(writing.execute(sa.select(campaigns.c.campaign)).scalars())
@@ -83,15 +90,21 @@ def copy_campaigns(source: Store, target: Store) -> list[str]:
         for table in metadata.sorted_tables:
             for name in names:
                 _copy(reading, writing, table, name)
+        if not any(writing.execute(sa.select(table).limit(1)).first() for table in KEPT):
+            for table in KEPT:
+                _copy(reading, writing, table, None)
     return names
 
 
-def _copy(reading: Connection, writing: Connection, table: sa.Table, campaign: str) -> None:
-    """Copy the rows of one campaign, some at a time, in the order of their key."""
-    key = list(table.primary_key.columns)[1:]  # after the campaign
+def _copy(reading: Connection, writing: Connection, table: sa.Table, campaign: str | None) -> None:
+    """Copy the rows of one campaign, or all rows, some at a time, in the order of their key."""
+    key = list(table.primary_key.columns)
+    every = sa.select(table)
+    if campaign is not None:
+        every, key = every.where(table.c.campaign == campaign), key[1:]  # after the campaign
     last: tuple[Any, ...] | None = None
     while True:
-        asked = sa.select(table).where(table.c.campaign == campaign).order_by(*key)
+        asked = every.order_by(*key)
         if last is not None:
             asked = asked.where(sa.tuple_(*key) > last)
         rows = [dict(row._mapping) for row in reading.execute(asked.limit(READ_TOGETHER))]

@@ -11,8 +11,12 @@ import argparse
 import json
 import re
 import sys
+import tempfile
 import tomllib
-from collections.abc import Iterable, Sequence
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +39,9 @@ READ_TOGETHER = 1000
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 SIMULATION_KINDS = ("json", "html", "txt")
 JUNK = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that systems leave in folders
+MOST_BYTES = 8 << 30  # of all files of a zip file together
+# Errors of a zip file that is damaged, locked by a password, or packed in an unknown way.
+BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 
 
 def verify_export(
@@ -54,6 +61,32 @@ def verify_export(
     if found.ok:
         found.checks.append(_derived(record))
     return found
+
+
+@contextmanager
+def opened_export(path: Path) -> Iterator[Path]:
+    """Give the folder of an export; a zip file is unpacked into a temporary folder."""
+    if not path.is_file():
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as unpacked, zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        names = [member.filename for member in members]
+        for name in names:
+            parts = name.replace("\\", "/").split("/")
+            if parts[0] == "" or ":" in parts[0] or ".." in parts:
+                raise ValueError(f"the zip file must have only files of its own folder; got {name}")
+        if len({*names}) != len(names):
+            raise ValueError("the zip file must have each file once")
+        if (size := sum(member.file_size for member in members)) > MOST_BYTES:
+            raise ValueError(f"the zip file must have at most {MOST_BYTES} bytes; it has {size}")
+        archive.extractall(unpacked)
+        found = [one.parent for one in Path(unpacked).rglob("manifest.json")]
+        if len(found) != 1:
+            raise ValueError(
+                f"the zip file must have one folder with a manifest.json; it has {len(found)}"
+            )
+        yield found[0]
 
 
 def read_anchors(text: str, campaign: str | None = None) -> list[dict[str, Head]]:
@@ -172,7 +205,7 @@ def _told_as_made(told: dict[str, Any], made: dict[str, Any]) -> bool:
 def main() -> int:
     """Verify the export that the command line names."""
     parser = argparse.ArgumentParser(description="Verify the export of a rareswitch campaign.")
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, help="the folder of the export, or its zip file")
     parser.add_argument("--manifest", help="SHA-256 of manifest.json, as the ledger has it")
     parser.add_argument("--anchor", type=Path, help="heads that were kept elsewhere, in JSON lines")
     parser.add_argument(
@@ -182,10 +215,11 @@ def main() -> int:
     given = parser.parse_args()
     try:
         anchors = read_anchors(given.anchor.read_text(encoding="utf-8")) if given.anchor else []
-        found = verify_export(
-            given.folder, manifest=given.manifest, anchors=anchors, allow=given.allow
-        )
-    except (OSError, CampaignError, *ALTERED) as error:
+        with opened_export(given.folder) as folder:
+            found = verify_export(
+                folder, manifest=given.manifest, anchors=anchors, allow=given.allow
+            )
+    except (OSError, CampaignError, *BAD_ZIP, *ALTERED) as error:
         print(f"{given.folder} is not an export that can be read: {error!r}", file=sys.stderr)
         return 2
     print(json.dumps(found.plain) if given.json else found.text)

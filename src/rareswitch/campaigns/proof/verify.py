@@ -21,6 +21,7 @@ from rareswitch.campaigns.proof.checks import (
 )
 from rareswitch.campaigns.proof.exported import SecondGram
 from rareswitch.campaigns.proof.replay import Replay
+from rareswitch.campaigns.proof.signed import SignatureCheck, signature_check
 from rareswitch.campaigns.rulebook.cohorts import in_their_order
 from rareswitch.campaigns.rulebook.decisions import broken_rules
 from rareswitch.campaigns.rulebook.rows import Entry, Head, LedgerRow, Record, RefusalRow, canonical
@@ -59,7 +60,9 @@ class Verification:
     def verdict(self) -> str:
         if not self.ok:
             return "NOT proven"
-        return "proven, except for the parts named as unchecked" if self.unchecked else "proven"
+        signed = [one.signed for one in self.checks if isinstance(one, SignatureCheck)]
+        but = ["except for the parts named as unchecked"] if self.unchecked else []
+        return ", ".join(["proven", *but, *signed])
 
     @property
     def text(self) -> str:
@@ -104,7 +107,10 @@ def verify_record(
         checks.append(rules)
     if any(check.problems for check in checks if check.name != "deviations"):
         return Verification(checks=checks)
-    checks.append(_artifacts(record, State().after(*entries)))
+    state = State().after(*entries)
+    if (signed := signature_check(entries, state)) is not None:
+        checks.append(signed)
+    checks.append(_artifacts(record, state))
     if not checks[-1].problems:
         gram = second(entries[0].payload["protocol"]) if second is not None else None
         replay = Replay(record, allow=allow, progress=progress, policies=policies, second=gram)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from rareswitch.campaigns.errors import NotAllowedError, RefusedError
 from rareswitch.campaigns.learning.learning import Learning
 from rareswitch.campaigns.rehearsal.world import Circumstances, EpisodeFate, Fates, World, play
 from rareswitch.campaigns.report import Report
+from rareswitch.campaigns.rulebook.approval import Approval
 from rareswitch.campaigns.rulebook.decisions import SIMULATION
+from rareswitch.campaigns.rulebook.names import same_person
 from rareswitch.campaigns.rulebook.state import Candidate
 from rareswitch.campaigns.rulebook.terms import AnalysisTerms
 from rareswitch.campaigns.store.rows import heads_of
@@ -139,6 +141,7 @@ class Field:
         self.delays = 0
         self.totals: dict[str, float] = {}
         self._signer = next(iter(self.protocol.approval.signers), "")
+        self._signers = signers_of(self.protocol.approval)
         with campaign.store.reading() as connection:
             self.enrolled = heads_of(connection, campaign.name)["assignments"].length
             told = recorded_episodes.c
@@ -248,13 +251,29 @@ class Field:
         reason = "the evidence was looked at" if approves else "the evidence does not convince"
         decide = self.campaign.approve if approves else self.campaign.reject
         try:
-            decide(waiting.number, by=self._signer or APPROVER, reason=reason)
+            for person in self._signers if approves else self._signers[:1]:
+                decide(waiting.number, by=person, reason=reason)
         except NotAllowedError:
             if self.campaign.state.stopped is None:
                 raise
 
     def _at(self, tick: int, happens: Callable[[], None]) -> None:
         heapq.heappush(self._coming, (tick, next(self._order), happens))
+
+
+def signers_of(approval: Approval) -> list[str]:
+    """Return as many persons as a candidate of the schedule needs, of every group.
+
+    >>> signers_of(Approval(by="second-person", quorum=3, groups={"clinic": ["ana"]}))
+    ['ana', 'simulated approver', 'simulated approver 2']
+    """
+    found = [persons[0] for persons in approval.groups.values()]
+    others = iter(approval.signers or chain([APPROVER], (f"{APPROVER} {n}" for n in count(2))))
+    while approval.owed(found).signatures:
+        person = next(others)
+        if not any(same_person(person, one) for one in found):
+            found.append(person)
+    return found
 
 
 def played(

@@ -69,6 +69,15 @@ class _Coming(NamedTuple):
     total: float
 
 
+class _Waiting(NamedTuple):
+    """A candidate that waits: the tick and the answer of its decision, and the rows it saw."""
+
+    tick: int
+    approves: bool
+    policy: Policy
+    rows: int
+
+
 class Trial:
     """One simulated trial of a protocol in a world; `run` plays it to its end.
 
@@ -115,7 +124,7 @@ class Trial:
         self.assignments: list[Assigned] = []
         self.episodes: list[PlayedEpisode] = []
         self.reported: Counter[tuple[int, str]] = Counter()  # by version and role
-        self.rejections = self.declined = self.missing = self.late = 0
+        self.rejections = self.declined = self.missing = self.late = self.expired = 0
         self.stop: Stop | None = None
         self.measures, self.evidence = measures, -math.inf
         self.tick = 0
@@ -129,7 +138,7 @@ class Trial:
         self._watched = 0  # the row up to which the schedule is not asked any more
         self._earliest = 0  # the first episode before which a policy may be due
         self._entries = 2  # of the ledger: it draws the time that a signature takes
-        self._waiting: tuple[int, int, bool, Policy] | None = None
+        self._waiting: _Waiting | None = None
 
     def run(self) -> "Trial":
         """Play until every report has come in; return the trial."""
@@ -216,6 +225,17 @@ class Trial:
                 if seen.passed:
                     self._stop(seen.rule, seen.reason)
                     return
+        self._expire()
+
+    def _expire(self) -> None:
+        """Give up a candidate that has waited as long as the protocol says."""
+        after, rows = self.terms.approval.expires_after, len(self._log)
+        if after is None or self._waiting is None or rows < self._waiting.rows + after:
+            return
+        self._entries += 1
+        self._waiting = None
+        self.expired += 1
+        self._watched = max(self._watched, rows)
 
     def _stop(self, rule: str, reason: str) -> None:
         self._entries += 1
@@ -264,14 +284,14 @@ class Trial:
             self.learner.decline()
         elif self.terms.approval.two_persons:
             thought, approves = self._fates.decision(self._entries)
-            self._waiting = (self.tick + thought, self._entries, approves, policy)
+            self._waiting = _Waiting(self.tick + thought, approves, policy, len(self._log))
         else:
             self._deploy(policy)
 
     def _sign(self) -> None:
         """Let a second person decide about the candidate that waits, when the time has come."""
         assert self._waiting is not None
-        when, _, approves, policy = self._waiting
+        when, approves, policy, _ = self._waiting
         if not self.are.signs or self.tick < when:
             return
         if not approves:
@@ -281,7 +301,7 @@ class Trial:
             again = len(self._log) + self.terms.approval.retry_after
             self._watched = max(self._watched, again - 1)
         elif self.stop is None:
-            self._entries += 1
+            self._entries += self.terms.approval.owed(()).signatures
             self._waiting = None
             self._deploy(policy)
 

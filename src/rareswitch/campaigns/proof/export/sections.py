@@ -25,8 +25,14 @@ from rareswitch.campaigns.proof.export.pictures import (
     returns_picture,
     triggers_picture,
 )
+from rareswitch.campaigns.proof.export.signature_sections import (
+    approval_words,
+    candidate_signatures,
+    signature_sections,
+)
 from rareswitch.campaigns.proof.export.trial_sections import comparison_sections, principles_section
 from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger
+from rareswitch.campaigns.rulebook.approval import Approval
 from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, DataQuality
@@ -34,7 +40,10 @@ from rareswitch.campaigns.rulebook.stopping import EPISODES, DataQuality
 MOST_LISTED = 200  # corrections, reasons and sites; all of them are counted and in the files
 # Entries that a protocol foresees. The register of unplanned changes has all others.
 REHEARSED = "A simulated world answered, and nobody was treated."
-FORESEEN = ("created", "declined", "approved", "rejected", "deployed", "exported")
+FORESEEN = (
+    "created", "declined", "registered", "commented", "approved", "rejected", "expired", "deployed",
+    "exported",
+)  # fmt: skip
 DIFFERENCES = ("deviations from the policy", "overridden recommendations")
 
 
@@ -47,7 +56,9 @@ def sections_of(facts: Facts) -> list[Section]:
             f"episode. Its SHA-256 is {created.payload['digest']}.",
             pairs(_design(first, facts.state.versions[0].members)),
         ]),
-        Section("Planned adaptations", "ACE 3b", [pairs(_adaptations(first))]),
+        Section("Planned adaptations", "ACE 3b", [
+            pairs(_adaptations(first, facts.state.revisions[0].approval)),
+        ]),
         Section("Unplanned changes after the beginning", "ACE 3c", _changes(facts)),
         Section("Poor or missing input", "CONSORT-AI 4a ii, 5 iii", _input(facts)),
         Section("The version that acted on each participant", "CONSORT-AI 5 i", [
@@ -103,6 +114,7 @@ def sections_of(facts: Facts) -> list[Section]:
                     "version that was not planned."),
             *_decisions(facts),
         ]),
+        *signature_sections(facts),
         *_evidence(facts),
         Section("Outcomes of each version", "17a", [
             Picture(returns_picture(cohorts),
@@ -215,8 +227,8 @@ def _others(recipe: dict[str, Any]) -> list[tuple[str, Any]]:
     return rows
 
 
-def _adaptations(protocol: dict[str, Any]) -> list[tuple[str, Any]]:
-    intake, by = protocol["intake"], protocol["approval"]["by"]
+def _adaptations(protocol: dict[str, Any], approval: Approval) -> list[tuple[str, Any]]:
+    intake = protocol["intake"]
     late = "enter the next fit" if intake["late"] == "learn" else "are recorded and not fitted"
     return [
         ("Adaptation", "a new version of the policy, fitted on the log"),
@@ -224,8 +236,7 @@ def _adaptations(protocol: dict[str, Any]) -> list[tuple[str, Any]]:
         ("Asked", "after every recorded episode"),
         ("Budget", f"at most {protocol['budget']['deployments']} deployments after the first, "
                    "rollbacks not counted"),
-        ("Approval", "by the switching rule alone" if by == "schedule"
-                     else "by a second person, who did not propose the candidate"),
+        ("Approval", approval_words(approval)),
         ("Late episodes", f"of an earlier version {late}; grace of {intake['grace']} episodes"),
         ("Simulation beforehand", protocol.get("simulation", {}).get("digest", "none attached")),
     ]  # fmt: skip
@@ -246,6 +257,8 @@ def _changes(facts: Facts) -> list[Block]:
             change = f"protocol revision {len(revisions)}: {_amended(*revisions[-2:])}"
         elif kind == "rolled-back":
             change = f"version {payload['version']} has the policy of version {payload['to']} again"
+        elif kind == "countersigned":
+            change = f"the rollback in entry {payload['rollback']}"
         elif kind == "corrected":
             corrections += 1
             if corrections > MOST_LISTED:
@@ -302,8 +315,10 @@ def _decisions(facts: Facts) -> Iterator[Block]:
         watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
         # The reason of a schedule tells the gain, which the evidence shows to those who may see it.
         reason = "not worth a deployment" if one.status == "declined" else (by or one.entry).reason
+        many = len(one.approvals) > 1 and one.status == "deployed"
+        names = ", ".join(entry.actor for entry in one.approvals) if many else by and by.actor
         rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,
-                     one.status, by and by.actor, (by or one.entry).at, reason))  # fmt: skip
+                     one.status, names, (by or one.entry).at, reason))  # fmt: skip
     yield Table(
         ("candidate", "for version", "planned", "quantity", "threshold", "observed", "status",
          "decided by", "when", "reason"),
@@ -316,6 +331,7 @@ def _evidence(facts: Facts) -> Iterator[Section]:
     blocks = list[Block]()
     for one in facts.state.candidates.values():
         heading, *lines = candidate_lines(**vars(one))
+        lines += candidate_signatures(facts.state, one)
         blocks += [heading, lines]
     if blocks:
         yield Section("Evidence shown before each decision", "ACE 14c", blocks, closed=True)

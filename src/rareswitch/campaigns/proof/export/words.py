@@ -11,6 +11,7 @@ from typing import Any
 MOST_CHANGES = 5
 LARGEST = 1e300  # a number beyond it cannot be written in few digits
 NOT_RECORDED = "not recorded"
+UNCERTAIN = "cannot tell: gain "  # a verdict whose interval contains 0
 # White space, controls, and characters that are invisible or turn the direction of a text.
 _UNSEEN = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -146,7 +147,7 @@ def _subgroup_line(one: Any) -> str:
 
 
 def _gain(evidence: dict[str, Any]) -> str:
-    """Return the expected gain, with an interval only where the verdict is a gain or a loss."""
+    """Return the expected gain with its interval; no number where the log says nothing about it."""
     unknown = f"expected gain: {NOT_RECORDED}"
     if "gain" not in evidence:
         return unknown
@@ -156,18 +157,18 @@ def _gain(evidence: dict[str, Any]) -> str:
         return unknown
     if verdict.startswith("no difference"):
         return "expected gain: none, the candidate is the policy in force"
-    if not verdict.startswith(("gain ", "loss ")):
+    if not verdict.startswith(("gain ", "loss ", UNCERTAIN)):
         return "expected gain: cannot be estimated from this log"
     ends: list[Any] = [gain.get(name) for name in ("value", "low", "high")]
     if not all(map(is_number, ends)):
         return unknown
+    word = f"{verdict[:4]}:"
     if verdict.startswith("loss "):
         ends = [-ends[0], -ends[2], -ends[1]]
+    elif verdict.startswith(UNCERTAIN):
+        word = "gain: uncertain,"
     value, low, high = ends
-    return (
-        f"expected {verdict[:4]}: {value:.3g} per episode (95% interval from {low:.3g} to "
-        f"{high:.3g})"
-    )
+    return f"expected {word} {value:.3g} per episode (95% interval from {low:.3g} to {high:.3g})"
 
 
 def is_number(value: Any) -> bool:
