@@ -19,7 +19,7 @@ import rareswitch.cli
 from cli.terminal import call, refused
 from observers import NAMES, TABLE
 from rareswitch import campaigns
-from rareswitch.campaigns import Protocol, packed_features
+from rareswitch.campaigns import Approval, Protocol, packed_features
 from rareswitch.cli.campaign import SECTIONS, campaign
 from rareswitch.cli.campaign_look import BAR, _bar, changed_keys, needed_approval
 
@@ -623,7 +623,8 @@ def test_nothing_is_proposed_before_it_is_due_unless_it_is_early(doors):
 
 
 def test_only_signers_are_asked_to_sign():
-    line = needed_approval(7, "ana", ("Ana", "ben", "carl"))
+    signers = Approval(by="second-person", signers=("Ana", "ben", "carl"))
+    line = needed_approval(7, "ana", signers)
     assert line.startswith("needs approval by ben or carl: rareswitch campaign approve 7 ")
 
 
@@ -868,10 +869,10 @@ def test_migrate_says_from_which_revision_to_which(doors):
     before = (doors / "old.db").read_bytes()
     result = call("campaign", "status", *old)
     assert result.exit_code == 1
-    assert "`rareswitch campaign migrate` brings it to the schema 0002" in result.stderr
+    assert "`rareswitch campaign migrate` brings it to the schema 0003" in result.stderr
     assert (doors / "old.db").read_bytes() == before
-    assert said("migrate", *old) == "the store went from revision 0001 to revision 0002\n"
-    assert spoken("migrate", *old) == {"from": "0002", "to": "0002"}
+    assert said("migrate", *old) == "the store went from revision 0001 to revision 0003\n"
+    assert spoken("migrate", *old) == {"from": "0003", "to": "0003"}
     assert spoken("list", *old)
 
 

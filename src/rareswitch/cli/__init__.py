@@ -8,12 +8,15 @@ from typing import Any
 import click
 
 from rareswitch import __version__
+from rareswitch.cli.access import access
 from rareswitch.cli.campaign import campaign
 from rareswitch.cli.compare import compare
 from rareswitch.cli.evaluate import evaluate
 from rareswitch.cli.experiments import plot, reproduce, run
 from rareswitch.cli.learn import learn
 from rareswitch.cli.plan import plan
+from rareswitch.cli.qualify import qualify
+from rareswitch.cli.serve import serve
 from rareswitch.cli.train import train
 from rareswitch.support.imports import modules_here
 
@@ -63,8 +66,13 @@ def main() -> None:
       rareswitch reproduce            the same at the paper's scale
       rareswitch plan --help          from a budget of switches to a schedule
       rareswitch campaign --help      from a schedule to a campaign in the real world
+      rareswitch serve --demo         a campaign over HTTP, with three simulated sites
+      rareswitch access --help        accounts, roles and tokens of a store
     """
 
 
-for command in (learn, train, evaluate, compare, plan, campaign, reproduce, run, plot):
+COMMANDS = (
+    learn, train, evaluate, compare, plan, campaign, serve, access, qualify, reproduce, run, plot,
+)  # fmt: skip
+for command in COMMANDS:
     main.add_command(command)

@@ -15,8 +15,8 @@ SECTIONS = {
         field.cancel, field.forget, field.policy,
     ),
     "Decide": (
-        decide.learn, decide.propose, decide.approve, decide.reject, decide.rollback, decide.stop,
-        decide.reopen,
+        decide.learn, decide.propose, decide.approve, decide.reject, decide.comment,
+        decide.rollback, decide.countersign, decide.stop, decide.reopen,
     ),
     "Look": (
         look.list_, look.status, look.analyse, look.ledger, look.candidates, look.episodes,

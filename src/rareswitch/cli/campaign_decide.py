@@ -1,4 +1,4 @@
-"""Verbs of the people who decide: learn, propose, approve, reject, rollback, stop and reopen."""
+"""Verbs of the people who decide: learn, propose, approve, reject, comment, rollback, stop…"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import rareswitch as rs
-from rareswitch.cli.campaign_look import candidate_text, needed_approval
+from rareswitch.cli.campaign_look import approval_of, candidate_text, needed_approval
 from rareswitch.cli.campaign_verb import Answer, verb, wants_json
 from rareswitch.cli.interrupt import interruptible
 
@@ -41,7 +41,7 @@ def learn(campaign: Campaign, follow: bool, every: float) -> Answer | None:
 
 @verb('propose --early --by ana --reason "new guideline"', signed=True, code=True)
 @click.option("--early", is_flag=True, help="Before it is due; the ledger marks it as unplanned.")
-def propose(campaign: Campaign, early: bool, **signed: str) -> Answer:
+def propose(campaign: Campaign, early: bool, **signed: Any) -> Answer:
     """Propose a policy that is due, or early.
 
     A person proposes in place of the schedule, so another person has to approve. An early proposal
@@ -54,16 +54,26 @@ def propose(campaign: Campaign, early: bool, **signed: str) -> Answer:
 
 @verb('approve 7 --by ben --reason "reviewed on 12 May"', signed=True, rehearsal=True)
 @click.argument("number", type=NUMBER)
-def approve(campaign: Campaign, number: int, **signed: str) -> Answer:
+def approve(campaign: Campaign, number: int, **signed: Any) -> Answer:
     """Sign for a proposal and carry it out.
 
     NUMBER is that of the candidate, amendment or reopening, as `status` shows it. Its proposer
-    cannot approve it.
+    cannot approve it. Where the protocol asks for a quorum or groups, the last of the signatures
+    carries it out.
     """
+    from rareswitch.campaigns.rulebook.decisions import owed_words
     from rareswitch.campaigns.rulebook.rows import Entry
 
     done = campaign.approve(number, **signed)
-    revision = len(campaign.state.revisions)
+    state = campaign.state
+    revision = len(state.revisions)
+    waiting: Any = next(
+        (one for one in (state.waiting, state.amendment) if one and one.number == number), None
+    )
+    if waiting is not None:
+        owed = state.owed(waiting).signatures
+        text = f"proposal {number} lacks {owed_words(state, waiting)}; approved by {signed['by']}"
+        return Answer({"approved": number, "owed": owed}, text)
     text = "the campaign runs again"
     if not isinstance(done, Entry):
         plain = {"version": done.version, "digest": done.digest}
@@ -77,7 +87,7 @@ def approve(campaign: Campaign, number: int, **signed: str) -> Answer:
 
 @verb('reject 7 --by ben --reason "too few patients on the new dose"', signed=True, rehearsal=True)
 @click.argument("number", type=NUMBER)
-def reject(campaign: Campaign, number: int, **signed: str) -> Answer:
+def reject(campaign: Campaign, number: int, **signed: Any) -> Answer:
     """Turn a proposal down.
 
     NUMBER is that of the candidate, amendment or reopening. Later fits do not depend on it.
@@ -86,9 +96,23 @@ def reject(campaign: Campaign, number: int, **signed: str) -> Answer:
     return Answer({"rejected": number}, f"proposal {number} is rejected")
 
 
+@verb('comment 7 --reviewed --by cyd --reason "the dose is safe"', signed=True, rehearsal=True)
+@click.argument("number", type=NUMBER)
+@click.option("--reviewed", is_flag=True, help="Sign that you have reviewed the proposal.")
+def comment(campaign: Campaign, number: int, reviewed: bool, **signed: Any) -> Answer:
+    """Comment on a proposal, or review it.
+
+    NUMBER is that of a candidate, or of an amendment or reopening that waits. The reason is the
+    comment. A comment decides nothing.
+    """
+    entry = campaign.comment(number, reviewed=reviewed, **signed)
+    meaning = entry.payload["meaning"]
+    return Answer({"entry": entry.number, "meaning": meaning}, f"entry {entry.number}: {meaning}")
+
+
 @verb('rollback 2 --by ben --reason "adverse events"', signed=True, rehearsal=True)
 @click.argument("version", type=NUMBER)
-def rollback(campaign: Campaign, version: int, **signed: str) -> Answer:
+def rollback(campaign: Campaign, version: int, **signed: Any) -> Answer:
     """Put an earlier policy in force again.
 
     The policy of an earlier VERSION becomes a new version. A rollback is possible at any time, also
@@ -99,8 +123,22 @@ def rollback(campaign: Campaign, version: int, **signed: str) -> Answer:
     return Answer(plain, f"version {done.version} is in force, with the policy of {version}")
 
 
+@verb('countersign 12 --by ana --reason "the harm was real"', signed=True, rehearsal=True)
+@click.argument("number", type=NUMBER)
+def countersign(campaign: Campaign, number: int, **signed: Any) -> Answer:
+    """Sign for a rollback that another person made.
+
+    NUMBER is that of the rollback's entry, as `status` shows it. Where the protocol has
+    countersign_rollbacks, no candidate is deployed until then.
+    """
+    entry = campaign.countersign(number, **signed)
+    return Answer(
+        {"entry": entry.number, "rollback": number}, f"rollback {number} is countersigned"
+    )
+
+
 @verb('stop --by ana --reason "the sponsor withdrew"', signed=True, rehearsal=True)
-def stop(campaign: Campaign, **signed: str) -> Answer:
+def stop(campaign: Campaign, **signed: Any) -> Answer:
     """End the campaign.
 
     No episode begins and no candidate is deployed any more. Assigned episodes may still be
@@ -111,13 +149,13 @@ def stop(campaign: Campaign, **signed: str) -> Answer:
 
 
 @verb('reopen --by ana --reason "a wrong file was sent twice"', signed=True, rehearsal=True)
-def reopen(campaign: Campaign, **signed: str) -> Answer:
+def reopen(campaign: Campaign, **signed: Any) -> Answer:
     """Propose to lift a stop by data quality.
 
     The campaign runs again when another person approves it.
     """
     entry = campaign.reopen(**signed)
-    needed = needed_approval(entry.number, entry.actor, campaign.terms.approval.signers)
+    needed = needed_approval(entry.number, entry.actor, approval_of(campaign).for_reopening)
     return Answer({"reopening": entry.number}, f"reopening {entry.number} {needed}")
 
 
@@ -127,12 +165,14 @@ def _proposed(campaign: Campaign, found: list[dict[str, Any]], plain: dict[str, 
     from rareswitch.campaigns.proof.export.words import trigger_line
 
     now = status(campaign)
-    signers = campaign.terms.approval.signers
-    lines = [line for candidate in found for line in candidate_text(candidate, signers)]
+    approval = approval_of(campaign)
+    lines = [line for candidate in found for line in candidate_text(candidate, approval)]
     if now.stopped:
         lines.append(f"the campaign has stopped: {now.stopped}")
     elif not found and now.waiting:
-        needed = needed_approval(now.waiting["number"], now.waiting["proposer"], signers)
+        waiting, signed = now.waiting, now.waiting["signatures"]
+        approvers = [one["by"] for one in signed if one["kind"] == "approved"]
+        needed = needed_approval(waiting["number"], waiting["proposer"], approval, approvers)
         lines.append(f"candidate {now.waiting['number']} {needed}")
     elif not found:
         lines += ["no policy is due", *map(trigger_line, now.triggers)]
@@ -155,7 +195,7 @@ def _follow(campaign: Campaign, every: float) -> None:
                             outage = 0.0
                             _tell("available", "the store is available again")
                         if candidate is not None:
-                            text = candidate_text(candidate.plain, state.terms.approval.signers)
+                            text = candidate_text(candidate.plain, approval_of(campaign))
                             _tell("candidate", "\n".join(text), **candidate.plain)
                         if state.stopped not in (None, last_stop):
                             reason = state.stopped.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from rareswitch.cli.campaign_verb import Answer, verb
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Status, Store
     from rareswitch.campaigns.analysis import Analysis
+    from rareswitch.campaigns.rulebook.approval import Approval
     from rareswitch.campaigns.rulebook.rows import Entry
 
 BAR = 30
@@ -23,25 +25,6 @@ AT_THE_END, AT_ANY_TIME = "at the end", "valid at any time"
 MISSING_AS = {"zero": "0", "worst": "the worst"}
 WIDTH = 100
 LINK = 12  # digits of a link that people compare
-# The entries of a ledger in words, with the fields of their payloads.
-ENTRIES = {
-    "created": "created the campaign",
-    "candidate": "proposed version {version}",
-    "declined": "declined a candidate for version {version}",
-    "approved": "approved candidate {candidate}",
-    "deployed": "deployed version {version}",
-    "rolled-back": "rolled back to version {to}",
-    "amendment": "proposed an amendment",
-    "amended": "amended the protocol",
-    "corrected": "corrected {episode_id}",
-    "withdrawn": "withdrew {episode_id}",
-    "cancelled": "cancelled {episode_id}",
-    "forgotten": "erased a name in {episodes} episodes",
-    "exported": "exported the record",
-    "stopped": "stopped the campaign",
-    "reopening": "proposed to reopen the campaign",
-    "reopened": "reopened the campaign",
-}
 
 
 @verb("list --store sqlite:///trial.db", about="store", name="list", access="read")
@@ -59,7 +42,7 @@ def status(campaign: Campaign) -> Answer:
     the command that decides.
     """
     found, terms = rs.campaigns.status(campaign), campaign.terms
-    return Answer(found.plain, "\n".join(_status(found, terms.plain, terms.approval.signers)))
+    return Answer(found.plain, "\n".join(_status(found, terms.plain, approval_of(campaign))))
 
 
 @verb("analyse", "analyse --json", access="read")
@@ -78,16 +61,26 @@ def analyse(campaign: Campaign) -> Answer:
 @verb("ledger", "ledger --last 5 --json", access="read")
 @click.option("--last", type=click.IntRange(1), help="So many of the last entries.  [default: all]")
 def ledger(campaign: Campaign, last: int | None) -> Answer:
-    """Show who decided what, when and why."""
-    entries = rs.campaigns.ledger(campaign)[-(last or 0) :]
-    return Answer([entry._asdict() for entry in entries], "\n".join(map(_entry, entries)))
+    """Show who decided what, when and why.
+
+    A signature by passkey or password stands below its entry, with its meaning.
+    """
+    from rareswitch.campaigns.rulebook.signed import method_of, signed_line, signed_plain
+
+    entries, state = rs.campaigns.ledger(campaign)[-(last or 0) :], campaign.state
+    lines = []
+    for entry in entries:
+        lines.append(_entry(entry))
+        if method_of(entry) is not None:
+            lines.append(f"{'':7}{signed_line(signed_plain(state, entry))}")
+    return Answer([entry._asdict() for entry in entries], "\n".join(lines))
 
 
 @verb("candidates --json", access="read")
 def candidates(campaign: Campaign) -> Answer:
     """Show proposed policies and their evidence."""
-    found, signers = rs.campaigns.candidates(campaign), campaign.terms.approval.signers
-    texts = ["\n".join(candidate_text(one, signers)) for one in found]
+    found, approval = rs.campaigns.candidates(campaign), approval_of(campaign)
+    texts = ["\n".join(candidate_text(one, approval)) for one in found]
     return Answer(found, "\n\n".join(texts) or "no policy was proposed yet")
 
 
@@ -145,15 +138,20 @@ def head_plain(campaign: Campaign) -> dict[str, Any]:
     return {"campaign": campaign.name, "heads": heads}
 
 
-def candidate_text(plain: dict[str, Any], signers: Sequence[str]) -> list[str]:
-    """Return the lines about a candidate: its evidence, and its decision."""
+def candidate_text(plain: dict[str, Any], approval: Approval) -> list[str]:
+    """Return the lines about a candidate: its evidence, its signatures, and its decision."""
     from rareswitch.campaigns.proof.export.words import candidate_lines, one_line
 
-    decision = plain["decision"]
+    decision, signatures = plain["decision"], plain.get("signatures", [])
     if plain["status"] == "waiting":
-        last = needed_approval(plain["number"], plain["proposer"], signers)
+        approvers = [one["by"] for one in signatures if one["kind"] == "approved"]
+        last = needed_approval(plain["number"], plain["proposer"], approval, approvers)
+        if plain.get("expires_at") is not None:
+            last += f"; it expires at row {plain['expires_at']} of the log"
     elif plain["status"] == "void":
         last = "void: another version came into force"
+        if decision is not None:
+            last = one_line(f"void: {decision['reason']}")
     elif plain["status"] == "declined":
         last = "not proposed, so nobody has to sign"
     elif decision is None:
@@ -161,43 +159,82 @@ def candidate_text(plain: dict[str, Any], signers: Sequence[str]) -> list[str]:
     else:
         done = {"deployed": "approved"}.get(plain["status"], plain["status"])
         last = one_line(f"{done} by {decision['by']}: {decision['reason']}")
-    return [*candidate_lines(**plain), last]
+    return [*candidate_lines(**plain), *signature_text(plain), last]
 
 
-def needed_approval(number: int, proposer: str, signers: Sequence[str]) -> str:
-    """Return who may approve a proposal, and the command to type.
+def signature_text(plain: dict[str, Any]) -> list[str]:
+    """Return the lines about the signatures and comments of a proposal.
 
-    >>> needed_approval(7, "ana", ())[:34]
+    A single name that was typed stands in the line of the decision.
+    """
+    from rareswitch.campaigns.proof.export.words import one_line
+    from rareswitch.campaigns.rulebook.signed import signed_line
+
+    signatures, comments = plain.get("signatures", []), plain.get("comments", [])
+    several = sum(one["kind"] == "approved" for one in signatures) > 1
+    shown = [
+        one for one in signatures
+        if one["method"] or (one["kind"] == "approved" and (several or plain.get("owed")))
+    ]  # fmt: skip
+    lines = [one_line(signed_line(one)) for one in shown]
+    return [*lines, *(one_line(f"{signed_line(one)}: {one['reason']}") for one in comments)]
+
+
+def needed_approval(
+    number: int, proposer: str, approval: Approval, approvers: Sequence[str] = ()
+) -> str:
+    """Return who may approve a proposal that some have approved, and where they sign.
+
+    >>> from rareswitch.campaigns import Approval
+    >>> needed_approval(7, "ana", Approval(by="second-person"))[:34]
     'needs approval by any person but a'
     """
     from rareswitch.campaigns.proof.export.words import one_line
     from rareswitch.campaigns.rulebook.names import SCHEDULE, same_person
 
-    others = [name for name in signers if not same_person(name, proposer)]
-    but = "" if proposer == SCHEDULE else f" but {one_line(proposer)}"
+    done = [name for name in (proposer, *approvers) if name != SCHEDULE]
+    others = [n for n in approval.signers if not any(same_person(n, one) for one in done)]
+    but = f" but {one_line(' and '.join(done))}" if done else ""
     who = " or ".join(others) or f"any person{but}"
-    command = f"rareswitch campaign approve {number} --by NAME --reason TEXT"
-    return f"needs approval by {who}: {command}"
+    how = _where_to_sign("approve", number, approval)
+    signatures, groups = approval.owed(approvers)
+    if not approval.several:
+        return f"needs approval by {who}: {how}"
+    each = [f"one of {name} ({' or '.join(approval.groups[name])})" for name in groups]
+    more = "1 more approval" if signatures == 1 else f"{signatures} more approvals"
+    return f"needs {more}{', ' + ' and '.join(each) if each else f' by {who}'}: {how}"
 
 
-def changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:
+def approval_of(campaign: Campaign) -> Approval:
+    """Return the approval that the protocol asks; a rehearsal accepts typed names always."""
+    approval = campaign.terms.approval
+    return replace(approval, signature="any") if campaign.state.rehearsal else approval
+
+
+def _where_to_sign(action: str, number: int, approval: Approval) -> str:
+    """Return the command that signs; it has neither a password nor a passkey to sign with."""
+    if approval.signature != "any":
+        return "sign on the page of the service"
+    return f"rareswitch campaign {action} {number} --by NAME --reason TEXT"
+
+
+def changed_keys(old: Any, new: Any) -> Iterator[str]:
     """Yield the keys in which two protocols differ, a line each.
 
     >>> [*changed_keys({"budget": {"deployments": 2}}, {"budget": {"deployments": 4}})]
     ['budget.deployments: 2 → 4']
     """
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            yield from changed_keys(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    elif old != new:
+    from rareswitch.campaigns.status import changed_values
+
+    for key, *values in changed_values(old, new):
         before, after = (
             "(not set)" if value is None else json.dumps(value, ensure_ascii=False)
-            for value in (old, new)
+            for value in values
         )
-        yield f"{path}: {before} → {after}"
+        yield f"{key}: {before} → {after}"
 
 
-def _status(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> list[str]:
+def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list[str]:
     state = f"stopped ({found.stopped})" if found.stopped else "running"
     kind = ", a rehearsal" if found.rehearsal else ""
     gone = [f"{found.withdrawn} withdrawn"] if found.withdrawn else []
@@ -223,7 +260,7 @@ def _status(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> 
     if (behind := found.rows - found.folded) and not found.stopped:
         whom = "the pending decision" if found.waiting else "the learner"
         lines.append(f"learner        {behind} new episodes wait for {whom}")
-    lines += ["", *_versions(found), "", *_pending(found, protocol, signers)]
+    lines += ["", *_versions(found), "", *_pending(found, protocol, approval)]
     length, link = found.heads["ledger"]
     return [*lines, f"ledger         {length} entries; link of the last: {link[:LINK]}…"]
 
@@ -299,11 +336,11 @@ def _versions(found: Status) -> list[str]:
     return table(rows, columns)
 
 
-def _pending(found: Status, protocol: dict[str, Any], signers: Sequence[str]) -> list[str]:
+def _pending(found: Status, protocol: dict[str, Any], approval: Approval) -> list[str]:
     """Return the lines about the decisions that wait for somebody."""
     from rareswitch.campaigns.proof.export.words import one_line
 
-    lines = candidate_text(found.waiting, signers) if found.waiting else []
+    lines = candidate_text(found.waiting, approval) if found.waiting else []
     for name in ("amendment", "reopening"):
         entry = getattr(found, name)
         if entry is None or (found.stopped and name == "amendment"):
@@ -311,7 +348,16 @@ def _pending(found: Status, protocol: dict[str, Any], signers: Sequence[str]) ->
         lines.append(one_line(f"{name} {entry['number']} by {entry['actor']}: {entry['reason']}"))
         if name == "amendment":
             lines += changed_keys(protocol, entry["payload"]["protocol"])
-        lines.append(needed_approval(entry["number"], entry["actor"], signers))
+        approvers = [one["by"] for one in entry["signatures"] if one["kind"] == "approved"]
+        lines += signature_text(entry)
+        asked = approval if name == "amendment" else approval.for_reopening
+        lines.append(needed_approval(entry["number"], entry["actor"], asked, approvers))
+    for entry in found.uncountersigned:
+        number, actor = entry["number"], one_line(entry["actor"])
+        lines.append(
+            f"rollback {number} by {actor} is in force; no candidate is deployed until another "
+            f"person signs: {_where_to_sign('countersign', number, approval)}"
+        )
     if not lines:
         lines.append("no decision is pending")
         if found.asked_again and not found.stopped:
@@ -321,13 +367,9 @@ def _pending(found: Status, protocol: dict[str, Any], signers: Sequence[str]) ->
 
 def _entry(entry: Entry) -> str:
     from rareswitch.campaigns.proof.export.words import one_line
+    from rareswitch.campaigns.status import entry_words
 
-    told = entry.payload
-    kind = "withdrawn" if told.get("withdrawn") is True else entry.kind
-    done = ENTRIES.get(kind, kind).format_map(told)
-    if kind == "rejected":
-        done = str(told["meaning"]).replace("reject", "rejected", 1)
-    text = one_line(f"{entry.actor} {done}: {entry.reason}")
+    text = one_line(f"{entry.actor} {entry_words(entry)}: {entry.reason}")
     return f"{entry.number:5}  {one_line(entry.at)}  {text}"
 
 

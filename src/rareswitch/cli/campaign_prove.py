@@ -38,9 +38,9 @@ def verify(campaign: Campaign, anchor: Path | None) -> Answer:
 def verifier(*, out: Path | None) -> Answer | None:
     """Write the one-file verifier for auditors.
 
-    `python verify_export.py FOLDER` checks an export with Python and NumPy alone. Take the file
-    from the package and not from the person whose export it checks; its SHA-256 is printed to
-    standard error.
+    `python verify_export.py FOLDER` checks an export with Python and NumPy alone; the FOLDER may be
+    a zip file. Take the verifier from the package and not from the person whose export it checks;
+    its SHA-256 is printed to standard error.
     """
     from rareswitch.campaigns.proof import one_file
     from rareswitch.support.archive import write_bytes
@@ -95,7 +95,8 @@ def interim(campaign: Campaign, file: Path, closed: bool) -> Answer:
 def backup(store: Store, file: Path) -> Answer:
     """Copy the store into one new file.
 
-    Others may write meanwhile: the new SQLite FILE has all campaigns as of one moment.
+    Others may write meanwhile: the new SQLite FILE has all campaigns, accounts and tokens as of one
+    moment.
     """
     names = rs.campaigns.backup(store, file)
     return Answer({"file": str(file), "campaigns": names}, f"written        {file}")
@@ -106,7 +107,8 @@ def backup(store: Store, file: Path) -> Answer:
 def restore(store: Store, file: Path) -> Answer:
     """Copy a backup into a store.
 
-    The store must have none of the campaigns of FILE. No byte of FILE changes.
+    The store must have none of the campaigns of FILE. Accounts and tokens are copied into a store
+    that has no account. No byte of FILE changes.
     """
     names = rs.campaigns.restore(file, store)
     text = f"restored       {', '.join(names) or 'no campaign'} from {file} to {store.url}"

@@ -12,7 +12,7 @@ import click
 
 import rareswitch as rs
 from rareswitch.cli.allow import typed_modules
-from rareswitch.cli.campaign_look import changed_keys, head_plain, needed_approval
+from rareswitch.cli.campaign_look import approval_of, changed_keys, head_plain, needed_approval
 from rareswitch.cli.campaign_verb import (
     FILE,
     Answer,
@@ -200,12 +200,12 @@ def simulate(
     code=True,
 )
 @click.argument("changes", type=FILE)
-def amend(campaign: Campaign, changes: Path, **signed: str) -> Answer:
+def amend(campaign: Campaign, changes: Path, **signed: Any) -> Answer:
     """Change the protocol, with a reason.
 
     CHANGES is a TOML file with the tables that change, each in full: episodes (a number), schedule,
-    budget, approval, intake or stopping. Where a second person signs for policies, a second person
-    has to approve an amendment too.
+    budget, approval, intake, stopping or access. Where a second person signs for policies, a second
+    person has to approve an amendment too.
     """
     before = campaign.terms.plain
     entry = campaign.amend(tomllib.loads(changes.read_text(encoding="utf-8")), **signed)
@@ -216,7 +216,7 @@ def amend(campaign: Campaign, changes: Path, **signed: str) -> Answer:
     if entry.kind == "amended":
         lines.append(f"revision {plain['revision']} of the protocol is in force")
     else:
-        needed = needed_approval(entry.number, entry.actor, state.terms.approval.signers)
+        needed = needed_approval(entry.number, entry.actor, approval_of(campaign))
         lines.append(f"amendment {entry.number} {needed}")
     return Answer(plain, "\n".join([*lines, f"protocol       SHA-256 {told['digest']}"]))
 

@@ -72,12 +72,14 @@ def verb(
     rehearsal: bool = False,
     code: bool = False,
     stored: Option = store_option,
+    group: str = "campaign",
 ) -> Callable[[Callable[..., Answer | None]], click.Command]:
     """Make a command of a function about a "campaign", a "store", an "address" or "nothing".
 
     The function takes that and its own arguments. `access` to the store is read, write or create;
     `signed` commands take who and why; `rehearsal` allows the command in a rehearsal too; with
-    `code` a person may allow modules. An answer of None was printed already.
+    `code` a person may allow modules. `group` is the word before the command's name in its
+    examples. An answer of None was printed already.
     """
 
     def make(function: Callable[..., Answer | None]) -> click.Command:
@@ -110,7 +112,7 @@ def verb(
         for option in reversed([*options, json_option]):
             command = option(command)
         command.__click_params__ += own
-        shown = "".join(f"\n  rareswitch campaign {example}" for example in examples)
+        shown = "".join(f"\n  rareswitch {group} {example}" for example in examples)
         text = f"{cleandoc(function.__doc__ or '')}\n\n\b\nExamples:{shown}"
         return click.command(name or function.__name__, help=text)(command)
 

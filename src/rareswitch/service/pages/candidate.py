@@ -1,0 +1,247 @@
+"""The page of a candidate: what changes, for whom, the expected gain, the price, is it worth it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rareswitch.campaigns.campaign import Campaign
+from rareswitch.campaigns.proof.export.words import (
+    UNCERTAIN,
+    candidate_lines,
+    is_number,
+    one_line,
+)
+from rareswitch.campaigns.rulebook.names import same_person
+from rareswitch.campaigns.rulebook.state import Candidate, State
+from rareswitch.campaigns.store.rows import heads_of
+from rareswitch.service.pages.charts import Chart, gain_chart, shares_chart
+from rareswitch.service.pages.rendering import count, figure, interval, percent, plural, render
+from rareswitch.service.pages.signing import signatures_of
+from rareswitch.service.pages.view import View
+from rareswitch.service.pages.words import candidate_status, who_signs
+
+MOST_CHANGES = 20
+
+
+class Gain(NamedTuple):
+    """The expected gain per episode with its 95% interval; a loss is below 0."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Price(NamedTuple):
+    """What a signature spends, and what is left to earn."""
+
+    deployments_left: int
+    budget: int
+    episodes_left: int
+    planned: int
+
+
+def candidate_page(
+    view: View, campaign: Campaign, number: int, passkeys: Sequence[str] = ()
+) -> str:
+    """Return a candidate for its signers, in words, tables and pictures.
+
+    `passkeys` are the credential ids (base64url) with which the viewer may sign. An unknown number
+    is a `NotAllowedError`.
+    """
+    view = replace(view, passkeys=(*passkeys,)) if passkeys else view
+    with campaign.store.reading() as connection:
+        state, entries = campaign.state_at(connection), campaign.entries_at(connection)
+        heads = heads_of(connection, campaign.name)
+    found = state.candidate(number)
+    terms = state.terms
+    price = price_of(state, found, heads["episodes"].length)
+    evidence = found.evidence if isinstance(found.evidence, dict) else {}
+    gain = gain_of(evidence)
+    changes, subgroups = change_rows(evidence), subgroup_rows(evidence)
+    return render(
+        "candidate.html",
+        view,
+        campaign=campaign,
+        candidate=found,
+        status=candidate_status(found.status, stopped=state.stopped is not None),
+        waits=found.status == "waiting" and state.stopped is None,
+        stopped=state.stopped is not None,
+        summary=summary(found, state, gain, evidence),
+        worth=worth(gain, price, found, evidence),
+        price=price,
+        gain=gain,
+        gain_chart=None if gain is None else gain_chart(*gain),
+        whom_chart=_whom_chart(subgroups, changes),
+        changes=changes,
+        subgroups=subgroups,
+        lines=candidate_lines(**vars(found)),
+        warnings=[one_line(str(one)) for one in _listed(evidence, "warnings")],
+        signatures=signatures_of(entries, number),
+        signs=who_signs(terms, found.proposer),
+        own=same_person(found.proposer, view.principal.name or "-"),
+        may_sign=terms.approval.may_sign(view.principal.name or "-"),
+        method=terms.approval.signature,
+        owed=state.owed(found),
+        expires=state.expires_at if found.status == "waiting" else None,
+        signed=any(same_person(one.actor, view.principal.name or "-") for one in found.approvals),
+    )
+
+
+def price_of(state: State, found: Candidate, rows: int) -> Price:
+    """Return the price of a candidate now, or, once it is decided, when it was proposed."""
+    left, terms = state.left, state.terms
+    if found.status != "waiting":
+        earlier = [one for one in state.versions if one.entry.number < found.number]
+        spent = sum(one.rollback_to is None for one in earlier) - 1
+        left, rows = max(0, terms.budget - spent), found.entry.position
+    recorded = rows - state.corrections if found.status == "waiting" else rows
+    return Price(left, terms.budget, max(0, terms.episodes - recorded), terms.episodes)
+
+
+def gain_of(evidence: dict[str, Any]) -> Gain | None:
+    """Return the expected gain where the log says enough about the candidate for an interval."""
+    gain = evidence.get("gain")
+    verdict = gain.get("verdict") if isinstance(gain, dict) else None
+    if not isinstance(verdict, str) or not verdict.startswith(("gain ", "loss ", UNCERTAIN)):
+        return None
+    ends: list[Any] = [gain.get(name) for name in ("value", "low", "high")]  # type: ignore[union-attr]
+    return Gain(*ends) if all(map(is_number, ends)) else None
+
+
+def change_rows(evidence: dict[str, Any]) -> list[tuple[str, str, str, float]]:
+    """Return the commonest changes of action: stage, from, to, share of the states of the stage."""
+    return [
+        (_word(one.get("stage")), _action(one.get("from")), _action(one.get("to")), one["share"])
+        for one in _listed(evidence, "changes")[:MOST_CHANGES]
+        if isinstance(one, dict) and is_number(one.get("share"))
+    ]
+
+
+def subgroup_rows(evidence: dict[str, Any]) -> list[tuple[str, str, float, str]]:
+    """Return each subgroup: its name, episodes, share treated otherwise, commonest change."""
+    rows = []
+    for one in _listed(evidence, "subgroups"):
+        if isinstance(one, dict) and is_number(one.get("share")):
+            change = f"mostly {_action(one.get('from'))} → {_action(one.get('to'))}"
+            part = one.get("share_of_change")
+            if not is_number(part):
+                none = one["share"] == 0
+                change = "treated as before" if none else "no single change is most frequent"
+            elif part <= 0.5:  # type: ignore[operator]
+                change = change.replace("mostly", "most often", 1)
+            number = one.get("episodes")
+            episodes = plural(number, "episode") if type(number) is int else "–"
+            rows.append((_word(one.get("subgroup")), episodes, one["share"], change))
+    return rows
+
+
+def summary(found: Candidate, state: State, gain: Gain | None, evidence: dict[str, Any]) -> str:
+    """Return the change and its expected gain in one sentence."""
+    share = evidence.get("disagreement")
+    changed = (
+        f"Version {found.version} would act differently in {percent(float(share))} of logged states"  # type: ignore[arg-type]
+        if is_number(share)
+        else f"How often version {found.version} would act differently is not known"
+    )
+    if gain is None:
+        return f"{changed}; the log cannot tell what that gains."
+    ends = f"95% interval {interval(gain.low, gain.high)}"
+    word = "gain" if gain.value >= 0 else "loss"
+    return f"{changed}, with an expected {word} of {figure(abs(gain.value))} per episode ({ends})."
+
+
+def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str, Any]) -> list[str]:
+    """Return sentences that weigh the gain against the price."""
+    after = max(0, price.deployments_left - 1)
+    spends = (
+        f"A signature spends 1 of the {plural(price.deployments_left, 'deployment')} left, so "
+        f"{count(after) if after else 'none'} would remain."
+    )
+    told = [] if found.status != "waiting" else [spends]
+    if nothing := _no_change(gain, evidence):
+        spent = f", and would spend 1 of the {plural(price.deployments_left, 'deployment')} left"
+        return [f"{nothing}{spent if told else ''}."]
+    if gain is None:
+        return [
+            "It cannot be said from this log: no estimate of the gain holds. Weigh the change "
+            "itself, and whether the deployments left suffice for later changes.",
+            *told,
+        ]
+    total = [end * price.episodes_left for end in gain]
+    over = f"over the {plural(price.episodes_left, 'episode')} left"
+    if gain.low > 0:
+        verdict = (
+            f"By this estimate, yes: {over} it would earn about {figure(total[0])} more in total "
+            f"(95% interval {interval(total[1], total[2])})."
+        )
+    elif gain.high < 0:
+        verdict = (
+            f"By this estimate, no: {over} it would lose about {figure(-total[0])} in total (95% "
+            f"interval {interval(-total[2], -total[1])})."
+        )
+    else:
+        verdict = (
+            f"It is not certain: {over} the difference is between {interval(total[1], total[2])} "
+            "in total, and a loss is not excluded."
+        )
+    if not price.episodes_left:
+        verdict = "No episode is left, so a change earns nothing in this study."
+    model = _model_gain(evidence)
+    return [verdict, *model, *told]
+
+
+def _no_change(gain: Gain | None, evidence: dict[str, Any]) -> str:
+    """Return that a candidate changes or gains nothing by the log; nothing where it does."""
+    share = evidence.get("disagreement")
+    if is_number(share) and share == 0:
+        return "It changes nothing in the logged states"
+    if gain is not None and gain.low == gain.high == 0:
+        return "It gains nothing in the logged states"
+    return ""
+
+
+def _model_gain(evidence: dict[str, Any]) -> list[str]:
+    found = evidence.get("worth")
+    gain = found.get("gain") if isinstance(found, dict) else None
+    value = gain.get("value") if isinstance(gain, dict) else None
+    if not is_number(value):
+        return []
+    return [f"The fitted model itself expects {figure(value)} more per episode."]
+
+
+def _whom_chart(
+    subgroups: list[tuple[str, str, float, str]], changes: list[tuple[str, str, str, float]]
+) -> Chart | None:
+    """Return bars for the subgroups, or for the changes of action where none are declared."""
+    if subgroups:
+        rows = [
+            (f"{name} ({episodes})", share, words) for name, episodes, share, words in subgroups
+        ]
+        return shares_chart(
+            rows,
+            "Share of cases treated otherwise, by subgroup",
+            "Bar: share of a subgroup's logged cases in which the candidate acts differently at "
+            "the first decision.",
+        )
+    if changes:
+        rows = [(f"{a} → {b}", share, f"of states of stage {stage}")
+                for stage, a, b, share in changes[:6]]  # fmt: skip
+        return shares_chart(
+            rows,
+            "Commonest changes of the most frequent action",
+            "Bar: share of the logged states of a stage whose most frequent action changes so.",
+        )
+    return None
+
+
+def _listed(evidence: dict[str, Any], name: str) -> list[Any]:
+    found = evidence.get(name, [])
+    return list(found) if isinstance(found, list | tuple) else []
+
+
+def _word(value: Any) -> str:
+    return (one_line(str(value)) if type(value) in (int, str) else "") or "not recorded"
+
+
+def _action(value: Any) -> str:
+    return f"action {value}" if type(value) is int else _word(value)

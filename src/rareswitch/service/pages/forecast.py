@@ -1,0 +1,78 @@
+"""When the next version is expected: how far each trigger is, and the pace of the episodes."""
+
+import math
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from rareswitch.campaigns.proof.export.words import is_trigger, one_line
+from rareswitch.campaigns.status import Status
+from rareswitch.service.pages.rendering import figure, plural
+
+EPISODE = "episode"  # the quantity of a trigger by a date of the schedule
+FARTHEST = 3650  # days: a date beyond is not told
+
+
+class Forecast(NamedTuple):
+    """How far a trigger is, the episodes that it probably still takes, the day, and how we know."""
+
+    quantity: str
+    value: float
+    threshold: float
+    episodes: int | None
+    day: datetime | None
+    how: str
+
+    @property
+    def label(self) -> str:
+        """The quantity for people: growth of a log-determinant is information gathered."""
+        if "log-determinant" in self.quantity:
+            return f"New information since the last version ({self.quantity})"
+        return self.quantity.capitalize()
+
+    @property
+    def share(self) -> float:
+        """The part of the way that is done, from 0 to 1."""
+        return min(1.0, max(0.0, self.value / self.threshold)) if self.threshold > 0 else 1.0
+
+
+def forecasts(found: Status, rate: float | None, now: datetime) -> list[Forecast]:
+    """Return how far each trigger of the schedule is, the nearest first.
+
+    A date of the schedule is reached after so many more episodes. A growth is extended at its mean
+    pace since the policy in force was fitted; growth slows down, so that is early rather than late.
+    """
+    told = [_forecast(found, trigger, rate, now) for trigger in found.triggers
+            if is_trigger(trigger)]  # fmt: skip
+    return sorted(told, key=lambda one: math.inf if one.episodes is None else one.episodes)
+
+
+def _forecast(
+    found: Status, trigger: dict[str, float | str], rate: float | None, now: datetime
+) -> Forecast:
+    quantity = one_line(str(trigger["quantity"]))
+    value, threshold = float(trigger["value"]), float(trigger["threshold"])
+    since = found.folded - found.versions[-1].since
+    left: int | None = None
+    if quantity == EPISODE:
+        left = max(0, math.ceil(threshold - value))
+        how = f"It is reached after {plural(left, 'more episode')}."
+    elif value >= threshold:
+        left, how = 0, "It is reached."
+    elif since > 0 and value > 0:
+        pace = value / since
+        left = math.ceil((threshold - value) / pace)
+        how = (
+            f"It grew by {figure(pace)} per episode since version {found.version} came into force. "
+            f"At this pace it takes about {plural(left, 'more episode')}; growth slows down, so "
+            "the date may be later."
+        )
+    else:
+        how = "It has not grown yet, so no date is expected."
+    return Forecast(quantity, value, threshold, left, day_after(left, rate, now), how)
+
+
+def day_after(episodes: int | None, rate: float | None, now: datetime) -> datetime | None:
+    """Return the day on which so many more episodes are recorded, at a rate per day."""
+    if episodes is None or not rate or episodes / rate > FARTHEST:
+        return None
+    return now + timedelta(days=episodes / rate)

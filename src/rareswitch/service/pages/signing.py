@@ -1,0 +1,69 @@
+"""What waits for a signature, and the signatures that a proposal has."""
+
+from typing import Any, NamedTuple
+
+from rareswitch.campaigns.proof.export.words import one_line
+from rareswitch.campaigns.rulebook.approval import Owed
+from rareswitch.campaigns.rulebook.rows import Entry
+from rareswitch.campaigns.rulebook.state import State
+from rareswitch.service.pages.words import Difference, differences, meaning_of, who_signs
+
+ABOUT_CANDIDATES = ("candidate", "declined", "approved", "rejected", "commented", "deployed")
+METHODS = {"password": "signed with a password", "passkey": "signed with a passkey"}
+
+
+class Proposal(NamedTuple):
+    """An amendment or a reopening that waits for a second person."""
+
+    kind: str
+    entry: Entry
+    changes: list[Difference]
+    signs: str
+    owed: Owed
+
+
+class Signature(NamedTuple):
+    """A name, a time and a meaning under a proposal, and how it was signed."""
+
+    name: str
+    at: str
+    meaning: str
+    reason: str
+    how: str
+    entry: int
+
+
+def proposals_of(state: State) -> list[Proposal]:
+    """Return the amendment and the reopening that wait for a decision."""
+    found = []
+    if state.amendment is not None and state.stopped is None:
+        entry = state.amendment
+        changes = differences(state.terms.plain, entry.payload["protocol"])
+        signs = who_signs(state.terms, entry.actor)
+        found.append(Proposal("amendment", entry, changes, signs, state.owed(entry)))
+    if state.reopening is not None:
+        entry = state.reopening
+        signs = who_signs(state.terms, entry.actor)
+        found.append(Proposal("reopening", entry, [], signs, state.owed(entry)))
+    return found
+
+
+def signatures_of(entries: Any, number: int) -> list[Signature]:
+    """Return who proposed a candidate, commented on it and decided, in their order."""
+    found = []
+    for entry in entries[number - 1 :]:
+        if entry.kind not in ABOUT_CANDIDATES or entry.kind == "deployed":
+            continue
+        if entry.number == number or entry.payload.get("candidate") == number:
+            found.append(_signature(entry))
+    return found
+
+
+def _signature(entry: Entry) -> Signature:
+    told = entry.payload.get("signature")
+    method = told.get("method") if isinstance(told, dict) else None
+    how = METHODS.get(str(method), "")
+    return Signature(
+        one_line(entry.actor), entry.at, meaning_of(entry), one_line(entry.reason), how,
+        entry.number,
+    )  # fmt: skip

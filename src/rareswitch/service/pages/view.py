@@ -1,0 +1,46 @@
+"""Who looks at a page, and the words that the last request left for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Viewer(Protocol):
+    """The principal of a request, as pages see it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def may(self, action: str, campaign: str) -> bool:
+        """Return whether the principal may do an action in a campaign."""
+        ...
+
+    def site(self, campaign: str) -> str | None:
+        """Return the site that the principal reports for, None without one."""
+        ...
+
+
+@dataclass(frozen=True)
+class View:
+    """One request for a page.
+
+    `csrf` is the hidden value of every form. `message` and `error` stand at the top of the page.
+    `passkeys` are the credential ids (base64url) that the viewer may sign with. `typed` are the
+    fields of a form that was refused, so that nobody has to type them again.
+    """
+
+    principal: Viewer
+    csrf: str = ""
+    message: str = ""
+    error: str = ""
+    signed_in: bool = True
+    passkeys: tuple[str, ...] = ()
+    typed: Mapping[str, str] = field(default_factory=dict)
+
+    def may(self, action: str, campaign: Any = "*") -> bool:
+        """Return whether the viewer may do an action, in a campaign or in all of them."""
+        return self.principal.may(action, getattr(campaign, "name", campaign))
+
+    def typed_in(self, form: str, name: str, default: str = "") -> str:
+        """Return what was typed into a field of a form that was refused."""
+        return self.typed.get(name, default) if self.typed.get("form") == form else default
