@@ -76,7 +76,7 @@ def rare_switch(phi, P, r, *, K, eta, beta=1.0, lam=1.0, noise):
             deployments.append(k + 1)
         s = 0
         regret[k] = best[s] - value[s]
-        for h in range(H):  # lines 17–19
+        for h in range(H):  # lines 18–20
             a = played[k, h] = policy[h, s]
             f = phi[s, a]
             s_next = int((P[h, s, a].cumsum()[:-1] <= noise[k, h]).sum())

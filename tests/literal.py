@@ -80,9 +80,10 @@ def play(world, *, episodes, noise, beta, ridge=1.0, batches=None, eta=None, ini
 
 
 def estimates(features, targets, cap):
-    """Return level, noise², spread² and ridge of a regression, by the equations of docs/theory.md.
+    """Return level, noise², spread² and ridge of a regression.
 
-    Everything is dense and from the raw data: features (n, d), targets (n,).
+    The equations are those of docs/theory/mixtures.md. Everything is dense and from the raw data:
+    features (n, d), targets (n,).
     """
     n, d = features.shape
     level = (cap / 2 + targets.sum()) / (1 + n)

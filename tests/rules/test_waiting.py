@@ -69,7 +69,7 @@ def test_no_deployment_comes_too_early_and_never_one_too_many(name, first, apart
 )
 @settings(max_examples=400, deadline=None)
 def test_a_spread_budget_spends_what_fits_on_every_path(episodes, switches, first, apart, grows):
-    """The claim of docs/theory.md, with its proof."""
+    """The claim of docs/theory/budgets.md, with its proof."""
     first = min(first, episodes - 1)
     task = rs.Task(dim=2, horizon=1, episodes=episodes)
     rule = Waiting(rs.SpreadBudget(switches=switches), first=first, apart=apart)

@@ -14,8 +14,8 @@ and the cap H−h, can differ from the middle; the level counts the middle once.
 noise as large as the differences between values. So the estimates make sense on no data, on fewer
 steps than directions, on rewards without noise and before the first reward; an untried direction of
 typical length is uncertain by V and a direction tried n times by about σ/√n. A common unit of all
-features does not matter; coordinates should be of comparable size. docs/theory.md has the
-derivation, docs/mixtures.md the measurements.
+features does not matter; coordinates should be of comparable size. docs/theory/mixtures.md has the
+derivation and the measurements.
 """
 
 from typing import NamedTuple

@@ -2,8 +2,8 @@
 
 The switching lemma multiplies determinants over stages, so it proves more than it says: if every
 deployment needs Σ_h Δlogdet_h > log η, then N of them need more than N·log η of a total growth of
-at most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory.md. Budgets count deployments after the
-first, whether or not they change an action.
+at most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory/budgets.md. Budgets count
+deployments after the first, whether or not they change an action.
 """
 
 import math

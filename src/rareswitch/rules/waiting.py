@@ -21,8 +21,8 @@ class Waiting(Rule):
 
     Deployments are never more than those that the other rule may make. `SpreadBudget(switches=B)`
     still spends the whole budget on every path of K episodes if s + (B−1)·apart < K, where s is the
-    larger of `first` and ⌈K/(B+1)⌉; docs/theory.md has the proof. A grid deploys once for all dates
-    that passed meanwhile.
+    larger of `first` and ⌈K/(B+1)⌉; docs/theory/budgets.md has the proof. A grid deploys
+    once for all dates that passed meanwhile.
 
     >>> from rareswitch import SpreadBudget
     >>> from rareswitch.rules.words import to_words
