@@ -15,7 +15,7 @@ noise as large as the differences between values. So the estimates make sense on
 steps than directions, on rewards without noise and before the first reward; an untried direction of
 typical length is uncertain by V and a direction tried n times by about σ/√n. A common unit of all
 features does not matter; coordinates should be of comparable size. docs/theory.md has the
-derivation, docs/mixtures.md the measurements.
+derivation, docs/theory/mixtures.md the measurements.
 """
 
 from typing import NamedTuple
