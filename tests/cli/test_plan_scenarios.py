@@ -178,7 +178,7 @@ def test_a_world_of_your_own_is_rehearsed(here):
 def test_the_page_prints_what_the_command_prints(tmp_path, monkeypatch):
     shutil.copytree(STUDY, tmp_path / "study")
     monkeypatch.chdir(tmp_path / "study")
-    page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "switching" / "plan-worlds.md").read_text(encoding="utf-8")
     section = page[page.index("## Operating characteristics") :].split("\n## ")[0]
     (console,) = [text for name, text in blocks(section) if not name]
     ((command, said),) = steps(console)
