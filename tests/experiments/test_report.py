@@ -99,7 +99,7 @@ def test_wide_tables_and_figures_scroll_inside_their_boxes(paper):
     assert text.count('tabindex="0" role="group" aria-label="') == (
         text.count("<table") + text.count("<img")
     )
-    phone = text[text.index("@media (max-width: 48rem)") : text.index("@media (max-width: 40rem)")]
+    phone = text[text.index("(max-width: 48rem)") : text.index("(max-width: 40rem)")]
     assert re.search(r"\.scroll \{[^}]*overflow-x: auto", text)
     assert re.search(r"\.figure img \{[^}]*width: 46rem; max-width: none", phone)
 
