@@ -257,12 +257,12 @@ def draw(rows: list[Row], part: str, title: str, file: Path) -> None:
 
 def markdown(rows: list[Row]) -> Iterator[str]:
     """Write the shares and the returns behind them as narrow tables, line by line."""
+    shares = ((row.share("learning"), row.share("final")) for row in rows)
     yield from table(
-        "| world | while learning | ≥ 95% | recommended | ≥ 95% |",
+        "| world | while learning | recommended |",
         (
-            (row.world, learning, learning.verdict, final, final.verdict)
-            for row in rows
-            for learning, final in [(row.share("learning"), row.share("final"))]
+            (row.world, *(f"{share}, {share.verdict}" for share in pair))
+            for row, pair in zip(rows, shares, strict=True)
         ),
     )
     yield from table(
