@@ -1,24 +1,29 @@
-"""How far defaults go, world by world: `python benchmarks/worlds.py --results results-of-worlds`.
+"""Measure how far the defaults go, world by world.
 
-With defaults only, at most one switch in twenty episodes: how much of the return of a new policy
-before every episode is reached while learning, and how much of the best return known by the
-recommended policy? Returns are exact where a world is finite: the expected returns of the policies
-that played. Every training is kept in the folder as it ends; run again, the command goes on from
-there, and an empty folder measures anew.
+    python benchmarks/worlds.py --results results-of-worlds --table shares.csv --figure shares.png
+    python benchmarks/worlds.py --read docs/_static/defaults.csv --figure docs/_static/defaults.png
+
+The defaults allow at most one switch in twenty episodes. How much of the return of a switch before
+every episode do they keep while learning? How much of the best return known does the recommended
+policy reach? Returns are exact in a finite world: the expected returns of the policies that played.
+Each training is stored in the folder of results when it ends. The same command resumes; an empty
+folder measures again. `--table` writes all numbers, and `--read` prints and draws them without a
+measurement. `--figure a.png` draws a.png, of learning, and a-recommended.png.
 """
 
 import argparse
+import csv
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from exact_returns import Acting, Earned
-from played_worlds import WORLDS, Place
+from played_worlds import OUTSIDE, WORLDS, Place
 from scipy.stats import t
 
 import rareswitch as rs
@@ -27,7 +32,8 @@ from rareswitch.gym import Training, train
 from rareswitch.support.arguments import Floats
 
 GOAL = 0.95
-FRESH = 200  # episodes that tell what a policy earns where that is not known exactly
+EDGE = 1.3  # the right end of a chart
+FRESH = 200  # episodes of an evaluation, in worlds without exact returns
 DEFAULT, EVERY = WAYS = "default", "every"
 Found = dict[str, float]
 
@@ -116,23 +122,88 @@ class Results:
         return self._folder / f"{plain}.{self.episodes}.{way}.{seed}.json"
 
 
-class Share:
-    """How much of a return above random another one is, with its 95% interval over rounds."""
+class Share(NamedTuple):
+    """A share of a return above random play, with half of its 95% interval over rounds."""
 
-    def __init__(self, ours: Floats, theirs: Floats, random: Floats) -> None:
+    value: float
+    margin: float
+
+    @classmethod
+    def of(cls, ours: Floats, theirs: Floats, random: Floats) -> "Share":
+        """Return the share that one return, (rounds,), is of another, paired by rounds."""
         ours, theirs = ours - random, theirs - random
-        self.value = float(ours.mean() / theirs.mean())
-        apart = (ours - self.value * theirs).std(ddof=1) / np.sqrt(len(ours))
-        self.margin = float(abs(t.ppf(0.975, len(ours) - 1) * apart / theirs.mean()))
+        value = float(ours.mean() / theirs.mean())
+        apart = (ours - value * theirs).std(ddof=1) / np.sqrt(len(ours))
+        return cls(value, float(abs(t.ppf(0.975, len(ours) - 1) * apart / theirs.mean())))
 
     def __str__(self) -> str:
         return f"{self.value:.1%} ± {self.margin:.1%}".replace("%", "")
 
     @property
+    def settled(self) -> bool:
+        """Whether the goal lies outside the interval."""
+        return abs(self.value - GOAL) > self.margin
+
+    @property
+    def reached(self) -> bool:
+        return self.value >= GOAL
+
+    @property
     def verdict(self) -> str:
-        """Whether the goal is reached, with a question mark where rounds do not settle it."""
-        settled = abs(self.value - GOAL) > self.margin
-        return ("yes" if self.value >= GOAL else "no") + ("" if settled else "?")
+        """Whether the goal is reached, with a question mark if it lies inside the interval."""
+        return ("yes" if self.reached else "no") + ("" if self.settled else "?")
+
+
+class Row(NamedTuple):
+    """The means of one world over rounds, formatted: two shares and the returns behind them."""
+
+    world: str
+    outside: str  # yes: a world of other people
+    horizon: str
+    episodes: str
+    rounds: str
+    switches: str
+    switches_every: str
+    random: str
+    best: str
+    learning: str
+    learning_every: str
+    learning_share: str
+    learning_margin: str
+    final: str
+    final_every: str
+    final_share: str
+    final_margin: str
+
+    @classmethod
+    def of(cls, results: Results) -> "Row":
+        found = {way: results.read(way) for way in WAYS}
+        ours, full = found[DEFAULT], found[EVERY]
+        learning = Share.of(ours["learning"], full["learning"], full["random"])
+        final = Share.of(ours["final"], best_known(found), full["random"])
+        return cls(
+            world=results.name,
+            outside="yes" if results.name in OUTSIDE else "no",
+            horizon=f"{ours['horizon'][0]:.0f}",
+            episodes=f"{results.episodes}",
+            rounds=f"{results.rounds}",
+            switches=f"{ours['switches'].mean():.0f}",
+            switches_every=f"{full['switches'].mean():.0f}",
+            random=shown(float(full["random"].mean())),
+            best=shown(float(full["optimum"].mean())),
+            learning=shown(float(ours["learning"].mean())),
+            learning_every=shown(float(full["learning"].mean())),
+            learning_share=f"{learning.value:.3f}",
+            learning_margin=f"{learning.margin:.3f}",
+            final=shown(float(ours["final"].mean())),
+            final_every=shown(float(full["final"].mean())),
+            final_share=f"{final.value:.3f}",
+            final_margin=f"{final.margin:.3f}",
+        )
+
+    def share(self, part: str) -> Share:
+        """Return the share of a part, `learning` or `final`."""
+        return Share(*(float(getattr(self, f"{part}_{name}")) for name in ("share", "margin")))
 
 
 def shown(value: float) -> str:
@@ -148,76 +219,77 @@ def best_known(found: dict[str, dict[str, Floats]]) -> Floats:
     return np.fmax(found[DEFAULT]["optimum"], reached)
 
 
-def draw(results: list[Results], file: Path) -> None:
-    """Draw the shares of all worlds, while learning and recommended, beside the goal."""
+def ranked(rows: list[Row]) -> list[Row]:
+    """Return the worlds of other people, then the others, each by the share while learning."""
+    return sorted(rows, key=lambda row: (row.outside == "no", -row.share("learning").value))
+
+
+def draw(rows: list[Row], part: str, title: str, file: Path) -> None:
+    """Draw the share of every world with its interval, beside the goal."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 0.28 * len(results) + 1.2), layout="constrained")
+    figure = Figure(figsize=(5.4, 0.27 * len(rows) + 1.5), layout="constrained")
     axes = figure.subplots()
-    for place, one in enumerate(reversed(results)):
-        found = {way: one.read(way) for way in WAYS}
-        ours, full = found[DEFAULT], found[EVERY]
-        yardsticks = (full["learning"], best_known(found))
-        for part, yardstick, marker in zip(("learning", "final"), yardsticks, "o*", strict=True):
-            share = Share(ours[part], yardstick, full["random"])
-            shown = float(np.clip(share.value, 0.0, 1.1))
-            axes.plot(shown, place, marker, color="C0" if part == "learning" else "C1", ms=6)
+    for place, row in enumerate(reversed(rows)):
+        share = row.share(part)
+        color = "C0" if share.reached else "C1"
+        ends = np.clip([share.value - share.margin, share.value + share.margin], 0.0, EDGE)
+        axes.plot(ends, [place, place], color=color, lw=1.5, alpha=0.5)
+        at, fill = float(np.clip(share.value, 0.0, EDGE)), color if share.settled else "white"
+        marker = "o" if at == share.value else "<>"[share.value > EDGE]
+        axes.plot(at, place, marker, color=color, mfc=fill, ms=6)
+        axes.text(EDGE + 0.06, place, f"{share.value:.1%}", va="center", fontsize=9)
     axes.axvline(GOAL, color="grey", lw=0.8)
-    axes.set(xlim=(-0.05, 1.15), xlabel="share above random play", yticks=range(len(results)))
-    axes.set_yticklabels([one.name for one in reversed(results)], fontsize=8)
-    axes.plot([], [], "o", color="C0", label="while learning, of a switch before every episode")
-    axes.plot([], [], "*", color="C1", label="recommended policy, of the best return known")
-    figure.legend(loc="outside upper center", fontsize=8, ncols=2, frameon=False)
+    others = sum(row.outside == "no" for row in rows)
+    if 0 < others < len(rows):
+        axes.axhline(others - 0.5, color="grey", lw=0.8, ls=":")
+    ticks = np.arange(0.0, EDGE, 0.25)
+    axes.set(xlim=(-0.04, EDGE + 0.04), xticks=ticks, ylim=(-0.6, len(rows) - 0.4))
+    axes.set_xticklabels([f"{tick:.0%}" for tick in ticks], fontsize=9)
+    axes.set_yticks(range(len(rows)), [row.world for row in reversed(rows)], fontsize=9)
+    for color, label in (("C0", "95% or more"), ("C1", "less than 95%")):
+        axes.plot([], [], "o", color=color, label=label)
+    axes.plot([], [], "o", color="grey", mfc="white", label="interval contains 95%")
+    figure.suptitle(title, fontsize=10)
+    figure.legend(loc="outside lower center", fontsize=8, ncols=3, frameon=False)
     figure.savefig(file, dpi=150)
 
 
-def markdown(results: list[Results]) -> Iterator[str]:
-    """Write two tables, of returns while learning and after it, line by line."""
-    for part, title in (("learning", "Return while learning"), ("final", "Recommended policy")):
-        of = (
-            "return of a switch before every episode" if part == "learning" else "best return known"
-        )
-        yield f"\n**{title}**, and its share of the {of}, both above random play, in percent.\n"
-        yield (
-            "| world | K | rounds | random | optimum | **defaults** | every episode "
-            "| switches | share | ≥ 95% |"
-        )
-        yield "|---|" + "---|" * 9
-        for one in results:
-            found = {way: one.read(way) for way in WAYS}
-            means = {way: shown(float(of[part].mean())) for way, of in found.items()}
-            ours, full = found[DEFAULT], found[EVERY]
-            yardstick = full[part] if part == "learning" else best_known(found)
-            share = Share(ours[part], yardstick, full["random"])
-            switches = f"{ours['switches'].mean():.0f} of {full['switches'].mean():.0f}"
-            cells = [
-                f"{one.name} (H = {ours['horizon'][0]:.0f})",
-                f"{one.episodes}",
-                f"{one.rounds}",
-                shown(float(full["random"].mean())),
-                shown(float(full["optimum"].mean())),
-                f"**{means[DEFAULT]}**",
-                means[EVERY],
-                switches,
-                str(share),
-                share.verdict,
-            ]
-            yield f"| {' | '.join(cells)} |"
-    seconds = sum(float(one.read(w)["seconds"].sum()) for one in results for w in WAYS)
-    yield f"\n{seconds / 60.0:.0f} minutes of CPU time."
+def markdown(rows: list[Row]) -> Iterator[str]:
+    """Write the shares and the returns behind them as narrow tables, line by line."""
+    shares = ((row.share("learning"), row.share("final")) for row in rows)
+    yield from table(
+        "| world | while learning | recommended |",
+        (
+            (row.world, *(f"{share}, {share.verdict}" for share in pair))
+            for row, pair in zip(rows, shares, strict=True)
+        ),
+    )
+    yield from table(
+        "| world | H | K | rounds | switches |",
+        ((r.world, r.horizon, r.episodes, r.rounds, r.switches or "–") for r in rows),
+    )
+    yield from table(
+        "| world, while learning | random | **defaults** | every episode |",
+        ((r.world, r.random, f"**{r.learning}**", r.learning_every) for r in rows),
+    )
+    yield from table(
+        "| world, recommended | **defaults** | every episode | best |",
+        ((r.world, f"**{r.final}**", r.final_every, r.best) for r in rows),
+    )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--results", type=Path, default=Path("results-of-worlds"))
-    parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--quick", action="store_true", help="two rounds of a tenth of the length")
-    parser.add_argument("--figure", type=Path, help="a file for a chart of the shares")
-    arguments = parser.parse_args()
-    results = [Results(arguments.results, name, arguments.quick) for name in arguments.worlds]
+def table(head: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
+    yield f"\n{head}"
+    yield "|" + "---|" * (head.count("|") - 1)
+    for cells in rows:
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def measure(results: list[Results], workers: int | None) -> None:
+    """Run the trainings that are missing, and store each when it ends."""
     waiting = [(one, way, seed) for one in results for way, seed in one.missing()]
-    with local_pool(arguments.workers) as pool:
+    with local_pool(workers) as pool:
         jobs = {
             pool.submit(played, one.name, way, seed, one.episodes): (one, way, seed)
             for one, way, seed in waiting
@@ -227,9 +299,37 @@ def main() -> None:
             one.keep(way, seed, found)
             told = f"{one.name}, {way}, round {seed}: {found['learning']:.4g}"
             print(f"{number}/{len(jobs)} {told}, {found['seconds']:.0f} s", flush=True)
-    print("\n".join(markdown(results)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=Path("results-of-worlds"))
+    parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--quick", action="store_true", help="two rounds of a tenth of the length")
+    parser.add_argument("--table", type=Path, help="a CSV file for all numbers")
+    parser.add_argument("--read", type=Path, help="a file of --table: measure nothing")
+    parser.add_argument("--figure", type=Path, help="a file for the charts of the shares")
+    arguments = parser.parse_args()
+    if arguments.read is not None:
+        with arguments.read.open(encoding="utf-8", newline="") as lines:
+            rows = [Row(**found) for found in csv.DictReader(lines)]
+    else:
+        results = [Results(arguments.results, name, arguments.quick) for name in arguments.worlds]
+        measure(results, arguments.workers)
+        rows = [Row.of(one) for one in results]
+        seconds = sum(float(one.read(way)["seconds"].sum()) for one in results for way in WAYS)
+        print(f"{seconds / 60.0:.0f} minutes of CPU time")
+    rows = ranked(rows)
+    if arguments.table is not None:
+        with arguments.table.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([Row._fields, *rows])
+    print("\n".join(markdown(rows)))
     if arguments.figure is not None:
-        draw(results, arguments.figure)
+        file = arguments.figure
+        draw(rows, "learning", "While learning: share of the return of full adaptivity", file)
+        other = file.with_stem(f"{file.stem}-recommended")
+        draw(rows, "final", "Recommended policy: share of the best return known", other)
 
 
 if __name__ == "__main__":

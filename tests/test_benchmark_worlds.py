@@ -79,30 +79,42 @@ def test_a_share_is_of_what_lies_above_random():
     from worlds import Share
 
     ours, full = np.array([0.50, 0.52, 0.48]), np.array([0.60, 0.62, 0.58])
-    share = Share(ours, full, random=np.full(3, 0.1))
+    share = Share.of(ours, full, random=np.full(3, 0.1))
     assert share.value == pytest.approx(0.8)
     assert share.verdict == "no"
-    assert Share(full, full, np.zeros(3)).verdict == "yes"
-    assert Share(np.array([0.5, 0.6, 0.7]), full, np.full(3, 0.1)).verdict == "yes?"
-    assert Share(-ours, -full, random=np.full(3, -2.0)).verdict == "yes"
+    assert Share.of(full, full, np.zeros(3)).verdict == "yes"
+    assert Share.of(np.array([0.5, 0.6, 0.7]), full, np.full(3, 0.1)).verdict == "yes?"
+    assert Share.of(-ours, -full, random=np.full(3, -2.0)).verdict == "yes"
 
 
 def test_the_command_keeps_what_it_played_and_goes_on(tmp_path):
     command = [sys.executable, str(BENCHMARKS / "worlds.py"), "--quick", "--worlds", "ten arms"]
-    command += ["--results", str(tmp_path), "--workers", "1"]
+    results, table = tmp_path / "results", tmp_path / "shares.csv"
+    command += ["--results", str(results), "--workers", "1", "--table", str(table)]
     first = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     assert "4/4 ten arms" in first.stdout
-    assert first.stdout.count("| ten arms (H = 1) | 50 | 2 |") == 2
-    kept = sorted(tmp_path.iterdir())
+    assert "| ten arms | 1 | 50 | 2 |" in first.stdout
+    numbers, kept = table.read_bytes(), sorted(results.iterdir())
     assert len(kept) == 4
     kept[0].unlink()
     again = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     assert "1/1 ten arms" in again.stdout
-    tables = [
-        text.partition("**Return while")[2].split("minutes")[0]
-        for text in (first.stdout, again.stdout)
-    ]
-    assert tables[0].rpartition("|")[0] == tables[1].rpartition("|")[0]
+    assert table.read_bytes() == numbers
+    tables = [text.partition("\n\n| world")[2] for text in (first.stdout, again.stdout)]
+    assert tables[0] == tables[1] != ""
+
+
+def test_the_page_and_its_charts_show_the_published_numbers(tmp_path):
+    docs = BENCHMARKS.parent / "docs"
+    command = [sys.executable, str(BENCHMARKS / "worlds.py"), "--figure", str(tmp_path / "a.png")]
+    command += ["--read", str(docs / "_static" / "defaults.csv")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    page = (docs / "evidence" / "defaults.md").read_text(encoding="utf-8")
+    tables = said.stdout.strip().split("\n\n")
+    assert len(tables) == 4
+    for each in tables:
+        assert each.strip() in page
+    assert {path.name for path in tmp_path.iterdir()} == {"a.png", "a-recommended.png"}
 
 
 def test_worlds_from_outside_are_environments_and_nobody_earns_more_than_their_best():

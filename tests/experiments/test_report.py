@@ -17,11 +17,12 @@ VOID = {"meta", "img", "br", "hr", "link", "input"}
 
 
 class Page(HTMLParser):
-    """Read a page: its tags must nest, and its links and text are kept."""
+    """Read a page: its tags must nest. Keep links, text, and wide elements outside scroll boxes."""
 
     def __init__(self, text):
         super().__init__()
         self.open, self.links, self.ids, self.text, self.tags = [], [], [], [], set()
+        self.classes, self.unboxed = [], []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -31,11 +32,15 @@ class Page(HTMLParser):
         self.tags.add(tag)
         self.links += [attrs[name] for name in ("href", "src", "srcset") if name in attrs]
         self.ids += [attrs["id"]] if "id" in attrs else []
+        if tag in ("table", "img") and not any("scroll" in found for found in self.classes):
+            self.unboxed.append(tag)
         if tag not in VOID:
             self.open.append(tag)
+            self.classes.append((attrs.get("class") or "").split())
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+        self.classes.pop()
 
     def handle_data(self, data):
         self.text.append(data)
@@ -86,6 +91,17 @@ def test_the_report_needs_nothing_but_itself(paper):
         assert link.startswith(("#", "data:image/svg+xml;base64,"))
     assert not read(text).tags & {"script", "link", "iframe", "object"}
     assert not re.search(r"url\(|@import", text)
+
+
+def test_wide_tables_and_figures_scroll_inside_their_boxes(paper):
+    text = paper[0]
+    assert read(text).unboxed == []
+    assert text.count('tabindex="0" role="group" aria-label="') == (
+        text.count("<table") + text.count("<img")
+    )
+    phone = text[text.index("(max-width: 48rem)") : text.index("(max-width: 40rem)")]
+    assert re.search(r"\.scroll \{[^}]*overflow-x: auto", text)
+    assert re.search(r"\.figure img \{[^}]*width: 46rem; max-width: none", phone)
 
 
 def test_the_pictures_are_those_of_the_folders(paper):

@@ -22,7 +22,7 @@ from rareswitch.support import drawing
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "frozen_lake.toml"
-PAGE = ROOT / "docs" / "experiments.md"
+PAGE = ROOT / "docs" / "experiments" / "own-simulators.md"
 LAKE = """
 [world]
 kind = "gymnasium"
