@@ -1,6 +1,6 @@
-"""Tutorials of campaigns: their files are written, their commands run, and they print what is said.
+"""Pages about campaigns: write their files, run their commands, and compare the output.
 
-What stands for anything on the page is … within a line, or a line of its own.
+On a page, … stands for any text, within a line or as a line of its own.
 """
 
 import os
@@ -19,8 +19,12 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 # Each page, the folder of its files if they are not on the page, and the least number of commands.
 PAGES = {
-    "campaigns-tutorial": ("", 40), "designing-a-study": ("examples/study", 5), "service": ("", 15),
-}  # fmt: skip
+    "tutorials/run-a-study": ("", 40),
+    "tutorials/design-a-study": ("examples/study", 5),
+    "campaigns/recording": ("", 10),
+    "campaigns/deciding": ("", 16),
+    "service": ("", 15),
+}
 BLOCK = re.compile(r"^```(\{code-block\} \w+|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CAPTION = re.compile(r":caption: (\S+)\n\n?")
 MEMORY = Path("/dev/shm")  # where a commit need not wait for a disk

@@ -15,6 +15,7 @@ from rareswitch.cli.plan_scenarios import calibration, rows
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = ROOT / "examples" / "study"
+TUTORIALS = ROOT / "docs" / "tutorials"
 PROTOCOL = """
 name = "small"
 [task]
@@ -195,10 +196,10 @@ def estimates(table):
 
 def test_the_page_of_a_study_shows_the_report_that_is_kept_with_it():
     """The report is of today's example, and the page has its rows."""
-    report = json.loads((ROOT / "docs" / "study-characteristics.json").read_text())
+    report = json.loads((TUTORIALS / "study-characteristics.json").read_text())
     study = Study.read(STUDY / "scenarios.toml", allow=("world",))
     assert study.digest == report["study"]
-    page = (ROOT / "docs" / "designing-a-study.md").read_text(encoding="utf-8")
+    page = (TUTORIALS / "design-a-study.md").read_text(encoding="utf-8")
     lines = []
     for table in report["cells"]:
         known = {name: table.pop(name) for name in ("scenario", "null", "design")}

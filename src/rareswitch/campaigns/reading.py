@@ -1,7 +1,7 @@
 """Reports from JSON, strictly: nothing is converted, guessed or silently ignored.
 
 A report is an object with the names of a `Report`'s fields; arrays are nested lists, and fields
-without a value are left out. docs/campaigns.md has an example.
+without a value are left out. docs/campaigns/recording.md has an example.
 """
 
 import json

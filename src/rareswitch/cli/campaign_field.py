@@ -72,10 +72,10 @@ def record(campaign: Campaign, file: IO[bytes]) -> Answer:
     """Record reports of finished episodes.
 
     FILE, or standard input, has one report in JSON, an array of reports, or a report in each line;
-    docs/campaigns.md describes the fields. The reports are on disk when the answer is printed. The
-    same report again is answered with its row; different content under its id is a conflict. A
-    refused report goes to the register of refusals. The command then ends with status 1. Input
-    that is not reports is not recorded at all.
+    docs/campaigns/recording.md describes the fields. The reports are on disk when the answer is
+    printed. The same report again is answered with its row; different content under its id is a
+    conflict. A refused report goes to the register of refusals. The command then ends with
+    status 1. Input that is not reports is not recorded at all.
     """
     from rareswitch.campaigns.reading import split_reports
 

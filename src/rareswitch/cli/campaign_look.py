@@ -52,7 +52,7 @@ def analyse(campaign: Campaign) -> Answer:
     It shows the difference of mean returns within versions, combined over them; by version, by
     declared subgroup and, where an episode has one step, by action; adverse events of each role;
     and the conclusion. The interval at the end holds for a study that ended as planned; the
-    interval valid at any time holds at every look. docs/trial-statistics.md has the methods.
+    interval valid at any time holds at every look. docs/campaigns/statistics.md has the methods.
     """
     found = rs.campaigns.analyse(campaign)
     return Answer(found.plain, "\n".join(analysis_lines(found)))

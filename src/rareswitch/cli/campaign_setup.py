@@ -57,8 +57,9 @@ REPORT, FEATURES = "plan.json", "features.bin"
 def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) -> Answer:
     """Lock a protocol and put version 1 in force.
 
-    PROTOCOL is a TOML file; docs/campaigns.md explains its tables, and `rareswitch plan --out`
-    writes one. From now on only amendments change it. The same protocol again changes nothing.
+    PROTOCOL is a TOML file; docs/campaigns/protocol.md explains its tables, and `rareswitch plan
+    --out` writes one. From now on only amendments change it. The same protocol again changes
+    nothing.
     """
     agreed = _read(protocol, allow)
     given |= {name: _artifact(given[name]) for name in ("simulation", "features")}

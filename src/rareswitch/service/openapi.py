@@ -14,7 +14,10 @@ from rareswitch.service.problems import MEDIA_TYPE, describe_problems
 REFERENCE = "#/components/schemas/{name}"
 _PART = re.compile(r"\{(\w+)(?::(\w+))?\}")
 JSON = "application/json"
-ONE_REPORT = {"type": "object", "description": "A report; docs/campaigns.md has its fields."}
+ONE_REPORT = {
+    "type": "object",
+    "description": "A report; docs/campaigns/recording.md has its fields.",
+}
 IF_MATCH = {
     "name": "If-Match",
     "in": "header",

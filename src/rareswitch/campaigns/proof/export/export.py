@@ -1,6 +1,6 @@
 """Exporting a campaign: everything on record, in files for people, analysts and auditors.
 
-docs/campaigns.md lists the files. The names of participants are not exported.
+docs/campaigns/proof.md lists the files. The names of participants are not exported.
 """
 
 import json
