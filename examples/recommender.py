@@ -8,6 +8,7 @@ chances), and a search ahead that also knows how interests move.
 """
 
 import argparse
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,11 @@ def main() -> None:
         figure.set_size_inches(4.8, 3.6)  # readable on a phone
         figure.legends[0].remove()
         axis = figure.axes[0]
-        axis.legend(loc="center right", facecolor="white", framealpha=1.0)
+        axis.legend(loc="center right", fontsize=7, facecolor="white", framealpha=1.0)
         for name, clicks in known.items():
             axis.axhline(clicks, color="0.4", linestyle=":", linewidth=1.0)
-            beside = {"transform": axis.get_yaxis_transform(), "va": "center"}
-            axis.text(1.02, clicks, name.replace(" to be", "\nto be"), **beside)
+            label, beside = textwrap.fill(name, 13), axis.get_yaxis_transform()
+            axis.text(1.02, clicks, label, va="center", transform=beside)
         figure.savefig(arguments.picture, dpi=125)
 
 
