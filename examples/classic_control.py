@@ -52,7 +52,7 @@ def main() -> None:
         figure = draw_training(training, title=arguments.world, fresh=fresh)
         figure.set_size_inches(4.4, 3.1)  # readable on a phone
         figure.legends[0].remove()
-        figure.axes[0].legend(loc="lower right", facecolor="white", framealpha=1.0)
+        figure.axes[0].legend(loc="center right", fontsize=8, facecolor="white", framealpha=1.0)
         figure.savefig(arguments.picture, dpi=140)
 
 
