@@ -1,9 +1,9 @@
-"""Classic control: observations that are numbers, and nothing said about them.
+"""Classic control: observations that are a few numbers, and no settings.
 
     python examples/classic_control.py --world CartPole-v1 --picture cart-pole.png
 
-Features, horizon and the range of rewards are picked by what the environment tells and by a little
-random play; the output says what was picked and why.
+`train` chooses features, horizon and the range of rewards from the spaces of the environment and
+from a little random play. The output starts with each choice and the reason for it.
 """
 
 import argparse
@@ -47,10 +47,13 @@ def main() -> None:
     print(f"{'recommended, fresh':26}{fresh.mean:8.1f}  [{fresh.low:.1f}, {fresh.high:.1f}]")
 
     if arguments.picture is not None:
-        from rareswitch.gym.picture import draw_training, save_picture
+        from rareswitch.gym.picture import draw_training
 
-        title = f"{arguments.world} with the features picked for it"
-        save_picture(draw_training(training, title=title, fresh=fresh), arguments.picture)
+        figure = draw_training(training, title=arguments.world, fresh=fresh)
+        figure.set_size_inches(4.4, 3.1)  # readable on a phone
+        figure.legends[0].remove()
+        figure.axes[0].legend(loc="center right", fontsize=8, facecolor="white", framealpha=1.0)
+        figure.savefig(arguments.picture, dpi=140)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python examples/frozen_lake.py --picture lake.png
 
-On the ice a step goes as meant four times in five, and else to one side. The lake tells its model,
-so what a policy earns is known exactly, and so is the optimum.
+On the ice a step goes as intended four times in five, and otherwise to one side. The environment
+has a model, so the optimum and the expected return of a policy are known exactly.
 """
 
 import argparse
@@ -63,8 +63,8 @@ def main() -> None:
     if arguments.picture is not None:
         from rareswitch.gym.picture import draw_training, save_picture
 
-        title = f"FrozenLake, {HORIZON} steps, four in five as meant"
-        save_picture(draw_training(training, title=title, known=known), arguments.picture)
+        figure = draw_training(training, title=f"FrozenLake, {HORIZON} steps", known=known)
+        save_picture(figure, arguments.picture)
 
 
 if __name__ == "__main__":

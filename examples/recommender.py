@@ -1,13 +1,14 @@
-"""A recommender: the clicks of a visit, against those who know what people like.
+"""A recommender: the clicks of a visit, compared with policies that know people's tastes.
 
     python examples/recommender.py --picture recommender.png
 
-The learner sees the interests of a person and learns what to show. It is compared with showing
-items at random, always the same one, always the one most likely to be clicked (which takes knowing
-the chances), and with a search ahead that also knows how people are moved.
+The learner sees the interests of a person and learns what to show. The script compares it with
+random items, always the same item, always the item most likely to be clicked (which requires the
+chances), and a search ahead that also knows how interests move.
 """
 
 import argparse
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from recommender_world import ITEMS, TOPICS, VISIT, Recommender, directions
 
 from rareswitch.gym import train
 
-KEPT = 200  # courses of a visit that the search ahead follows
+KEPT = 200  # width of the beam search
 
 
 def main() -> None:
@@ -52,18 +53,22 @@ def main() -> None:
     print(f"{'recommended, fresh':30}{fresh.mean:6.2f}  [{fresh.low:.2f}, {fresh.high:.2f}]")
 
     if arguments.picture is not None:
-        from rareswitch.gym.picture import draw_training, save_picture
+        from rareswitch.gym.picture import draw_training
 
         figure = draw_training(training, title="Clicks of a visit", fresh=fresh)
+        figure.set_size_inches(4.8, 3.6)  # readable on a phone
+        figure.legends[0].remove()
         axis = figure.axes[0]
+        axis.legend(loc="center right", fontsize=7, facecolor="white", framealpha=1.0)
         for name, clicks in known.items():
             axis.axhline(clicks, color="0.4", linestyle=":", linewidth=1.0)
-            axis.annotate(name, (len(totals), clicks), ha="right", va="bottom", fontsize=8)
-        save_picture(figure, arguments.picture)
+            label, beside = textwrap.fill(name, 13), axis.get_yaxis_transform()
+            axis.text(1.02, clicks, label, va="center", transform=beside)
+        figure.savefig(arguments.picture, dpi=125)
 
 
 def references(world: Recommender, people: int) -> dict[str, float]:
-    """Return the clicks expected of policies that need no learning."""
+    """Return the expected clicks of policies that need no learning."""
     rng = np.random.default_rng(0)
     interests = directions(rng.standard_normal((people, TOPICS)))
     every = np.arange(people)
@@ -86,9 +91,9 @@ def references(world: Recommender, people: int) -> dict[str, float]:
 
 
 def search(world: Recommender, interests: Any) -> Any:
-    """Return the clicks of the best visit found for each person, following the best few courses.
+    """Return the clicks of the best visit found for each person by a beam search.
 
-    What is shown decides how a person moves, clicked or not, so a visit can be planned in advance.
+    Interests move with the items shown, clicked or not, so a visit can be planned in advance.
     """
     courses, clicks = interests[:, None], np.zeros((len(interests), 1))
     for _ in range(VISIT):

@@ -1,10 +1,10 @@
-"""A recommender: people whose interests are moved by what they are shown.
+"""A recommender: the items that people see move their interests.
 
-Interests and items are directions in a space of topics, and a person clicks with a chance that
-grows with how near the two are. An item that lasts draws people who like it nearer, and drives
-those who do not further away (Dean and Morgenstern, *Preference Dynamics Under Personalized
-Recommendations*, 2022). An item that tires is clicked more, and people lose their interest in it:
-what is best now is not best in the long run.
+Interests and items are directions in a space of topics. The closer the two, the more likely is a
+click. A lasting item draws people who like it nearer, and drives the others further away (Dean and
+Morgenstern, *Preference Dynamics Under Personalized Recommendations*, 2022). A tiring item gets
+more clicks at first, and people lose their interest in it. So the best item of today is not the
+best in the long run.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 TOPICS, ITEMS, VISIT = 5, 8, 10
 STEEPNESS = 3.0
-LASTING, TIRING = -1.0, 0.0  # the log odds of a click on what one is indifferent to
+LASTING, TIRING = -1.0, 0.0  # the log odds of a click by an indifferent person
 
 
 class Recommender(gymnasium.Env[Any, Any]):

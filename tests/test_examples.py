@@ -66,9 +66,9 @@ def test_sepsis_is_treated_exactly_as_well_as_it_says(tmp_path):
     text = printed("sepsis.py", tmp_path / "sepsis.png")
     assert number(text, "any admissible treatment") == 0.355
     assert number(text, "clinicians") == 0.360
-    assert number(text, "the best single treatment") == 0.413
+    assert number(text, "best single treatment") == 0.413
     assert number(text, "optimum") == 0.439
-    assert number(text, "what follows, 100 numbers, d = 100") > 0.355
+    assert number(text, "next states, d = 100") > 0.355
 
 
 @pytest.fixture(scope="module")
