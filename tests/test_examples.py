@@ -109,3 +109,16 @@ def test_clicks_come_as_often_as_the_chances_say(world):
         clicks.append(env.step(3)[1])
     spread = np.sqrt(np.sum(np.multiply(chances, np.subtract(1.0, chances))))
     assert abs(np.sum(clicks) - np.sum(chances)) < 4.0 * spread
+
+
+def test_the_picture_of_the_readme_is_drawn(tmp_path):
+    spec, picture = tmp_path / "few_switches.toml", tmp_path / "few-switches.png"
+    text = (EXAMPLES / "few_switches.toml").read_text(encoding="utf-8")
+    spec.write_text(text.replace(", 125, 500]", "]").replace(", 124]", "]"), encoding="utf-8")
+    small = ["--rounds", "1", "--episodes", "60", "--workers", "1", "--out", tmp_path]
+    for command in (
+        ["-m", "rareswitch", "run", spec, *small],
+        [EXAMPLES / "few_switches.py", tmp_path / "few-switches", picture],
+    ):
+        subprocess.run([sys.executable, *command], check=True, capture_output=True)
+    assert picture.read_bytes().startswith(PNG)
