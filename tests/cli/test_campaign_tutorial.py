@@ -6,12 +6,10 @@ What stands for anything on the page is … within a line, or a line of its own.
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 # Each page, the folder of its files if they are not on the page, and the least number of commands.
 PAGES = {
-    "campaigns-tutorial": ("", 40), "designing-a-study": ("examples/study", 5), "service": ("", 15),
+    "campaigns-tutorial": ("", 40), "designing-a-study": ("examples/study", 5),
 }  # fmt: skip
 BLOCK = re.compile(r"^```(\{code-block\} \w+|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CAPTION = re.compile(r":caption: (\S+)\n\n?")
@@ -55,9 +53,6 @@ def is_printed(said: str, printed: str) -> bool:
 def folder():
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as made:
         yield Path(made)
-        if (started := Path(made) / "serve.pid").exists():  # a page that starts the service
-            with suppress(ProcessLookupError):
-                os.kill(int(started.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("page", PAGES)

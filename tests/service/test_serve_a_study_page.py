@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import open_browser
 from cli.test_campaign_tutorial import PROGRESS, blocks, is_printed, steps
@@ -124,12 +126,9 @@ class Follower:
 
     def click(self, text):
         """Click on a link; it may come later, and a page that follows the study replaces it."""
-
-        def clicked():
-            self.browser.driver.find_element(By.LINK_TEXT, text).click()
-            return True
-
-        self.browser.until(clicked)
+        missing = (NoSuchElementException, StaleElementReferenceException)
+        waiting = WebDriverWait(self.browser.driver, PATIENCE, ignored_exceptions=missing)
+        waiting.until(lambda driver: driver.find_element(By.LINK_TEXT, text).click() or True)
 
     def accept(self, printed, name):
         """Open the link of an invitation and set a password."""
