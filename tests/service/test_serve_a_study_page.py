@@ -106,7 +106,7 @@ class Follower:
     def use_browser(self, command, printed):
         """Do what the page asks for after a command."""
         if command == "rareswitch serve --demo":
-            password = re.search(r"ben .* password (demo \w+)", printed)[1]
+            password = re.search(r"ben .* password (demo-\w+)", printed)[1]
             self.browser.open("/sign-in")
             self.browser.type("#name", "ben")
             self.browser.type("#password", password)
