@@ -454,7 +454,7 @@ def forgery(original, tmp_path):
     return Forgery(original[1], tmp_path / "forged")
 
 
-VERDICT = "proven, signed by three passkeys and, as the service recorded, two passwords"
+VERDICT = "proven, signed by three passkeys and two passwords (as the service recorded)"
 
 
 def test_every_kind_of_signature_is_proven_in_a_store_and_in_an_export(original, tmp_path):

@@ -6,12 +6,10 @@ On a page, … stands for any text, within a line or as a line of its own.
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,6 @@ PAGES = {
     "tutorials/design-a-study": ("examples/study", 5),
     "campaigns/recording": ("", 10),
     "campaigns/deciding": ("", 16),
-    "service": ("", 15),
 }
 BLOCK = re.compile(r"^```(\{code-block\} \w+|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CAPTION = re.compile(r":caption: (\S+)\n\n?")
@@ -59,9 +56,6 @@ def is_printed(said: str, printed: str) -> bool:
 def folder():
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as made:
         yield Path(made)
-        if (started := Path(made) / "serve.pid").exists():  # a page that starts the service
-            with suppress(ProcessLookupError):
-                os.kill(int(started.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -12,7 +12,7 @@ import pytest
 from cli.test_campaign_tutorial import blocks, is_printed, steps
 from service.test_deploy_files import free_port
 
-PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+PAGE = Path(__file__).parents[2] / "docs" / "service" / "operating.md"
 PATIENCE = 300  # seconds for one command
 
 
@@ -58,4 +58,4 @@ def test_the_page_is_short_and_names_files_that_exist():
     assert len(text.split()) <= 1200
     for name in ("rareswitch.service", "nginx.conf", "Caddyfile", "compose.yaml", "Containerfile"):
         assert f"deploy/{name}" in text
-        assert (PAGE.parents[1] / "deploy" / name).is_file()
+        assert (PAGE.parents[2] / "deploy" / name).is_file()

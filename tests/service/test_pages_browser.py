@@ -121,7 +121,13 @@ def test_a_second_person_signs_with_a_passkey(study):
     assert entry.payload["signature"]["method"] == "passkey"
     assert entry.actor == "Ben Okafor"
     assert verify(campaign).ok
+    browser.driver.execute_script("document.getElementById('main').dataset.old = 'yes';")
     campaign.record(treat(campaign, 7003, np.random.default_rng(3)))
+    browser.until(lambda: not browser.driver.execute_script(
+        "return document.getElementById('main').dataset.old;"
+    ))  # fmt: skip
+    told = browser.driver.execute_script("return document.querySelector('.said').textContent;")
+    assert told == "You signed. Version 4 is in force."  # while the page follows the study
     with Learning(campaign) as learning:
         learning.step()
     browser.open(HOME)

@@ -121,7 +121,7 @@ def prepare(store: Store) -> tuple[dict[str, str], str]:
     """Create the study and its accounts; return the sites' tokens and everybody's password."""
     protocol, features = demo_protocol()
     Campaign.create(store, protocol, by=SIMULATION, features=features, rehearsal=True)
-    access, password = Access(store), f"demo {secrets.token_hex(4)}"
+    access, password = Access(store), f"demo-{secrets.token_hex(4)}"
     first = operator("demo")
     for name, roles in PEOPLE.items():
         access.accept(access.invite(name, [Grant("*", role) for role in roles], by=first), password)

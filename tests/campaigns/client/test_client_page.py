@@ -1,4 +1,4 @@
-"""The snippets of docs/client.md run, in their order, against a server of the contract."""
+"""The snippets of docs/service/client.md run, in their order, against a server of the contract."""
 
 import ast
 import asyncio
@@ -12,7 +12,7 @@ from rareswitch.campaigns import Campaign, episodes, open_store
 from rareswitch.campaigns import client as package
 from rareswitch.service.demo import demo_protocol
 
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+PAGE = Path(__file__).parents[3] / "docs" / "service" / "client.md"
 
 
 def test_the_snippets_of_the_page_run(tmp_path, monkeypatch):
@@ -30,7 +30,7 @@ def test_the_snippets_of_the_page_run(tmp_path, monkeypatch):
         names = {}
         for source in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            code = compile(source, "docs/client.md", "exec", flags=flags)
+            code = compile(source, "docs/service/client.md", "exec", flags=flags)
             result = eval(code, names)
             if inspect.iscoroutine(result):
                 asyncio.run(result)

@@ -17,7 +17,11 @@ WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "
 
 @dataclass(kw_only=True)
 class SignatureCheck(Check):
-    """A check of signatures: `passkeys` signed, and `passwords` signatures are statements."""
+    """A check of signatures: `passkeys` signed, and `passwords` signatures are statements.
+
+    >>> SignatureCheck(name="signatures", rows=1, remarks=[], passkeys=0, passwords=1).signed
+    'signed by one password (as the service recorded)'
+    """
 
     passkeys: int
     passwords: int
@@ -27,8 +31,8 @@ class SignatureCheck(Check):
         """The keys that signed, in words: a part of the verdict."""
         parts = [_count(self.passkeys, "passkey")] if self.passkeys else []
         if self.passwords:
-            parts.append(f"as the service recorded, {_count(self.passwords, 'password')}")
-        return f"signed by {' and, '.join(parts)}"
+            parts.append(f"{_count(self.passwords, 'password')} (as the service recorded)")
+        return f"signed by {' and '.join(parts)}"
 
     @property
     def outcome(self) -> str:

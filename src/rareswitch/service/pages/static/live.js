@@ -2,6 +2,7 @@
 // Without JavaScript the page is complete; reload it to see what is new.
 
 const QUIET = 1000; // at most one replacement in so many milliseconds
+const MESSAGE = ":scope > .said[role]"; // the answer to a form, which stays until the person leaves
 let waiting = 0;
 let behind = false;
 
@@ -25,7 +26,11 @@ async function refresh() {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.getElementById("main");
   if (!fresh || !fresh.dataset.live || isInUse(main)) return;
-  fresh.querySelectorAll(".said").forEach((said) => said.remove());
+  fresh.querySelectorAll(MESSAGE).forEach((message) => message.remove()); // for another page
+  for (const message of [...main.querySelectorAll(MESSAGE)].reverse()) {
+    message.style.animation = "none"; // it has appeared already
+    fresh.prepend(message);
+  }
   for (const open of main.querySelectorAll("details[open][id]")) {
     fresh.querySelector(`details[id="${CSS.escape(open.id)}"]`)?.setAttribute("open", "");
   }
