@@ -115,10 +115,10 @@ def test_the_picture_of_the_readme_is_drawn(tmp_path):
     spec, picture = tmp_path / "few_switches.toml", tmp_path / "few-switches.png"
     text = (EXAMPLES / "few_switches.toml").read_text(encoding="utf-8")
     spec.write_text(text.replace(", 125, 500]", "]").replace(", 124]", "]"), encoding="utf-8")
-    small = ["--rounds", "1", "--episodes", "60", "--workers", "1", "--out", tmp_path]
+    small = ["--rounds", "1", "--episodes", "60", "--workers", "1"]
     for command in (
-        ["-m", "rareswitch", "run", spec, *small],
-        [EXAMPLES / "few_switches.py", tmp_path / "few-switches", picture],
+        ["-m", "rareswitch", "run", spec, *small, "--out", tmp_path / "out"],
+        [EXAMPLES / "few_switches.py", tmp_path / "out" / "few-switches", picture],
     ):
         subprocess.run([sys.executable, *command], check=True, capture_output=True)
     assert picture.read_bytes().startswith(PNG)
