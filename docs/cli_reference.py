@@ -1,6 +1,6 @@
-"""Write docs/cli.md, the reference of the command line, from the commands themselves.
+"""Render the reference of the command line from the commands themselves.
 
-Run it after changing a command: `python docs/cli_reference.py`. A test fails when it is stale.
+conf.py writes it to docs/reference/cli.md at every build.
 """
 
 from collections.abc import Iterator
@@ -10,17 +10,25 @@ import click
 
 from rareswitch.cli import main
 
-PAGE = Path(__file__).parent / "cli.md"
+INTRODUCTION = """\
+# Command line
+
+This page contains the `--help` text of every command. Every command except `plot` and `serve` has
+`--json`, for scripts.
+"""
+
+
+def write(path: Path) -> None:
+    """Write the page where it has changed, so that Sphinx need not read it again."""
+    page = render()
+    if not path.exists() or path.read_text(encoding="utf-8") != page:
+        path.write_text(page, encoding="utf-8")
 
 
 def render() -> str:
     """Return the page: the help of the program and of every command."""
-    parts = [
-        "# Command line\n",
-        "This page contains the `--help` text of every command.\n",
-        _section("rareswitch", main, None),
-    ]
     root = click.Context(main, info_name="rareswitch", **main.context_settings)
+    parts = [INTRODUCTION, _section("rareswitch", main, None)]
     return "\n".join([*parts, *_inner("rareswitch", main, root)])
 
 
@@ -36,9 +44,6 @@ def _inner(path: str, group: click.Group, parent: click.Context) -> Iterator[str
 def _section(title: str, command: click.Command, parent: click.Context | None) -> str:
     settings = main.context_settings if parent is None else {}
     context = click.Context(command, info_name=title.split()[-1], parent=parent, **settings)
-    context.terminal_width = 100
-    return f"## {title}\n\n```text\n{command.get_help(context)}\n```\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
+    context.terminal_width = 88
+    level = "#" * max(2, len(title.split()))
+    return f"{level} {title}\n\n```text\n{command.get_help(context)}\n```\n"

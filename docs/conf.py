@@ -1,29 +1,66 @@
 """Sphinx configuration.
 
-Build with `python -m sphinx -W --keep-going -q -b html docs docs/_build/html`.
+Build with `python -m sphinx -W --keep-going -q -b html docs docs/_build/html`. The pages load
+nothing from another host: formulas are MathML, and fonts and scripts are those of the theme.
 """
 
 import re
+import sys
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.domains.python import PyProperty
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 
 import rareswitch
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import cli_reference  # noqa: E402 (it lies beside this file)
 
 project = "rareswitch"
 author = "The rareswitch authors"
 copyright = "2026, The rareswitch authors"
 release = version = rareswitch.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-# Shapes are in the docstrings; the array aliases of the signatures would only hide the names.
-autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 72
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"
 html_title = f"rareswitch {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_math_renderer = "mathml"
+
+# NumPy prints its array types in full: only the type of the numbers matters to a reader.
+ARRAY = re.compile(
+    r"~numpy\.ndarray\[tuple\[(?:~typing\.)?Any, \.\.\.\], ~numpy\.dtype\[((?:~?\w+\.)*\w+)\]\]"
+)
+
+
+def _write_commands(app):
+    """Write the reference of the command line, which is not kept in the repository."""
+    cli_reference.write(HERE / "reference" / "cli.md")
 
 
 def _to_rst(app, what, name, obj, options, lines):
@@ -37,5 +74,68 @@ def _to_rst(app, what, name, obj, options, lines):
             lines[i] = "``".join(parts)
 
 
+def _short_signature(app, what, name, obj, options, signature, returns):
+    """Shorten the types of a signature, and write a default that is made as the call that does."""
+    if signature and is_dataclass(obj):
+        made = (field.default_factory for field in fields(obj) if field.init)
+        for make in [each for each in made if each is not MISSING]:
+            signature = signature.replace("<factory>", f"{make.__name__}()", 1)
+    return tuple(text and _short_type(text) for text in (signature, returns))
+
+
+def _short_type(text):
+    """Write an array type as `ndarray[float64]`."""
+    return ARRAY.sub(_short_array, text).replace(" = <lambda>()", " = ...")
+
+
+def _short_array(found):
+    numbers = found[1].rpartition(".")[2]
+    return "~numpy.ndarray" if numbers == "Any" else f"~numpy.ndarray[{numbers}]"
+
+
+class Property(PyProperty):
+    """A property with a short type; autodoc has no event for it."""
+
+    def handle_signature(self, sig, signode):
+        self.options["type"] = _short_type(self.options.get("type", ""))
+        return super().handle_signature(sig, signode)
+
+
+class TrimCode(SphinxTransform):
+    """Drop the empty lines at the end of a code block, which doctest needs before the fence."""
+
+    default_priority = 400
+
+    def apply(self):
+        for block in self.document.findall(nodes.literal_block):
+            text = block.astext()
+            if block.rawsource == text != text.rstrip("\n"):
+                block.rawsource = text.rstrip("\n")
+                block[:] = [nodes.Text(block.rawsource)]
+
+
+def _visit_math(self, node):
+    self.body.append(_mathml(node, as_block=False))
+    raise nodes.SkipNode
+
+
+def _visit_math_block(self, node):
+    self.body.append(f'<div class="math-block">{_mathml(node, as_block=True)}</div>\n')
+    raise nodes.SkipNode
+
+
+def _mathml(node, *, as_block):
+    try:
+        return tex2mathml(node.astext(), as_block=as_block)
+    except MathError as error:
+        logging.getLogger(__name__).warning("formula %r: %s", node.astext(), error, location=node)
+        return ""
+
+
 def setup(app):
+    app.connect("builder-inited", _write_commands)
     app.connect("autodoc-process-docstring", _to_rst)
+    app.connect("autodoc-process-signature", _short_signature)
+    app.add_directive_to_domain("py", "property", Property, override=True)
+    app.add_transform(TrimCode)
+    app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
