@@ -72,7 +72,7 @@ def test_neighbouring_keys_and_numbers_do_not_run_into_each_other():
 
 @pytest.mark.parametrize(
     "key",
-    [None, 1.0, True, np.True_, b"7", ("a",), ["a"], {}, date(2026, 1, 1), np.timedelta64(7)],
+    [None, 1.0, True, np.True_, b"7", ("a",), ["a"], {}, date(2026, 1, 1), np.timedelta64(7, "D")],
     ids=repr,
 )
 def test_a_bad_key_is_refused_by_name(key):
