@@ -69,7 +69,8 @@ class Verification:
         """All of it for people, a line for each check, remark and problem."""
         lines = []
         for check in self.checks:
-            lines.append(f"{check.name:<14} {check.rows} rows: {check.outcome}")
+            counted = "1 row" if check.rows == 1 else f"{check.rows} rows"
+            lines.append(f"{check.name:<14} {counted}: {check.outcome}")
             unchecked = [f"unchecked: {part}" for part in check.unchecked]
             lines += [f"{'':<14} {line}" for line in [*check.remarks, *unchecked, *check.problems]]
         return "\n".join([*lines, f"verdict        {self.verdict}"])
