@@ -108,6 +108,12 @@ def _operation(one: Endpoint, known: dict[str, Any], components: dict[str, Any])
     return made
 
 
+# Of each event of a stream; `data` is JSON as a text.
+EVENT = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("event", "data", "id")},
+    "required": ["event", "data"],
+}
 _PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 
@@ -115,6 +121,8 @@ def _answer(one: Endpoint, kind: Any, known: dict[str, Any]) -> dict[str, Any]:
     if kind is None:
         return {"description": "Nothing more to tell."}
     schema = {"type": "string"} if kind is bytes else known[_key(kind)]
+    if one.media_type == "text/event-stream":
+        schema = EVENT
     return {"description": "The answer.", "content": {one.media_type: {"schema": schema}}}
 
 
