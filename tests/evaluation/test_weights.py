@@ -4,8 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from rareswitch.core.control import Control
+from rareswitch.core.policy import Policy
+from rareswitch.evaluation import compare
 from rareswitch.evaluation.interval import Resampling, interval_of
 from rareswitch.evaluation.weights import Weights, describe_weights
+from rareswitch.trajectories import Trajectory
 
 
 def described(weights, members=1):
@@ -157,3 +161,57 @@ def test_what_is_wrong_is_said_in_words(change, words):
 def test_the_reach_ends_at_the_first_stage_with_too_few():
     assert some(effective=np.array([5.0, 50.0, 50.0])).reach == 0
     assert some(effective=np.array([50.0, 5.0, 50.0])).reach == 1
+
+
+def log_without_action_0(episodes=400, horizon=2, seed=0):
+    """Return trajectories with actions 1 to 3 only, whose propensities add up to 1."""
+    rng = np.random.default_rng(seed)
+    chances = np.array([0.5, 0.3, 0.2])
+    log = []
+    for _ in range(episodes):
+        actions = rng.choice(3, size=horizon, p=chances)
+        log.append(
+            Trajectory(
+                observations=rng.integers(4, size=horizon + 1).tolist(),
+                actions=(actions + 1).tolist(),
+                rewards=rng.random(horizon).tolist(),
+                propensities=chances[actions],
+                terminated=True,
+            )
+        )
+    return log
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.4])
+def test_actions_that_the_log_never_takes_are_counted_exactly(share):
+    def mostly_2(observation, stage):
+        return [share if stage == 0 else 0.0, 0.0, 1.0 - (share if stage == 0 else 0.0), 0.0]
+
+    found = compare(mostly_2, log_without_action_0())
+    assert found.candidate.weights.unlogged == pytest.approx(share)
+    assert ("never takes" in " ".join(found.warnings)) == (share > 0.005)
+    if share > 0.05:
+        assert found.verdict.startswith("the log says nothing about")
+
+
+def test_players_of_a_mixture_count_with_their_shares():
+    """One of two members takes action 0, the control action 2, and the floor each action alike."""
+    weights = np.zeros((2, 2, 4))
+    weights[0, :, 0], weights[1, :, 1] = 1.0, 1.0
+    control = Control(2, share=0.2)
+    policy = Policy(weights=weights, allocation=0, control=control, floor=0.4)
+    found = compare(policy, log_without_action_0(), features=lambda state: np.eye(4))
+    first = 0.4 * 0.5 + 0.4 / 4  # learned members, and the floor
+    later = 0.4 * 0.75 / 4  # a member that took another action takes another again
+    assert found.candidate.weights.unlogged == pytest.approx(first + later, abs=0.02)
+
+
+def test_places_among_different_offers_are_no_names_of_actions():
+    log = [
+        Trajectory(observations=[n % 2, 0], actions=[0], rewards=[0.5], propensities=[0.5],
+                   terminated=True)
+        for n in range(40)
+    ]  # fmt: skip
+    policy = Policy(weights=[[0.0, 1.0]])
+    found = compare(policy, log, features=lambda state: np.eye(2)[: 1 + state])
+    assert found.candidate.weights.unlogged == 0.0

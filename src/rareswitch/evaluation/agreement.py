@@ -13,7 +13,7 @@ import numpy as np
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation.grouped_rows import GroupedRows
 from rareswitch.evaluation.logged import LoggedEpisodes, LoggedStage
-from rareswitch.support.arguments import Floats, Ints, short_repr
+from rareswitch.support.arguments import Bools, Floats, Ints, short_repr
 from rareswitch.trajectories.episodes import RowsOf, choice_offered
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -27,21 +27,24 @@ class StageBehaviour(NamedTuple):
     `rows` are the W rows that some member takes in some state. `expected` turns the
     value of these rows for every member (W, M) into the value of the states (T, M). `taken` (N, M)
     is the probability of the logged action under each member, 1 where no action was taken.
+    `unlogged` (N, M) is their probability of actions that the log never takes, None if unknown.
     `shares` (M,) are the probabilities with which members play; None: the same for all.
     """
 
     rows: GroupedRows
     expected: Callable[[Floats], Floats]
     taken: Floats
+    unlogged: Floats | None = None
     shares: Floats | None = None
 
 
 def behaviour_in(logged: LoggedEpisodes, policy: Policy | None = None) -> list[StageBehaviour]:
     """Return how a policy acts at each stage; without one, the function that the log was asked."""
+    never = logged.never_taken
     if policy is None:
-        return [_by_chances(stage) for stage in logged.stages]
+        return [_by_chances(stage, never) for stage in logged.stages]
     acts = _by_members if policy.learned_only else _by_players
-    return [acts(policy, h, stage) for h, stage in enumerate(logged.stages)]
+    return [acts(policy, h, stage, never) for h, stage in enumerate(logged.stages)]
 
 
 def average(values: Floats, shares: Floats | None) -> Floats:
@@ -50,7 +53,7 @@ def average(values: Floats, shares: Floats | None) -> Floats:
     return found
 
 
-def _by_members(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
+def _by_members(policy: Policy, h: int, stage: LoggedStage, never: Bools | None) -> StageBehaviour:
     choices = _choices(policy, h, stage)
     wanted, places = np.unique(stage.starts[:, None] + choices, return_inverse=True)
     places = places.reshape(choices.shape)
@@ -59,10 +62,11 @@ def _by_members(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
     played = stage.played
     taken[played] = choices[stage.state[played]] == stage.taken[played, None]
     rows = GroupedRows(stage.columns[wanted])
-    return StageBehaviour(rows, lambda values: values[places, columns], taken)
+    unlogged = None if never is None else _in_episodes(stage, never[choices])
+    return StageBehaviour(rows, lambda values: values[places, columns], taken, unlogged)
 
 
-def _by_players(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
+def _by_players(policy: Policy, h: int, stage: LoggedStage, never: Bools | None) -> StageBehaviour:
     """Return how learned members, the control and the floor act; the floor is the last column."""
     lengths = np.diff(stage.starts, append=len(stage.rows))
     chosen = [_choices(policy, h, stage)]
@@ -86,8 +90,12 @@ def _by_players(policy: Policy, h: int, stage: LoggedStage) -> StageBehaviour:
         means = np.add.reduceat(values[:, len(columns) :], stage.starts) / lengths[:, None]
         return np.concatenate([values[places, columns], means], axis=1)
 
+    unlogged = None
+    if never is not None:
+        floor = np.full((len(lengths), policy.players - len(columns)), never.mean())
+        unlogged = _in_episodes(stage, np.concatenate([never[choices], floor], axis=1))
     shares = policy.tickets / policy.members
-    return StageBehaviour(GroupedRows(stage.columns), expected, taken, shares)
+    return StageBehaviour(GroupedRows(stage.columns), expected, taken, unlogged, shares)
 
 
 def _choices(policy: Policy, h: int, stage: LoggedStage) -> Ints:
@@ -103,7 +111,14 @@ def _choices(policy: Policy, h: int, stage: LoggedStage) -> Ints:
     return choices
 
 
-def _by_chances(stage: LoggedStage) -> StageBehaviour:
+def _in_episodes(stage: LoggedStage, of_states: Floats | Bools) -> Floats:
+    """Return values of states (T, M) for each episode (N, M); 0 where it took no action."""
+    found = np.zeros((len(stage.state), of_states.shape[1]))
+    found[stage.played] = of_states[stage.state[stage.played]]
+    return found
+
+
+def _by_chances(stage: LoggedStage, never: Bools | None) -> StageBehaviour:
     chances, starts, played = stage.chances[:, None], stage.starts, stage.played
     taken = np.ones((len(stage.state), 1))
     taken[played] = chances[starts[stage.state[played]] + stage.taken[played]]
@@ -111,7 +126,16 @@ def _by_chances(stage: LoggedStage) -> StageBehaviour:
     def expected(values: Floats) -> Floats:
         return np.add.reduceat(chances * values, starts) if len(starts) else values
 
-    return StageBehaviour(GroupedRows(stage.columns), expected, taken)
+    unlogged = None
+    if never is not None:
+        unlogged = _in_episodes(stage, chances.reshape(-1, len(never)) @ never[:, None])
+    return StageBehaviour(GroupedRows(stage.columns), expected, taken, unlogged)
+
+
+def unlogged_probabilities(behaviour: list[StageBehaviour]) -> Floats | None:
+    """Return each member's probability of actions that the log never takes (N, H, M)."""
+    found = [stage.unlogged for stage in behaviour if stage.unlogged is not None]
+    return np.stack(found, axis=1) if len(found) == len(behaviour) else None
 
 
 def path_probabilities(behaviour: list[StageBehaviour]) -> Floats:

@@ -69,6 +69,21 @@ class LoggedEpisodes:
     rewards: Floats
     likelihood: Floats
 
+    @cached_property
+    def never_taken(self) -> Bools | None:
+        """Which actions no episode takes (A,).
+
+        None where states offer different numbers of actions: a place among them is no name then.
+        """
+        lengths = [np.diff(stage.starts, append=len(stage.rows)) for stage in self.stages]
+        offered = np.unique(np.concatenate(lengths))
+        if len(offered) != 1:
+            return None
+        never = np.ones(int(offered[0]), np.bool_)
+        for stage in self.stages:
+            never[stage.taken[stage.played]] = False
+        return never
+
     @classmethod
     def of(
         cls,

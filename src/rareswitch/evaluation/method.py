@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from rareswitch.evaluation import estimators
-from rareswitch.evaluation.agreement import StageBehaviour, average, path_probabilities
+from rareswitch.evaluation.agreement import (
+    StageBehaviour,
+    average,
+    path_probabilities,
+    unlogged_probabilities,
+)
 from rareswitch.evaluation.estimators import ESTIMATORS, Contributions
 from rareswitch.evaluation.interval import Resampling
 from rareswitch.evaluation.logged import LoggedEpisodes
@@ -92,4 +97,5 @@ class Method:
                 "trajectory": estimators.whole_trajectories,
             }[self.estimator]
             found = weigh(weights, logged.rewards)
-        return found, describe_weights(paths, logged.likelihood, shares)
+        unlogged = unlogged_probabilities(behaviour)
+        return found, describe_weights(paths, logged.likelihood, shares, unlogged)

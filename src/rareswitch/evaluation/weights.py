@@ -15,6 +15,8 @@ MOST_HIDDEN = 2.0
 LEAST_ERROR = 0.01
 # A smaller share of a policy's behaviour than this may be missing from a log.
 MOST_MISSING = 0.05
+# A smaller share of episodes with an action that the log never takes is not worth a word.
+LEAST_UNLOGGED = 0.005
 # A probability above this is 1: no other action could have been taken.
 CERTAIN = 1.0 - 1e-9
 
@@ -31,6 +33,7 @@ class Weights:
 
     Shares of the policy's behaviour: `impossible` could not happen in the log, where only one
     action could be taken; `untried`, over members and stages, is in no episode from its first step.
+    `unlogged` is the share of its episodes with an action that no episode of the log takes.
     """
 
     episodes: int
@@ -42,6 +45,7 @@ class Weights:
     possible_error: float
     impossible: float
     untried: float
+    unlogged: float = 0.0
 
     @property
     def reach(self) -> int:
@@ -53,8 +57,13 @@ class Weights:
     def missing(self) -> float:
         """The share of the policy's behaviour that is not in the log; 0 if it is small.
 
-        It is 1 less the mean, where that is surely more than `MOST_MISSING`.
+        The mean weight shows it roughly, and actions that the log never takes show it exactly.
         """
+        return max(self.shortfall, self.unlogged if self.unlogged > MOST_MISSING else 0.0)
+
+    @property
+    def shortfall(self) -> float:
+        """1 less the mean weight, where that is surely more than `MOST_MISSING`; else 0."""
         surely = self.mean + 2.0 * self.error < 1.0 - MOST_MISSING
         return 1.0 - self.mean if surely else 0.0
 
@@ -74,11 +83,16 @@ class Weights:
             )
         if self.untried >= MOST_MISSING:
             said.append(f"no episode of the log shows {self.untried:.0%} of what {name} does")
-        if self.missing:
-            could_not = min(self.impossible, self.missing)
+        if self.unlogged > LEAST_UNLOGGED:
+            said.append(
+                f"{name} takes actions that the log never takes, in {self.unlogged:.1%} of its "
+                "episodes"
+            )
+        if self.shortfall:
+            could_not = min(self.impossible, self.shortfall)
             said.append(
                 f"the weights for {name} average {self.mean:.2f} and not 1: {could_not:.0%} of "
-                f"what it does could not happen in the log, {self.missing - could_not:.0%} could "
+                f"what it does could not happen in the log, {self.shortfall - could_not:.0%} could "
                 "and did not"
             )
         elif enough and self.narrow:
@@ -89,9 +103,15 @@ class Weights:
         return tuple(said)
 
 
-def describe_weights(paths: Floats, likelihood: Floats, shares: Floats | None = None) -> Weights:
+def describe_weights(
+    paths: Floats,
+    likelihood: Floats,
+    shares: Floats | None = None,
+    unlogged: Floats | None = None,
+) -> Weights:
     """Return the weights for probabilities of actions under members (N, H, M) and the log (N, H).
 
+    `unlogged` (N, H, M) are the members' probabilities of actions that the log never takes.
     At every step the policy's probability that is not on the logged action, mass − taken, lies on
     other actions. These had the probability before − likelihood in the log, so some of them has at
     least the ratio of both as its weight, and their squared weights average at least its square.
@@ -105,7 +125,10 @@ def describe_weights(paths: Floats, likelihood: Floats, shares: Floats | None = 
     other = np.where(certain, 0.0, left / room)
     # E w² of each stage, by both branches of its last step.
     moments = ((weights * taken + other * left) / before).mean(axis=0)
-    last = weights[:, -1]
+    last, beyond = weights[:, -1], 0.0
+    if unlogged is not None:
+        until = np.concatenate([np.ones_like(paths[:, :1]), paths[:, :-1]], axis=1)
+        beyond = float((average(until * unlogged, shares) / before).sum(axis=1).mean())
     squares = np.square(weights).sum(axis=0)
     return Weights(
         episodes=episodes,
@@ -117,4 +140,5 @@ def describe_weights(paths: Floats, likelihood: Floats, shares: Floats | None = 
         possible_error=float(np.sqrt(np.maximum(moments - 1.0, 0.0).max() / episodes)),
         impossible=float(np.where(certain, left / before, 0.0).sum(axis=1).mean().clip(0.0, 1.0)),
         untried=float(1.0 - average(np.any(paths > 0.0, axis=0), shares).mean()),
+        unlogged=min(beyond, 1.0),
     )
