@@ -1,5 +1,6 @@
 """The pages: each under a caption, short, in plain English, with links that lead somewhere."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,12 @@ five
 """
     page = small(**{"docs/start/more.md": text, "README.md": "six"}) / "docs/start/more.md"
     assert prose(page).split() == ["One", "two", "three", "four", "five", "six"]
+
+
+def test_the_front_page_links_each_page_that_it_lists():
+    """A reader of the files sees no toctree."""
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^[a-z-]+/[a-z/-]+$", text, re.MULTILINE)
+    assert len(listed) > 60
+    made_at_build = {"reference/cli"}
+    assert [one for one in listed if f"({one}.md)" not in text and one not in made_at_build] == []

@@ -105,6 +105,6 @@ def test_a_protocol_that_asks_for_passkeys_is_not_signed_here(tmp_path, monkeypa
     assert "people sign on the pages of the service" in said_why
     for verb in ("status", "candidates", "learn"):
         text = said(verb)
-        assert "needs approval by any person" in text
+        assert "needs approval by any approver" in text
         assert ": sign on the page of the service" in text
         assert "campaign approve" not in text

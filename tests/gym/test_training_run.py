@@ -418,5 +418,7 @@ def test_a_log_says_which_actions_it_never_takes():
     shifted = [replace(one, actions=one.actions + 1, masks=None) for one in log]
     reasons = train(shifted, recipe=SMALL).setting.reasons
     assert (
-        reasons["actions"] == "4, numbered from 0 to the largest of the log; the log never takes 0"
+        reasons["actions"]
+        == "4, numbered from 0 to the largest of the log; the log never takes 0: "
+        "are its actions counted from 1?"
     )

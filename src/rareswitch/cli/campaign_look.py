@@ -195,7 +195,8 @@ def needed_approval(
     done = [name for name in (proposer, *approvers) if name != SCHEDULE]
     others = [n for n in approval.signers if not any(same_person(n, one) for one in done)]
     but = f" but {one_line(' and '.join(done))}" if done else ""
-    who = " or ".join(others) or f"any person{but}"
+    anybody = "any person" if approval.signature == "any" else "any approver"
+    who = " or ".join(others) or f"{anybody}{but}"
     how = _where_to_sign("approve", number, approval)
     signatures, groups = approval.owed(approvers)
     if not approval.several:

@@ -74,7 +74,7 @@ class SimulatorError(Exception):
     "--first", type=click.IntRange(0), default=0, help="Reported episodes before the first switch."
 )
 @click.option(
-    "--apart", type=click.IntRange(0), default=0, help="Reported episodes between deployments."
+    "--apart", type=click.IntRange(0), default=0, help="Reported episodes between two fits."
 )
 @click.option(
     "--randomise/--no-randomise",

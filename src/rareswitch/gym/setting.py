@@ -214,6 +214,7 @@ def setting_of_log(
         never = set(range(count)) - {int(action) for one in log for action in one.actions}
         if never:
             said += f"; the log never takes {', '.join(map(str, sorted(never)))}"
+            said += ": are its actions counted from 1?" if never == {0} else ""
     else:
         count, said = len(actions), f"{len(actions)}, as given"
     found, why = _features(seen.observation_space, features, count, lambda: seen.sample, allow)

@@ -15,8 +15,8 @@ class Waiting(Rule):
     """Another rule, which deploys nothing before `first` episodes, and then `apart` or more apart.
 
     The first switch comes after at least `first` reported episodes, and every later one at least
-    `apart` reported episodes after the deployment before it. A reported episode is one that the
-    learner has absorbed, whichever version played it: an episode whose outcome is not known yet
+    `apart` reported episodes after the fit of the policy in force. A reported episode is one that
+    the learner has absorbed, whichever version played it: an episode whose outcome is not known yet
     does not count. A switch that the other rule asks for too early is due when the wait is over.
 
     Deployments are never more than those that the other rule may make. `SpreadBudget(switches=B)`
