@@ -294,6 +294,20 @@ def test_who_took_part_is_not_exported(tmp_path):
     campaign.store.close()
 
 
+def test_only_the_report_of_an_ended_study_is_called_final(tmp_path):
+    campaign = opened(tmp_path / "store.db", protocol_of())
+    export(campaign, tmp_path / "running", **SIGNED)
+    campaign.stop(by="ana", reason="enough")
+    export(campaign, tmp_path / "ended", **SIGNED)
+    titles = {
+        name: (tmp_path / name / "appendix.md").read_text(encoding="utf-8").partition("\n")[0]
+        for name in ("running", "ended")
+    }
+    assert titles["running"].endswith(": report of a study that has not ended")
+    assert titles["ended"].endswith(": final report")
+    campaign.store.close()
+
+
 def test_the_appendix_tells_what_checklists_ask_for(exported):
     campaign, folder, _ = exported
     text = (folder / "appendix.md").read_text()

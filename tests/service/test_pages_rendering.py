@@ -237,8 +237,9 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
 def test_a_loss_and_an_unknown_gain_are_said_as_such(study):
     found, price = study.state.waiting, Price(2, 4, 100, 600)
     assert worth(Gain(0.1, 0.05, 0.2), price, found, {})[0] == (
-        "By this estimate, yes: over the 100 episodes left it would earn about 10 more in total "
-        "(95% interval 5 to 20)."
+        "By this estimate, which is optimistic since the candidate was fitted to these episodes, "
+        "yes: over the 100 episodes left it would earn about 10 more in total (95% interval 5 to "
+        "20)."
     )
     assert worth(Gain(-0.1, -0.2, -0.05), price, found, {})[0].startswith(
         "By this estimate, no: over the 100 episodes left it would lose about 10 in total (95% "

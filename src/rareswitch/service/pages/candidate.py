@@ -171,8 +171,9 @@ def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str,
     over = f"over the {plural(price.episodes_left, 'episode')} left"
     if gain.low > 0:
         verdict = (
-            f"By this estimate, yes: {over} it would earn about {figure(total[0])} more in total "
-            f"(95% interval {interval(total[1], total[2])})."
+            "By this estimate, which is optimistic since the candidate was fitted to these "
+            f"episodes, yes: {over} it would earn about {figure(total[0])} more in total (95% "
+            f"interval {interval(total[1], total[2])})."
         )
     elif gain.high < 0:
         verdict = (

@@ -72,13 +72,14 @@ def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dic
     facts = facts_of(record, entries, state)
     cohorts, sites, analysis = facts.cohorts, facts.sites, facts.analysis
     sections = [*sections_of(facts), record_section()]
-    title = title_of(facts)
+    kind = "report of a study that has not ended" if state.stopped is None else "final report"
+    title = f"{title_of(facts)}: {kind}"
     texts = {
         "cohorts.json": as_json(cohorts),
         "cohorts.csv": as_csv(cohorts, COHORT_COLUMNS),
         "sites.csv": as_csv(sites, SITE_COLUMNS),
-        "appendix.md": as_markdown(f"{title}: final report", sections),
-        "report.html": as_html(f"{title}: final report", sections),
+        "appendix.md": as_markdown(title, sections),
+        "report.html": as_html(title, sections),
         "data-dictionary.md": data_dictionary(analysis is not None),
     }
     if analysis is not None:
