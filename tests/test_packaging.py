@@ -232,7 +232,6 @@ def test_the_extra_service(environment):
 
 def test_the_extra_docs(environment, tmp_path):
     """Everything that the pages import is there: autodoc finds every object."""
-    pytest.importorskip("sphinx")  # of the extra dev, which ./check installs
     pages = tmp_path / "docs"
     (pages / "reference").mkdir(parents=True)
     for name in ("conf.py", "cli_reference.py", "_static", "reference/api"):
