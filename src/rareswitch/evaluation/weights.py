@@ -57,7 +57,7 @@ class Weights:
     def missing(self) -> float:
         """The share of the policy's behaviour that is not in the log; 0 if it is small.
 
-        The mean weight shows it roughly, and actions that the log never takes show it exactly.
+        The mean weight shows it with noise; actions that the log never takes show it with less.
         """
         return max(self.shortfall, self.unlogged if self.unlogged > MOST_MISSING else 0.0)
 
