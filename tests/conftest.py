@@ -1,6 +1,8 @@
-"""One hypothesis profile, experiments cut into small pieces, and fresh stores of each kind."""
+"""One hypothesis profile, small pieces of experiments, fresh stores, and warm commands."""
 
+import os
 import shutil
+import sysconfig
 
 import pytest
 from hypothesis import settings
@@ -63,3 +65,12 @@ def store_url(request, tmp_path, migrated):
     yield url
     if server.running:
         server.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def warm_path():
+    """Return a PATH whose `rareswitch` starts without the time of imports."""
+    from warm_commands import warm_commands
+
+    with warm_commands() as folder:
+        yield os.pathsep.join([str(folder), sysconfig.get_path("scripts"), os.environ["PATH"]])

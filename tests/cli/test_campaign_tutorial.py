@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,15 +58,14 @@ def folder():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_tutorial_prints_what_it_says(folder, page):
+def test_the_tutorial_prints_what_it_says(folder, page, warm_path):
     files, least = PAGES[page]
     if files:
         shutil.copytree(ROOT / files, folder, dirs_exist_ok=True)
-    scripts = sysconfig.get_path("scripts")
     environment = {name: value for name, value in os.environ.items() if "RARESWITCH" not in name}
     environment |= {
-        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": warm_path, "OPENBLAS_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
     count = 0
     for name, text in blocks((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")):

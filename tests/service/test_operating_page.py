@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sysconfig
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +16,9 @@ PATIENCE = 300  # seconds for one command
 
 
 @pytest.fixture
-def environment():
+def environment(warm_path):
     found = {name: value for name, value in os.environ.items() if "RARESWITCH" not in name}
-    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
-    return found | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return found | {"PATH": warm_path, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def test_the_commands_of_the_page_print_what_it_says(tmp_path, environment):

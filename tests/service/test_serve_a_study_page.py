@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sysconfig
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +28,10 @@ PASSWORDS = {"Ana Ruiz": "four words and more", "Ben Okoro": "four other words"}
 
 
 @pytest.fixture
-def environment():
+def environment(warm_path):
     found = {name: value for name, value in os.environ.items() if "RARESWITCH" not in name}
-    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
     return found | {
-        "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1",
+        "PATH": warm_path, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1",
         "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1",
     }  # fmt: skip
 
