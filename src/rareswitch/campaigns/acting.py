@@ -55,7 +55,7 @@ class Acting:
         found = policy.conditional(np.array([*chances, policy.chances(stage, now, place)]))
         if not found[:-1].all():
             raise ValueError(
-                "earlier must be actions that the policy recommends; no member of it takes those "
+                "earlier must be actions that the policy recommends; no member takes all actions "
                 f"up to stage {int(np.argmin(found > 0.0))}"
             )
         name = self.actions[place] if self.actions else str(place)
@@ -96,7 +96,7 @@ def acting_on_features(terms: Terms, features: Any, earlier: Earlier) -> Acting:
     control = terms.control_action
     if control is not None and (least := min(map(len, rows))) <= control:
         raise ValueError(
-            f"features must have at least {control + 1} rows, where the control takes action "
+            f"features must have at least {control + 1} rows, because the control takes action "
             f"{control}; got {least}"
         )
     taken = []

@@ -149,7 +149,7 @@ class Campaign:
                     found = "a rehearsal" if first.get("rehearsal") else "a campaign"
                     raise ConflictError(f"{name} is {found} in {store.url}; use another store")
                 if first["digest"] != protocol.digest:
-                    raise ConflictError(f"there is a campaign {name} with another protocol already")
+                    raise ConflictError(f"campaign {name} exists already, with another protocol")
             else:
                 now = clock()
                 connection.execute(campaigns.insert().values(campaign=name, created=now))
@@ -354,8 +354,8 @@ class Campaign:
             )
         if not gone:
             raise NotAllowedError(
-                "no episode has a participant of that name, and no file of the store keeps one "
-                "that was erased"
+                "no episode has a participant of that name, and no file of the store holds an "
+                "erased name"
             )
         return gone
 

@@ -83,9 +83,9 @@ def propose(
     task, in_force = state.terms.plain["task"], state.in_force.version
     sizes = {name: getattr(policy, name) for name in ("dim", "horizon", "one_hot")}
     if any(task[name] != value for name, value in sizes.items()):
-        raise NotAllowedError(f"policy must be of the protocol's [task]; got {sizes}")
+        raise NotAllowedError(f"policy must fit the protocol's [task]; got {sizes}")
     if in_force != expected:
-        message = f"version {in_force} is in force; this is about version {expected}"
+        message = f"version {in_force} is in force; the decision is about version {expected}"
         raise MovedError(message, version=in_force)
     deployed = _deployment(policy, version=expected + 1, seq=seq)
     payload = {**deployed, "planned": planned, "evidence": dict(evidence)}

@@ -78,7 +78,7 @@ class Protocol:
         planned_episodes(self.task, "a campaign")
         actions = checked_names("actions", self.actions)
         if self.features is not None and self.features.columns and not actions:
-            raise ValueError("actions must be named where [features] has columns; got none")
+            raise ValueError("actions must be named if [features] has columns; got none")
         if self.simulation:
             checked_digest("simulation", self.simulation)
         if self.analysis is not None:
@@ -138,8 +138,8 @@ class Protocol:
             given = digest_of(artifacts[kind]) if kind in artifacts else ""
             if given != digest:
                 raise NotAllowedError(
-                    f"{kind} must be the file whose digest the protocol has, {digest or 'none'}; "
-                    f"got {given or 'none'}"
+                    f"{kind} must be the file with the protocol's digest, {digest or 'none'}; got "
+                    f"{given or 'none'}"
                 )
         if "simulation" in artifacts:
             self._check_simulation(artifacts["simulation"])
@@ -168,8 +168,8 @@ class Protocol:
         ours = _design_of(self.plain)
         if all(_design_of(one["protocol"]) != ours for one in designs.values()):
             raise NotAllowedError(
-                "simulation must be of a design that is this protocol; its designs are "
-                f"{', '.join(designs)}, and all of them differ from it"
+                "simulation must have this protocol among its designs; all of them differ from it: "
+                f"{', '.join(designs)}"
             )
 
     def learner(self) -> Learner:

@@ -146,7 +146,7 @@ def _read_slowly(text: str | bytes) -> Any:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not allowed")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -155,6 +155,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen = set[str]()
         for name, _ in pairs:
             if name in seen:
-                raise ValueError(f"{name[:200]!r} is there twice")
+                raise ValueError(f"the key {name[:200]!r} occurs twice")
             seen.add(name)
     return values

@@ -210,7 +210,7 @@ def found_account(connection: Connection, account: Account | str) -> Account:
     """Return an account, or raise UnknownError."""
     row = found_row(connection, account)
     if row is None:
-        raise UnknownError(f"account must be one of the store; got {short_repr(account)}")
+        raise UnknownError(f"account must exist in the store; got {short_repr(account)}")
     return _account(connection, row)
 
 

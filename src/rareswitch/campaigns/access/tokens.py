@@ -81,7 +81,7 @@ class Tokens(Accounts):
         label = checked_text("label", label, most=MOST_CHARACTERS).strip()
         given, seconds = checked_grants(grants), DAY * real("days", days, above=0, most=MOST_DAYS)
         if not given:
-            raise ValueError("grants must not be empty: a token without a role opens nothing")
+            raise ValueError("grants must not be empty: a token without a role allows nothing")
         text, secret = new_secret(TOKEN)
         with self.changing() as connection:
             person = acting(connection, by)
@@ -187,12 +187,12 @@ def _owner(connection: Connection, person: Principal, account: Account | str | N
             return None
         account = person.account
         if account is None:
-            raise ForbiddenError("a token is issued by a person")
+            raise ForbiddenError("only a person can issue a token")
     if person.via == "token":
-        raise ForbiddenError("a token issues no token in the name of a person: sign in")
+        raise ForbiddenError("a token cannot issue a token for a person; sign in instead")
     owner = found_account(connection, account)
     if owner.account != person.account and person.via != "machine":
-        raise ForbiddenError("account must be your own: nobody acts in another person's name")
+        raise ForbiddenError("account must be your own; a token cannot act for another person")
     if owner.disabled or not owner.accepted:
         raise ForbiddenError(f"account must be one that can sign in; {owner.name} cannot")
     return owner.account
@@ -205,7 +205,7 @@ def _check_grants(
     own = () if owner is None else grants_of(connection, owner)
     for grant in given:
         if not person.may_give(grant):
-            raise ForbiddenError(f"grants must be your own; you are not {grant}")
+            raise ForbiddenError(f"grants must be your own; you do not have {grant}")
         if owner is None and grant.role in PERSONAL:
             raise ForbiddenError(
                 f"a token with the role {grant.role} needs an account: a person signs with it"

@@ -129,7 +129,7 @@ class Episode:
         """Return the action's name for a raw observation, or its index for feature rows."""
         self._check_open()
         if self.waits:
-            raise ValueError("reward must be told of the last action before the next one")
+            raise ValueError("reward must be called for the last action before the next act")
         horizon = self._agreement.task.horizon
         if self.stage >= horizon:
             raise ValueError(f"act must be called at most {horizon} times, the horizon")
@@ -145,7 +145,7 @@ class Episode:
         """Record that a person took another action than the recommended action."""
         self._check_open()
         if not self.waits:
-            raise ValueError("act must be called first, and the reward be told after take")
+            raise ValueError("take must be called after act and before reward")
         step = self._steps[-1]
         if "observation" in step.seen:
             place = self._agreement.observer.place(action)
@@ -174,16 +174,14 @@ class Episode:
         """
         self._check_open()
         if observation is not None and self.waits:
-            raise ValueError("reward must be told of the last action before the next observation")
+            raise ValueError("reward must be called for the last action before a new observation")
         if observation is None and not self.waits:
             raise ValueError(
                 "observation must be the state in which the episode was cut off; got None, and no "
                 "action waits for a reward"
             )
         if self.stage - self.waits < 1:
-            raise ValueError(
-                "an episode that is cut off must have a step with a reward; cancel this one"
-            )
+            raise ValueError("cut_off needs a step with a reward; cancel this episode instead")
         seen = {} if observation is None else self._seen(observation)
         self._write({"cut": seen})
         self.finish()
@@ -191,7 +189,7 @@ class Episode:
     def finish(self) -> None:
         """Put the report in the outbox and end the episode."""
         if self._cut is None and (self.waits or not self._steps):
-            raise ValueError("reward must be told of the last action before the report")
+            raise ValueError("reward must be called for the last action before finish")
         if self._report is None:
             self._write({"report": self._made_report()})
         assert self._report is not None

@@ -40,7 +40,7 @@ def backup(store: Store, path: Path) -> list[str]:
     disk when this returns. A failed backup leaves no file.
     """
     if path.exists():
-        raise FileExistsError(f"{path} is there already; a backup is a new file")
+        raise FileExistsError(f"path must be a new file; {path} exists already")
     part = path.with_name(f"{path.name}.part")
     try:
         _remove(part)

@@ -104,7 +104,7 @@ def verify_record(
     try:
         checks.extend(_walk(record, entries, policies, progress))
     except ALTERED as error:
-        rules.fail(f"the rules cannot be asked, {describe(error)}")
+        rules.fail(f"the rules cannot be checked, {describe(error)}")
         checks.append(rules)
     if any(check.problems for check in checks if check.name != "deviations"):
         return Verification(checks=checks)
@@ -201,7 +201,7 @@ def _walk(
         until(None)
         audit.end()
     except ALTERED as error:
-        audit.checks["rules"].fail(f"the rules cannot be asked, {describe(error)}")
+        audit.checks["rules"].fail(f"the rules cannot be checked, {describe(error)}")
         audit.read_contents()
         for name in CHAINS:
             deque(rows[name], maxlen=0)  # altered rows are still named

@@ -145,7 +145,7 @@ def _not_next(state: State, entry: Entry) -> Iterator[CampaignError]:
     version, last = entry.payload["version"], len(state.versions)
     if version != last + 1:
         yield MovedError(
-            f"version {last} is in force; this is about version {version}", version=last
+            f"version {last} is in force; the decision is about version {version}", version=last
         )
 
 

@@ -78,7 +78,7 @@ def _connected(url: str | Path, *, create: bool, read_only: bool) -> Store:
 
 def _file_at(address: sa.URL, *, create: bool, read_only: bool) -> SqliteFile:
     if not address.database or address.database == ":memory:":
-        raise ValueError("store must be a file: what is in memory is not durable")
+        raise ValueError("store must be a file; an in-memory store is not durable")
     path = Path(address.database)
     try:
         if create:

@@ -40,8 +40,8 @@ class People:
             self._told[episode_id] = participant
         elif kept not in (FORGOTTEN, participant):
             raise ConflictError(
-                f"episode {episode_id} is recorded already, of another participant; who it was is "
-                "never overwritten, but it can be corrected"
+                f"episode {episode_id} is recorded already, for another participant; a participant "
+                "is never overwritten, but can be corrected"
             )
 
     def correct(self, episode_id: str, participant: str | None) -> None:

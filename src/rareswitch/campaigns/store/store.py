@@ -333,7 +333,7 @@ class Store:
             raise unavailable(error, f"the store {self.url} cannot be {done}") from error
         except sa.exc.TimeoutError as error:
             raise UnavailableError(
-                f"the store {self.url} cannot be {done}: too many use it at once"
+                f"the store {self.url} cannot be {done}: too many connections are in use"
             ) from error
         except FileGoneError:
             raise UnavailableError(
