@@ -206,7 +206,7 @@ def test_a_lost_password_is_reset(access):
 
 def test_an_unknown_account_is_named(access):
     for name in ("Zed", "", "x" * 100_000, "\ud800", "a\0b\0"):
-        with pytest.raises(UnknownError, match="account must be one of the store"):
+        with pytest.raises(UnknownError, match="account must exist in the store"):
             access.account(name)
         with pytest.raises(SignInError):
             access.sign_in(name, PASSWORD)

@@ -150,6 +150,6 @@ def test_a_backup_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
 def test_a_backup_never_writes_over_a_file(store, tmp_path):
     create(store)
     (tmp_path / "backup.db").write_text("mine")
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="exists already"):
         backup(store, tmp_path / "backup.db")
     assert (tmp_path / "backup.db").read_text() == "mine"

@@ -214,7 +214,7 @@ def test_evidence_is_plain_values(automatic, evidence):
 
 def test_a_candidate_about_another_version_has_moved(automatic):
     propose(automatic)
-    with pytest.raises(MovedError, match="version 2 is in force; this is about version 1"):
+    with pytest.raises(MovedError, match="version 2 is in force; the decision is about version 1"):
         automatic.propose(
             some_policy(3), seq=0, evidence={"triggers": []}, expected=1, by="x", reason="y"
         )
@@ -415,7 +415,7 @@ def test_a_ledger_with_a_gap_is_noticed(campaign):
 
 def test_a_candidate_has_the_sizes_of_the_task(campaign):
     other = rs.Policy(weights=np.zeros((3, 3)))
-    with pytest.raises(NotAllowedError, match="policy must be of the protocol's"):
+    with pytest.raises(NotAllowedError, match="policy must fit the protocol's"):
         campaign.propose(
             other, seq=0, evidence={"triggers": []}, expected=1, by="schedule", reason="a test"
         )

@@ -233,7 +233,7 @@ def test_too_many_at_once_are_told_so(store, monkeypatch):
     with ExitStack() as held:
         for _ in range(CONNECTIONS):
             held.enter_context(store.reading())
-        with pytest.raises(UnavailableError, match="too many use it at once"):
+        with pytest.raises(UnavailableError, match="too many connections are in use"):
             campaign.record(report(0))
     assert campaign.record(report(0)).seq == 1
 
@@ -249,8 +249,8 @@ def test_an_error_within_a_transaction_leaves_nothing(store):
 @pytest.mark.parametrize(
     ("url", "error", "why"),
     [
-        ("sqlite://", ValueError, "what is in memory is not durable"),
-        ("sqlite:///:memory:", ValueError, "what is in memory is not durable"),
+        ("sqlite://", ValueError, "an in-memory store is not durable"),
+        ("sqlite:///:memory:", ValueError, "an in-memory store is not durable"),
         ("mysql://x/y", ValueError, "must be SQLite or PostgreSQL"),
         ("://", ValueError, "store must be sqlite:///file, postgresql://"),
         ("postgresql:/nobody:secret@db/x", ValueError, "got postgresql: without //"),

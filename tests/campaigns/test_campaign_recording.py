@@ -69,7 +69,7 @@ def test_creating_the_same_again_changes_nothing(campaign, store):
 
 
 def test_another_protocol_under_the_same_name_is_a_conflict(campaign, store):
-    with pytest.raises(ConflictError, match="there is a campaign trial with another protocol"):
+    with pytest.raises(ConflictError, match="campaign trial exists already, with another"):
         create(store, budget=4)
     assert len(campaign.entries) == 2
 
@@ -571,7 +571,7 @@ def test_a_repeat_may_tell_who_it_was(campaign):
 
 def test_a_repeat_that_tells_of_another_is_a_conflict(campaign):
     campaign.record(report(0, participant="Ada"))
-    with pytest.raises(ConflictError, match="of another participant") as caught:
+    with pytest.raises(ConflictError, match="for another participant") as caught:
         campaign.record(report(0, participant="Bob"))
     assert "Ada" not in str(caught.value)
     assert "Bob" not in str(caught.value)
@@ -660,7 +660,7 @@ def test_two_objects_of_one_campaign_see_each_other(campaign, store):
     assert other.record(report(0)).new is False
     propose(other)
     assert campaign.version == 2
-    with pytest.raises(MovedError, match="version 2 is in force; this is about version 1"):
+    with pytest.raises(MovedError, match="version 2 is in force; the decision is about version 1"):
         campaign.propose(
             some_policy(1),
             seq=1,

@@ -169,7 +169,7 @@ def test_every_part_counts_in_the_digest(change):
         ("[budget]", COLUMNS.format("['a ']"), r"\[features\] columns must not begin or end"),
         ("[budget]", COLUMNS.format("['a', 'a']"), "columns must be distinct names; got 'a' twice"),
         ("[budget]", COLUMNS.format("['a', 'id']"), "columns must not be id, step, .*; got 'id'"),
-        ("[budget]", COLUMNS.format("['a']"), "actions must be named where .features. has columns"),
+        ("[budget]", COLUMNS.format("['a']"), "actions must be named if .features. has columns"),
         (
             "[budget]",
             "[features]\nname = 'x'\ncolumns = ['a']\n[budget]",
@@ -339,9 +339,9 @@ def test_a_simulation_must_recommend_the_schedule_of_the_protocol(tmp_path):
         for name, report in (("same", plan(agreed)), ("other", b"<html>a page</html>")):
             made = protocol(name=name).with_simulation(report)
             Campaign.create(store, made, by="ana", simulation=report)
-            with pytest.raises(NotAllowedError, match="simulation must be the file whose digest"):
+            with pytest.raises(NotAllowedError, match="simulation must be the file with the"):
                 Campaign.create(store, made, by="ana", simulation=report + b" ")
-            with pytest.raises(NotAllowedError, match="simulation must be the file whose digest"):
+            with pytest.raises(NotAllowedError, match="simulation must be the file with the"):
                 Campaign.create(store, made, by="ana")
 
 

@@ -57,13 +57,13 @@ def test_a_key_that_comes_twice_is_refused(members):
     if len(set(keys)) == len(keys):
         assert read_json(text) == json.loads(text)
     else:
-        with pytest.raises(ValueError, match="is there twice"):
+        with pytest.raises(ValueError, match="occurs twice"):
             read_json(text)
 
 
 @pytest.mark.parametrize("text", ["NaN", '{"x":NaN}', '{"x":[-Infinity]}'])
 def test_what_is_no_number_is_refused(text):
-    with pytest.raises(ValueError, match="is no number"):
+    with pytest.raises(ValueError, match="is not allowed"):
         read_json(text)
 
 
@@ -288,7 +288,7 @@ def test_wrong_events_are_refused(events, why):
 
 def test_a_kind_of_event_that_comes_twice_is_refused():
     text = json.dumps(plain(3, events={"nausea": 1}))
-    with pytest.raises(ValueError, match="is there twice"):
+    with pytest.raises(ValueError, match="occurs twice"):
         read_json(text.replace('"nausea": 1', '"nausea": 1, "nausea": 2'))
 
 

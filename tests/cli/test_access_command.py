@@ -154,7 +154,7 @@ def test_refusals_are_one_line(folder):
     assert "name must be a person" in refused("access", "invite", "engine")
     assert "by must be one line" in refused("access", "invite", "Ben", "--by", "a\x1bb")
     assert "grants must not be empty" in refused("access", "token", "x")
-    assert "account must be one of the store" in failed("disable", "Zed")
+    assert "account must exist in the store" in failed("disable", "Zed")
     assert "id must be that of a token" in failed("revoke", "0123456789abcdef")
     assert "Ana has an account already" in failed("invite", "ana")
     assert "Ana is not auditor in trial" in failed("withdraw", "Ana", "auditor", "trial")

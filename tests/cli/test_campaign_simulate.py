@@ -149,7 +149,7 @@ def test_a_protocol_with_columns_is_rehearsed_with_its_feature_map(here):
     world = ("--instance", "tabular", "--states", 5, "--actions", 3, "--corrected", 0)
     missing = call(*SIMULATE, "raw.toml", *world, "--withdrawn", 0)
     assert missing.exit_code == 1
-    assert "features must be the file whose digest the protocol has" in missing.stderr
+    assert "features must be the file with the protocol's digest" in missing.stderr
     given = ("--withdrawn", 0, "--feature-map", "map.bin", "--json")
     done = call(*SIMULATE, "raw.toml", *world, *given)
     assert done.exit_code == 0, done.output
@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_refused_in_one_line(here, small):
     (here / "small" / "plan.json").write_text("{}")
     other = call(*SIMULATE, small, *TABULAR, "--store", "sqlite:///other.db")
     assert other.exit_code == 1
-    assert "simulation must be the file whose digest the protocol has" in other.stderr
+    assert "simulation must be the file with the protocol's digest" in other.stderr
 
 
 def test_an_environment_is_played_from_its_plan(here):

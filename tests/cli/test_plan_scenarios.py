@@ -99,7 +99,8 @@ def test_a_study_is_planned_and_a_design_is_locked(here):
     (here / "other.toml").write_text(other.replace("episodes = 24", "episodes = 25"))
     wrong = call(*init, "other.toml", "--store", "sqlite:///other.db")
     assert wrong.exit_code == 1
-    assert "dates-calibrated, and all of them differ from it" in wrong.stderr
+    assert "all of them differ from it: " in wrong.stderr
+    assert "dates-calibrated" in wrong.stderr
     seed = refused(*plan("--out", "out", "--seed", 9))
     assert "holds trials of other scenarios, designs or code, or of another seed" in seed
     (here / "wards.py").write_text(WORLD.replace("[0.3, 0.3 + gain]", "[0.2, 0.3 + gain]"))

@@ -256,7 +256,7 @@ def test_names_that_come_twice_are_found_in_one_pass():
     names = [f"n{number}" for number in range(300_000)]
     began = time.process_time()
     text = "{" + ",".join(f'"{name}":1' for name in [*names, names[-1]]) + "}"
-    with pytest.raises(ValueError, match="'n299999' is there twice"):
+    with pytest.raises(ValueError, match="'n299999' occurs twice"):
         read_json(text)
     with pytest.raises(ValueError, match="'n299999' twice"):
         checked_names("actions", [*names, names[-1]])

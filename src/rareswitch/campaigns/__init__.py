@@ -1,10 +1,10 @@
-"""Campaigns: a switch budget spent in the real world, on record.
+"""Campaigns: spend a switch budget in the real world, with a full record.
 
 Every verb of `rareswitch campaign` is a function of that name here (`import` is `import_reports`).
-Those that are about one campaign take it as their first argument: `approve(campaign, 7, by="ben",
+A verb about one campaign takes the campaign as its first argument: `approve(campaign, 7, by="ben",
 reason="reviewed")` is `campaign.approve(7, by="ben", reason="reviewed")`.
 
-Names are loaded when they are first used: the client runs without a store's libraries.
+Names are imported lazily, so the client runs without the store's libraries.
 """
 
 import sys
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     policy = Campaign.policy
     list, episodes, open, head = list_campaigns, list_episodes, open_episodes, heads
 
-# The home of each public name.
+# The module of each public name.
 _HOMES = {
     name: home
     for home, names in {
@@ -155,7 +155,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """This package. An import of its module `status` does not replace its function `status`."""
+    """This package; importing its module `status` does not replace its function `status`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _HOMES or not isinstance(value, ModuleType):

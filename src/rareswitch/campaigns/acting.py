@@ -1,7 +1,6 @@
-"""One step of an episode: the rows that are offered, and the action that the assigned member takes.
+"""One step of an episode: the offered rows and the action of the assigned member.
 
-A step is checked before its episode is assigned, so that no episode begins with an observation that
-nobody can act on.
+A step is checked before its episode is assigned, so no episode begins with an unusable observation.
 """
 
 import math
@@ -22,7 +21,7 @@ Earlier = Sequence[tuple[Any, str | int]]
 
 
 class Act(NamedTuple):
-    """The action that the assigned member takes, and its probability given the actions before."""
+    """The action of the assigned member, and its probability given the earlier actions."""
 
     episode_id: str
     version: int
@@ -35,9 +34,9 @@ class Act(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Acting:
-    """The rows offered at a stage and at the stages before, and the actions taken there.
+    """The rows offered at this stage and at earlier stages, and the actions taken earlier.
 
-    `actions` are the names of the protocol, without which an action is told by its place.
+    `actions` are the protocol's names; without names an action is its index.
     """
 
     rows: tuple[Rows, ...]
@@ -56,7 +55,7 @@ class Acting:
         found = policy.conditional(np.array([*chances, policy.chances(stage, now, place)]))
         if not found[:-1].all():
             raise ValueError(
-                "earlier must be actions that the policy recommends; no member of it takes those "
+                "earlier must be actions that the policy recommends; no member takes all actions "
                 f"up to stage {int(np.argmin(found > 0.0))}"
             )
         name = self.actions[place] if self.actions else str(place)
@@ -69,7 +68,7 @@ class Acting:
 def acting_on_observation(
     observer: Observer, observation: Mapping[str, Any], earlier: Earlier
 ) -> Acting:
-    """Return the step of a raw observation; `earlier` are the observations and actions before."""
+    """Return the step of a raw observation; `earlier` has the earlier observations and actions."""
     stage = _stage(earlier, observer.task.horizon)
     rows = [observer.rows(seen, past) for past, (seen, _) in enumerate(earlier)]
     rows.append(observer.rows(observation, stage))  # refused before anything is assigned
@@ -78,9 +77,9 @@ def acting_on_observation(
 
 
 def acting_on_features(terms: Terms, features: Any, earlier: Earlier) -> Acting:
-    """Return the step of rows of features; `earlier` are the rows and actions before.
+    """Return the step of feature rows; `earlier` has the earlier rows and actions.
 
-    Rows are lists as JSON has them: (A, d), or the positions (A,) of one-hot rows.
+    Rows are nested lists as in JSON: (A, d), or the positions (A,) of one-hot rows.
     """
     task = terms.plain["task"]
     stage = _stage(earlier, terms.horizon)
@@ -97,7 +96,7 @@ def acting_on_features(terms: Terms, features: Any, earlier: Earlier) -> Acting:
     control = terms.control_action
     if control is not None and (least := min(map(len, rows))) <= control:
         raise ValueError(
-            f"features must have at least {control + 1} rows, where the control takes action "
+            f"features must have at least {control + 1} rows, because the control takes action "
             f"{control}; got {least}"
         )
     taken = []

@@ -1,8 +1,8 @@
-"""Every action against the control's, where an episode has one step.
+"""Comparison of every action with the control's action, for episodes of one step.
 
-A plain comparison of those who got an action is wrong twice: a learner gives an action to those
-whom it seems to suit, and gives it less often after it did badly by chance. Here episodes are
-weighted by the known probabilities of their actions, and compared version by version.
+A plain comparison of episodes by action is biased twice: a learner gives an action to participants
+whom it seems to suit, and gives it less often after bad luck. So this module weights episodes by
+the known probabilities of their actions, and compares them within versions.
 """
 
 import math
@@ -29,7 +29,7 @@ READ_TOGETHER = 512
 
 
 class Choices(NamedTuple):
-    """Episodes of one step: version, return, the assigned action, and each action's probability."""
+    """Episodes of one step: version, return, assigned action, and probability of each action."""
 
     versions: Ints  # (n,)
     values: Floats  # (n,)
@@ -38,7 +38,7 @@ class Choices(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """Two actions under one version: means, effective numbers of episodes, and sums of squares."""
+    """Two actions in one version: means, effective numbers of episodes, and sums of squares."""
 
     episodes: int  # of the version
     means: tuple[float, float]
@@ -51,21 +51,21 @@ class _Pair(NamedTuple):
 def compare_actions(
     seen: Choices, action: int, reference: int, confidence: float
 ) -> tuple[Difference, float | None, float | None]:
-    """Return how much more `action` returns than `reference`, and the mean return of each.
+    """Return the difference of the returns of `action` and `reference`, and the mean of each.
 
-    Among the episodes of a version that got one of the two, an episode got `action` with the known
-    probability e = π_a/(π_a + π_0), given its state: so it does not matter that a learner gives an
-    action to those whom it suits. Episodes have overlap weights (Li, Morgan and Zaslavsky 2018):
-    1−e if they got the action and e if they got the reference. The difference is that of
-    participants for whom both were possible.
+    Among the episodes of a version with one of the two actions, an episode has `action` with the
+    known probability e = π_a/(π_a + π_0), given its state. So a learner's preference for some
+    states does not bias the comparison. The weights are overlap weights (Li, Morgan and Zaslavsky
+    2018): 1−e for episodes with the action and e for episodes with the reference. The difference
+    applies to participants for whom both actions were possible.
 
-    A learner gives an action less often after it did badly by chance, so a mean over all versions
-    is biased, and not normal where no action is best. Within a version probabilities are fixed. So
-    each version's difference is divided by its own standard error s_v, and these ratios have the
-    weights √n_v, n_v the episodes of the version (Zhang, Janson and Murphy 2020): the interval is
-    the set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return, with
-    the weights w², is pooled over versions; that of an action is not below that of both together,
-    since few may have got it.
+    A learner gives an action less often after bad luck, so a mean over all versions is biased, and
+    is not normal if no action is best. Within a version the probabilities are fixed. So each
+    version's difference is divided by its own standard error s_v, and these ratios have the weights
+    √n_v, with n_v the episodes of the version (Zhang, Janson and Murphy 2020). The interval is the
+    set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return, with the
+    weights w², is pooled over versions. The variance of one action is at least that of both
+    actions together, because one action may have few episodes.
     """
     pairs = [_pair(seen, version, action, reference) for version in np.unique(seen.versions)]
     used = [one for one in pairs if one is not None]
@@ -97,7 +97,7 @@ def compare_actions(
 
 
 def _pair(seen: Choices, version: int, action: int, reference: int) -> _Pair | None:
-    """Return two actions under a version; None if nobody got one of them with a positive weight."""
+    """Return two actions in a version; None if one of them has no positive weight."""
     mine = seen.versions == version
     values, taken, chances = seen.values[mine], seen.taken[mine], seen.chances[mine]
     among = chances[:, action] + chances[:, reference]
@@ -125,9 +125,9 @@ def _pair(seen: Choices, version: int, action: int, reference: int) -> _Pair | N
 def read_choices(
     record: Record, state: State, rows: Sequence[EpisodeRow], given: Mapping[str, Assigned]
 ) -> Choices | None:
-    """Return the episodes whose reports tell the offered rows and the action.
+    """Return the episodes whose reports contain the offered rows and the action.
 
-    None without any, and where the numbers of offered actions differ.
+    Return None if there are none, or if the number of offered actions differs between episodes.
 
     `rows` are the last rows of episodes, and `given` the assignments by episode.
     """
@@ -145,7 +145,7 @@ def read_choices(
             offers = np.array([block[place].offered for place in places])
             found |= dict(zip(places, policy_of(version).propensities_in(0, offers), strict=True))
         for place, (row, action, offered) in enumerate(block):
-            if row.deviations:  # the assigned action counts, whatever was given
+            if row.deviations:  # the assigned action counts, not the action given
                 name = row.episode_id
                 key = given[name].key(name) if name in given else name
                 action = policy_of(row.version).player(row.member, key).act(0, offered)
@@ -153,13 +153,13 @@ def read_choices(
             values.append(row.total)
             taken.append(action)
             chances.append(found[place])
-    if len({*map(len, chances)}) != 1:  # a place is not the same action in every state
+    if len({*map(len, chances)}) != 1:  # the same index may mean different actions
         return None
     return Choices(np.array(versions), np.array(values), np.array(taken), np.array(chances))
 
 
 class _Given(NamedTuple):
-    """An episode of one step: its row, the action that was given, and the rows offered."""
+    """An episode of one step: its row, the action given, and the offered rows."""
 
     row: EpisodeRow
     action: int
@@ -167,7 +167,7 @@ class _Given(NamedTuple):
 
 
 def _blocks(rows: Sequence[EpisodeRow]) -> Iterator[list[_Given]]:
-    """Yield the episodes that tell enough, some at a time."""
+    """Yield the episodes with all needed fields, in batches."""
     for start in range(0, len(rows), READ_TOGETHER):
         block = [(row, row.body) for row in rows[start : start + READ_TOGETHER] if row.body]
         reports = read_bodies([body for _, body in block])

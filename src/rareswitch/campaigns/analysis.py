@@ -1,8 +1,8 @@
-"""Did it work? The learned policies against the concurrent control, from the record alone.
+"""Comparison of the learned policies with the concurrent control, from the record alone.
 
-`comparison` of the rulebook has the estimators and their proofs. This module counts a record: by
-version, by declared subgroup, by action where an episode has one step, and adverse events by role.
-An episode counts for the role and the action that were assigned to it, whatever was done.
+`rulebook/comparison.py` has the estimators and their proofs. This module counts a record by
+version, by declared subgroup, by action (for episodes of one step), and adverse events by role.
+An episode counts for its assigned role and action, even if another action was taken.
 """
 
 import json
@@ -29,7 +29,7 @@ from rareswitch.campaigns.rulebook.terms import MISSING, Terms
 from rareswitch.core.control import CONTROL, LEARNED, ROLES
 
 READ_TOGETHER = 512
-DIGITS = 10  # the last digits of an interval depend on the machine's logarithm
+DIGITS = 10  # further digits of an interval depend on the machine's logarithm
 
 COMPARISON_COLUMNS = {
     "comparison": "Kind of the row: all versions, version, subgroup, or action.",
@@ -61,7 +61,7 @@ ComparisonRow = Mapping[str, Any]
 
 
 class Outcome(NamedTuple):
-    """The last report of an episode: who played it, and its return as a share of the horizon."""
+    """The last report of an episode: its role, and its return as a share of the horizon."""
 
     version: int
     role: str
@@ -85,8 +85,8 @@ class Analysis:
     """The comparison of learned members with their concurrent control.
 
     `combined` is the planned comparison over all versions. `others` count missing outcomes in the
-    ways that the protocol did not choose. `not_at_the_end` says why the interval of a study of
-    planned length does not hold; None where it does. `claim` is the conclusion in one sentence.
+    ways that the protocol did not choose. `not_at_the_end` is the reason why the interval of a
+    study of planned length is invalid, or None. `claim` is the conclusion in one sentence.
     """
 
     horizon: int
@@ -119,7 +119,7 @@ class Analysis:
 
 
 def analyse_record(record: Record, state: State) -> Analysis | None:
-    """Return the analysis of a record; None where the protocol has no control to compare with."""
+    """Return the analysis of a record; None if the protocol has no control."""
     terms = state.terms
     if not terms.control_share:
         return None
@@ -139,7 +139,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
             counted.with_missing(way),
             missing=way,
             confidence=confidence,
-            # The engine looks at reports; an outcome is known to be missing at the end only.
+            # The engine sees reports only; a missing outcome is known at the end only.
             any_time=way == "reported",
         )
         for way in (MISSING if state.stopped is not None else MISSING[:1])
@@ -147,7 +147,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
     versions = [
         compare("version", version, [everything[version]], confidence=confidence)
         for version in sorted(everything)
-        if everything[version].episodes  # a burn-in has nothing to compare
+        if everything[version].episodes  # a burn-in has no episodes to compare
     ]
     names = plan.subgroups.names if plan.subgroups is not None else ()
     each = 1.0 - (1.0 - confidence) / max(1, len(names))
@@ -157,7 +157,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
     ]
     combined = ways.pop(plan.missing if plan.missing in ways else "reported")
     reference, actions = _actions(record, state, counted) if horizon == 1 else (None, [])
-    if not_at_the_end is not None:  # nobody should read an interval that does not hold
+    if not_at_the_end is not None:  # hide an interval that is invalid
         combined, *others = (_without_ends(row) for row in (combined, *ways.values()))
         versions = [*map(_without_ends, versions)]
         subgroups, actions = [*map(_without_ends, subgroups)], [*map(_without_ends, actions)]
@@ -182,7 +182,7 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
 
 
 class _Counted:
-    """One count of a record: outcomes as last reported, and episodes that were never reported."""
+    """The counts of a record: last reported outcomes, and episodes without a report."""
 
     def __init__(self, record: Record, state: State) -> None:
         self.horizon = horizon = state.terms.horizon
@@ -251,7 +251,7 @@ class _Counted:
         return sum(_of_role(self._not_reported, role) for role in (LEARNED, CONTROL))
 
     def with_missing(self, way: str) -> list[Stratum]:
-        """Return the outcomes of all versions with those that were not reported, or withdrawn."""
+        """Return the outcomes of all versions, with unreported and withdrawn episodes added."""
         return add_missing(self.cohorts.strata, self._not_reported + self._withdrawn, way)
 
     def subgroup(self, name: str) -> list[Stratum]:
@@ -265,7 +265,7 @@ class _Counted:
         return [found[version] for version in sorted(found)]
 
     def events(self, kinds: Sequence[str]) -> Iterator[EventCount]:
-        """Yield the adverse events of each role and kind, where reports tell about them."""
+        """Yield the adverse events of each role and kind, from reports that contain events."""
         told: Counter[str] = Counter()
         found: dict[tuple[str, str], Counter[str]] = {}
         for one in self.outcomes:
@@ -286,7 +286,7 @@ class _Counted:
 def add_missing(
     strata: Mapping[int, Stratum], unreported: Mapping[tuple[int, str], int], way: str
 ) -> list[Stratum]:
-    """Return the outcomes of all versions with those never reported, by version and role."""
+    """Return the outcomes of all versions, with unreported episodes added by version and role."""
     found = dict(strata)
     for (version, role), count in unreported.items() if way != "reported" else ():
         one, value = found.get(version, Stratum(0.5)), float(way == "worst" and role == CONTROL)
@@ -363,7 +363,7 @@ def _scaled(value: float | None, horizon: int) -> float | None:
 
 
 def _rounded(value: float) -> float:
-    """Return a value without the digits that depend on the machine; differences below are 0."""
+    """Return a value without the digits that depend on the machine; smaller values become 0."""
     return float(f"{round(value, DIGITS + 2):.{DIGITS}g}") + 0.0
 
 
@@ -373,7 +373,7 @@ def _rounded(value: float) -> float:
 def _actions(
     record: Record, state: State, counted: _Counted
 ) -> tuple[str | None, list[ComparisonRow]]:
-    """Compare every action with the control's, by the known probabilities of the assignments."""
+    """Compare every action with the control's action, with the known assignment probabilities."""
     rows = [one.row for one in counted.outcomes]
     seen = read_choices(record, state, rows, counted.given)
     terms, reference = state.terms, state.terms.control_action
@@ -390,7 +390,7 @@ def _actions(
 def _action_row(
     seen: Choices, action: int, reference: int, name: str, confidence: float
 ) -> ComparisonRow:
-    """Return the row of an action, from the episodes in which it and the reference could be."""
+    """Return the row of an action, from episodes where it and the reference were both possible."""
     possible = (seen.chances[:, action] > 0.0) & (seen.chances[:, reference] > 0.0)
     found, mean, control = compare_actions(seen, action, reference, confidence)
     numbers = [None if one is None else _rounded(one) for one in (mean, control, *found[:4])]

@@ -60,15 +60,15 @@ from rareswitch.support.arguments import flag, whole
 from rareswitch.support.persistent import PersistentList
 
 IMPORTED_TOGETHER = 1000
-# More would hold so many lists at once that collecting garbage costs more than reading.
+# With more reports at once, garbage collection costs more than reading.
 READ_TOGETHER = 64
-MOST_POLICIES = 32  # that are kept in memory
+MOST_POLICIES = 32  # in memory
 NUMBERED = ("approve", "reject", "comment", "rollback", "countersign")  # decisions about a number
 Counted = tuple[Head, Head, int]
 
 
 def server_time() -> str:
-    """Return the time of day, for people to read: order is that of the chains."""
+    """Return the time for people to read; the chains define the order of rows."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -81,12 +81,12 @@ class PolicyBytes(NamedTuple):
 
 
 class Campaign:
-    """One campaign of a store, open in this process; any number of threads may use it.
+    """One campaign of a store, open in this process; it is thread-safe.
 
-    State is a function of the log and the ledger, so several processes may have it open at once.
-    The protocol may name code of your own, which is imported only if its module is in `allow`. A
-    rehearsal is recorded to only if it is opened as such. `clock` tells the time that rows are
-    stamped with.
+    State is a function of the log and the ledger, so several processes may open a campaign at once.
+    The protocol may name code of your own; it is imported only if its module is in `allow`. A
+    rehearsal accepts records only if it is opened with `rehearsal`. `clock` returns the time stamp
+    of rows.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Campaign:
     ) -> None:
         self.store, self.name, self.clock = store, checked_name("name", name), clock
         self.allow, self._rehearsal = tuple(allow), rehearsal
-        self._lock = threading.Lock()  # of the state that was read last
+        self._lock = threading.Lock()  # guards the state that was read last
         self._known: tuple[PersistentList[Entry], State] = PersistentList(), State()
         self._counted: tuple[Counted, Cohorts] | None = None  # after the last commit
         self._observer: Observer | None = None
@@ -124,8 +124,8 @@ class Campaign:
     ) -> "Campaign":
         """Lock a protocol and put version 1, fitted on no data, in force.
 
-        `simulation` and `features` are the report and the feature map whose digests the protocol
-        has. The same protocol again is the campaign that is there.
+        `simulation` and `features` are the report and the feature map; the protocol holds their
+        digests. The same protocol again returns the existing campaign.
         """
         if not isinstance(protocol, Protocol):
             raise TypeError(f"protocol must be a Protocol; got {type(protocol).__name__}")
@@ -133,7 +133,7 @@ class Campaign:
         artifacts = {kind: data for kind, data in given.items() if data is not None}
         protocol.check_artifacts(artifacts)
         if protocol.features is not None and features is not None:
-            # A map that does not suit the task would lock a protocol that nobody can act by.
+            # A map that does not fit the task would lock an unusable protocol.
             Observer(
                 features=protocol.features,
                 data=features,
@@ -149,7 +149,7 @@ class Campaign:
                     found = "a rehearsal" if first.get("rehearsal") else "a campaign"
                     raise ConflictError(f"{name} is {found} in {store.url}; use another store")
                 if first["digest"] != protocol.digest:
-                    raise ConflictError(f"there is a campaign {name} with another protocol already")
+                    raise ConflictError(f"campaign {name} exists already, with another protocol")
             else:
                 now = clock()
                 connection.execute(campaigns.insert().values(campaign=name, created=now))
@@ -173,7 +173,7 @@ class Campaign:
 
     @property
     def protocol(self) -> Protocol:
-        """The revision of the protocol in force; its schedule may need to be allowed."""
+        """The revision of the protocol in force; a schedule of your own must be in `allow`."""
         return Protocol.from_plain(self.state.terms.plain, allow=self.allow)
 
     @property
@@ -215,7 +215,7 @@ class Campaign:
     # Recording
 
     def assign(self, episode_id: str) -> Assignment:
-        """Assign an episode that is about to begin to a version and a member; always the same."""
+        """Assign a new episode to a version and a member; this call is idempotent."""
         assigned: Assignment = self._do(recording.assign(_id(episode_id)))
         return assigned
 
@@ -228,7 +228,7 @@ class Campaign:
     ) -> Act:
         """Assign an episode, and return the action to take for a raw observation.
 
-        `earlier` are the observations and actions of the stages before. The protocol must name the
+        `earlier` has the observations and actions of earlier stages. The protocol must name the
         columns of an observation and the actions.
         """
         step = self.acting(observation, earlier=earlier)
@@ -242,7 +242,7 @@ class Campaign:
         features: Sequence[Any] | None = None,
         earlier: Earlier = (),
     ) -> Acting:
-        """Return the step of a raw observation or of rows of features, checked and not assigned."""
+        """Check a raw observation or feature rows and return their step; assign nothing."""
         if (observation is None) == (features is None):
             raise ValueError("observation or features must be given, and not both")
         if observation is None:
@@ -251,7 +251,7 @@ class Campaign:
 
     @property
     def observer(self) -> Observer:
-        """The feature map of the protocol, which reads raw observations; it is never amended."""
+        """The reader of raw observations by the protocol's feature map; it is never amended."""
         if self._observer is None:
             terms = self._agreed
             features = FeatureTerms(**terms.plain.get("features", {"name": "rows"}))
@@ -272,9 +272,9 @@ class Campaign:
 
     @property
     def _agreed(self) -> Terms:
-        """The terms of a revision that is known, perhaps an earlier one; the store is asked once.
+        """The terms of a known revision, perhaps an old one; the store is read once.
 
-        It tells all that no amendment may change: the task but for its length, actions, features.
+        Use it only for terms that no amendment may change: task except length, actions, features.
         """
         entries, state = self._known
         return state.terms if len(entries) else self.terms
@@ -288,10 +288,10 @@ class Campaign:
         """Record one finished episode; it is on disk when this returns.
 
         Give a `Report`, its JSON, or the id and the episode with further fields of a `Report`. The
-        same report again is answered with its row, and its participant is kept if none is; other
-        content under that id, or another participant, is a `ConflictError`. A report that cannot be
-        recorded is a `RefusedError`, and in the register of refusals; input that is not a report at
-        all is an `UnreadableError`, and is not.
+        same report again returns its row, and adds its participant if the row has none. Other
+        content under the same id, or another participant, raises `ConflictError`. An invalid report
+        raises `RefusedError` and enters the register of refusals. Input that is not a report raises
+        `UnreadableError` and does not enter the register.
         """
         recorded: Recorded = self._do(self._work(self._read(report, episode, fields)))
         return recorded
@@ -299,9 +299,9 @@ class Campaign:
     def record_all(
         self, reports: Iterable[Report | Mapping[str, Any] | str | bytes]
     ) -> Iterator[Recorded | CampaignError]:
-        """Record many reports, a thousand to a commit; yield the answer to each.
+        """Record many reports, a thousand in each commit; yield the answer to each.
 
-        A report that is refused does not hold up the others.
+        A refused report does not stop the others.
         """
         given = iter(reports)
         while group := list(islice(given, IMPORTED_TOGETHER)):
@@ -329,7 +329,7 @@ class Campaign:
         return corrected
 
     def withdraw(self, episode_id: str, *, by: str, reason: str) -> Recorded:
-        """Take an episode out of all later fits, and of its cohort, for good."""
+        """Remove an episode from all later fits and from its cohort, permanently."""
         work = recording.withdraw(_id(episode_id), **_signed(by, reason))
         withdrawn: Recorded = self._do(work)
         return withdrawn
@@ -342,8 +342,8 @@ class Campaign:
     def forget(self, participant: str, *, by: str, reason: str) -> int:
         """Erase a participant's name; return the number of episodes that had it. The data stay.
 
-        No later report of these episodes brings the name back. The name leaves the files of the
-        store too; if another reader prevents that, it is an `UnavailableError`: call it again.
+        No later report of these episodes restores the name. The name is also erased from the files
+        of the store. If another reader prevents this, `UnavailableError` is raised: call again.
         """
         name = checked_participant(participant)
         gone: int = self._do(recording.forget(name, **_signed(by, reason)))
@@ -354,8 +354,8 @@ class Campaign:
             )
         if not gone:
             raise NotAllowedError(
-                "no episode has a participant of that name, and no file of the store keeps one "
-                "that was erased"
+                "no episode has a participant of that name, and no file of the store holds an "
+                "erased name"
             )
         return gone
 
@@ -375,7 +375,7 @@ class Campaign:
     ) -> Candidate:
         """Enter a candidate for the version after `expected`, fitted on the log up to `seq`.
 
-        The schedule alone puts it in force at once. `Learning` calls this.
+        If the schedule alone approves, it is in force at once. `Learning` calls this method.
         """
         signed = _signed(by, reason, schedule=planned) | _given(signature)
         work = decisions.propose(
@@ -393,12 +393,12 @@ class Campaign:
         changes: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
     ) -> ToSign:
-        """Return the texts that a signature for a decision is over, as the ledger stands now.
+        """Return the texts to sign for a decision, given the present ledger.
 
         `decision` is the name of a method: approve, reject, comment, countersign, rollback, amend,
         stop, reopen or propose. `number` is its first argument: a proposal, a rollback, or the
-        version to roll back to. `reviewed` is about a comment, `changes` about an amendment, and
-        `policy` about a candidate.
+        version to roll back to. `reviewed` belongs to a comment, `changes` to an amendment, and
+        `policy` to a candidate.
         """
         with self.store.reading() as connection:
             state = self.state_at(connection)
@@ -438,8 +438,8 @@ class Campaign:
     ) -> Version | Entry:
         """Sign for a candidate, an amendment or a reopening by its entry.
 
-        It is carried out when no signature is owed any more; until then the answer is the entry of
-        the approval.
+        The last signature that is needed carries it out; until then the answer is the entry of the
+        approval.
         """
         signed = _signed(by, reason) | _given(signature)
         found: Version | Entry = self._do(decisions.approve(number, **signed))
@@ -448,7 +448,7 @@ class Campaign:
     def reject(
         self, number: int, *, by: str, reason: str, signature: Mapping[str, Any] | None = None
     ) -> None:
-        """Turn down a candidate, an amendment or a reopening; fits do not depend on it."""
+        """Reject a candidate, an amendment or a reopening; fits do not depend on it."""
         self._do(decisions.reject(number, **_signed(by, reason), **_given(signature)))
 
     def comment(
@@ -460,9 +460,9 @@ class Campaign:
         reviewed: bool = False,
         signature: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Comment on a candidate, or on an amendment or reopening that waits, with `reason`.
+        """Comment on a candidate, or on a pending amendment or reopening; `reason` is the comment.
 
-        With `reviewed` the entry says that the person has reviewed the proposal.
+        `reviewed` states that the person has reviewed the proposal.
         """
         signed = _signed(by, reason) | _given(signature)
         work = decisions.comment(number, reviewed=flag("reviewed", reviewed), **signed)
@@ -480,7 +480,7 @@ class Campaign:
     def countersign(
         self, number: int, *, by: str, reason: str, signature: Mapping[str, Any] | None = None
     ) -> Entry:
-        """Sign for a rollback that another person made, by the number of its entry."""
+        """Sign for another person's rollback, by the number of its entry."""
         work = decisions.countersign(number, **_signed(by, reason), **_given(signature))
         entry: Entry = self._do(work)
         return entry
@@ -493,9 +493,9 @@ class Campaign:
         reason: str,
         signature: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Amend the protocol, or propose to where two persons must agree; return the entry.
+        """Amend the protocol, or propose an amendment if two persons must agree; return the entry.
 
-        A protocol that another person amends meanwhile is a MovedError: no change is undone.
+        If another person has amended the protocol meanwhile, raise `MovedError`.
         """
         before = self.protocol
         protocol = before.amended(changes, allow=self.allow)
@@ -505,7 +505,7 @@ class Campaign:
         return entry
 
     def stop(self, *, by: str, reason: str, signature: Mapping[str, Any] | None = None) -> None:
-        """End the campaign: no episode begins any more, and no candidate is deployed."""
+        """End the campaign: no more episodes begin, and no candidate is deployed."""
         self._do(decisions.stop(**_signed(by, reason), **_given(signature)))
 
     def reopen(self, *, by: str, reason: str, signature: Mapping[str, Any] | None = None) -> Entry:
@@ -520,11 +520,11 @@ class Campaign:
     # How it works
 
     def submit(self, work: Work) -> "Future[Any]":
-        """Queue work for the thread that writes; the future is done when it is on disk."""
+        """Queue work for the writer thread; the future is done when the work is on disk."""
         return self.store.writer.submit(self._commit, work)
 
     def _do(self, work: Work) -> Any:
-        """Have work done by the thread that writes; return or raise its answer."""
+        """Run work on the writer thread; return or raise its answer."""
         return self.store.writer.ask(self._commit, work)
 
     def work_of(self, report: Report | Mapping[str, Any] | str | bytes) -> Work:
@@ -532,20 +532,20 @@ class Campaign:
         return self._work(self._read(report))
 
     def check_rehearsal(self, state: State) -> None:
-        """Refuse to record to a rehearsal, or to learn from it, unless it was opened as such."""
+        """Refuse to record or learn in a rehearsal unless it was opened with `rehearsal`."""
         if state.rehearsal and not self._rehearsal:
             raise NotAllowedError(f"{self.name} is a rehearsal: nobody is treated in it")
 
     def entries_at(self, connection: Connection) -> Sequence[Entry]:
-        """Return the whole ledger as a connection sees it."""
+        """Return the whole ledger in a connection's snapshot."""
         return self._known_at(connection, heads_of(connection, self.name)["ledger"])[0]
 
     def state_at(self, connection: Connection) -> State:
-        """Return the state as a connection sees it."""
+        """Return the state in a connection's snapshot."""
         return self._known_at(connection, heads_of(connection, self.name)["ledger"])[1]
 
     def _known_at(self, connection: Connection, head: Head) -> tuple[PersistentList[Entry], State]:
-        """Return ledger and state of the moment that a connection sees, perhaps an old one."""
+        """Return ledger and state in a connection's snapshot, which may be old."""
         with self._lock:
             entries, state = self._known
             if len(entries) and entries[-1].link == head.link:
@@ -562,7 +562,7 @@ class Campaign:
         return [self._commit(group) for group in groups]
 
     def _commit(self, group: Sequence[Work]) -> list[Any]:
-        """Do all work of a group in one transaction; return an answer or an error for each."""
+        """Run all work of a group in one transaction; return an answer or an error for each."""
         with self.store.writing(self.name) as connection:
             heads = heads_of(connection, self.name)
             entries, state = self._known_at(connection, heads["ledger"])
@@ -605,7 +605,7 @@ class Campaign:
         episode: Episode | None = None,
         fields: Mapping[str, Any] = MappingProxyType({}),
     ) -> Report | Refusal:
-        """Return a report from any of its forms, or why it is not valid."""
+        """Return a report from any of its forms, or the reason why it is invalid."""
         if episode is not None or fields:
             try:
                 return Report(id=report, episode=episode, **fields)  # type: ignore[arg-type]
@@ -619,10 +619,10 @@ class Campaign:
     def _reports(
         self, given: Sequence[Report | Mapping[str, Any] | str | bytes | ValueError]
     ) -> list[Report | Refusal | CampaignError]:
-        """Return reports from any of their forms, or why they are not valid."""
+        """Return reports from any of their forms, or the reason why each is invalid."""
         found: dict[int, Report | Refusal | CampaignError] = {}
         tables: dict[int, dict[str, Any]] = {}
-        raw: dict[int, dict[str, Any]] = {}  # the reports with observations in place of rows
+        raw: dict[int, dict[str, Any]] = {}  # reports with observations instead of rows
         for place, one in enumerate(given):
             if isinstance(one, Report):
                 found[place] = one
@@ -656,13 +656,13 @@ class Campaign:
         return [found[place] for place in range(len(given))]
 
     def _work(self, found: Report | Refusal) -> Work:
-        """Return the work that records a report, or registers why it cannot be recorded."""
+        """Return the work that records a report or registers its refusal."""
         is_refusal = isinstance(found, Refusal)
         return recording.refuse(found) if is_refusal else recording.record(found)  # type: ignore[arg-type]
 
 
 def _counted(heads: Mapping[str, Head], state: State) -> Counted:
-    """Return all that cohorts depend on: a reopening begins the intake anew."""
+    """Return everything that cohorts depend on; a reopening restarts the intake."""
     return heads["episodes"], heads["refusals"], state.reopened
 
 
@@ -671,12 +671,12 @@ def _id(episode_id: str) -> str:
 
 
 def _given(signature: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the signature of a decision, if one is given."""
+    """Return the signature of a decision as a keyword argument, if one is given."""
     return {} if signature is None else {"signature": Signature.of(signature)}
 
 
 def _signed(by: str, reason: str, *, schedule: bool = False) -> dict[str, Any]:
-    """Return who signs and why; the schedule signs its own proposals only."""
+    """Return the signer and the reason; the schedule signs its own proposals only."""
     name = by if schedule and by == SCHEDULE else checked_person("by", by)
     return {"by": name, "reason": checked_text("reason", reason)}
 

@@ -1,7 +1,7 @@
-"""What may be concluded from a comparison with the control, and with which error.
+"""The conclusion from a comparison with the control, and its error.
 
-The interval at the end, and a claim, hold only under conditions that a record can show or break:
-each broken condition has its sentence here.
+The interval at the end, and a claim, are valid only under conditions that the record shows. This
+module has a sentence for each broken condition.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from rareswitch.campaigns.rulebook.terms import Terms
 
 
 def why_not_at_the_end(state: State, assigned: int) -> str | None:
-    """Return why the interval of a study of planned length does not hold; None if it does."""
+    """Return why the interval of a study of planned length is invalid; None if it is valid."""
     stopped, first = state.stopped, state.revisions[0]
     if stopped is None:
         return "the study has not ended"
@@ -34,7 +34,7 @@ def why_not_at_the_end(state: State, assigned: int) -> str | None:
 
 
 def _amended(state: State) -> bool:
-    """Return whether the rule that may claim superiority is not that of the first revision."""
+    """Return whether the superiority rule differs from that of the first revision."""
     return any(
         superiority_rule(terms) != superiority_rule(state.revisions[0]) for terms in state.revisions
     )
@@ -47,7 +47,7 @@ def superiority_rule(terms: Terms) -> ControlSuperiority | None:
 
 
 def describe_error(terms: Terms) -> str:
-    """Return in words how the error of a claim is shared among looks and the end."""
+    """Describe how the error of a claim is split between the looks and the end."""
     rule, end = superiority_rule(terms), (1.0 - terms.analysis.confidence) / 2.0
     looks = 1.0 - rule.confidence if rule is not None else 0.0
     margin = rule.margin if rule is not None else 0.0

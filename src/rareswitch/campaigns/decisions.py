@@ -1,7 +1,7 @@
 """Decisions: candidates, approvals, rollbacks, amendments and the end, each as work to commit.
 
-A decision that is sent again by the same person is answered as it was the first time. Whether a
-decision is allowed is the rulebook's matter: `Transaction.enter` asks it.
+The same decision by the same person again returns the first answer. The rulebook decides whether a
+decision is allowed: `Transaction.enter` calls it.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ def create(
 
 
 def _work(decide: Callable[Concatenate[Recording, P], Any]) -> Callable[P, Work]:
-    """Make a function that returns the decision with its arguments as work to commit."""
+    """Turn a decision into a function that returns it as work to commit."""
 
     @wraps(decide)
     def make(*args: P.args, **named: P.kwargs) -> Work:
@@ -78,14 +78,14 @@ def propose(
     reason: str,
     signature: Signature | None = None,
 ) -> Candidate:
-    """Enter a candidate; the schedule alone puts it in force at once, or declines it."""
+    """Enter a candidate; if the schedule alone approves, deploy or decline it at once."""
     state = transaction.state
     task, in_force = state.terms.plain["task"], state.in_force.version
     sizes = {name: getattr(policy, name) for name in ("dim", "horizon", "one_hot")}
     if any(task[name] != value for name, value in sizes.items()):
-        raise NotAllowedError(f"policy must be of the protocol's [task]; got {sizes}")
+        raise NotAllowedError(f"policy must fit the protocol's [task]; got {sizes}")
     if in_force != expected:
-        message = f"version {in_force} is in force; this is about version {expected}"
+        message = f"version {in_force} is in force; the decision is about version {expected}"
         raise MovedError(message, version=in_force)
     deployed = _deployment(policy, version=expected + 1, seq=seq)
     payload = {**deployed, "planned": planned, "evidence": dict(evidence)}
@@ -103,9 +103,9 @@ def propose(
 def approve(
     transaction: Recording, number: int, *, by: str, reason: str, signature: Signature | None = None
 ) -> Version | Entry:
-    """Sign for a candidate, an amendment or a reopening; carry it out if no signature is owed.
+    """Sign for a candidate, an amendment or a reopening; carry it out if no signature is missing.
 
-    The answer is the version in force, or the entry.
+    Return the version in force, or the entry.
     """
     state = transaction.state
     if (again := _approved_before(state, number, by)) is not None:
@@ -128,7 +128,7 @@ def approve(
 def reject(
     transaction: Recording, number: int, *, by: str, reason: str, signature: Signature | None = None
 ) -> None:
-    """Turn down a candidate, an amendment or a reopening."""
+    """Reject a candidate, an amendment or a reopening."""
     state = transaction.state
     if (again := _decided(state, number, by)) is not None and again.kind == "rejected":
         return
@@ -149,7 +149,7 @@ def comment(
     reviewed: bool = False,
     signature: Signature | None = None,
 ) -> Entry:
-    """Enter a comment on a proposal, or that it was reviewed."""
+    """Enter a comment on a proposal or a review of it."""
     draft = draft_comment(transaction.state, number, reviewed=reviewed)
     for entry in transaction.state.comments:
         told = draft.payload.items() <= entry.payload.items()
@@ -175,7 +175,7 @@ def rollback(
 def countersign(
     transaction: Recording, number: int, *, by: str, reason: str, signature: Signature | None = None
 ) -> Entry:
-    """Sign for a rollback that another person has made."""
+    """Sign for another person's rollback."""
     for entry in transaction.state.countersignatures:
         if entry.payload["rollback"] == number and same_person(entry.actor, by):
             return entry
@@ -192,10 +192,10 @@ def amend(
     reason: str,
     signature: Signature | None = None,
 ) -> Entry:
-    """Amend the protocol, or propose to where two persons must agree.
+    """Amend the protocol, or propose an amendment if two persons must agree.
 
-    `before` is the digest of the revision that the changes were made to.
-    The answer is the entry: "amended", or "amendment" if it waits for a second person.
+    `before` is the digest of the revision that the changes apply to.
+    Return the entry: "amended", or "amendment" if it waits for a second person.
     """
     state, waiting = transaction.state, transaction.state.amendment
     amended = [one for one in state.decided if one.kind == "amended"]
@@ -249,9 +249,9 @@ def _enter(
     by: str,
     reason: str,
 ) -> list[Entry]:
-    """Enter a decision with its signature, and entries after it that carry it out.
+    """Enter a decision with its signature, then the entries that carry it out.
 
-    A passkey that the ledger does not know yet is registered before.
+    A new passkey is registered first.
     """
     state, drafts = transaction.state, list[Draft]()
     if signature is not None:
@@ -264,7 +264,7 @@ def _enter(
 
 
 def _owed_after(state: State, draft: Draft, by: str) -> int:
-    """Return how many signatures a proposal lacks after a person's approval."""
+    """Return the number of missing signatures after a person's approval."""
     if "amendment" in draft.payload:
         approvals = state.amendment_approvals
     else:
@@ -273,7 +273,7 @@ def _owed_after(state: State, draft: Draft, by: str) -> int:
 
 
 def _approved_before(state: State, number: int, by: str) -> Version | Entry | None:
-    """Return the answer to a person who has approved a proposal before."""
+    """Return the earlier answer to a person who approves a proposal again."""
     if (again := _decided(state, number, by)) is not None and again.kind != "rejected":
         return again
     found = state.candidates.get(number)
@@ -286,7 +286,7 @@ def _approved_before(state: State, number: int, by: str) -> Version | Entry | No
 
 
 def _decided(state: State, number: int, by: str) -> Entry | None:
-    """Return the decision of a person about an amendment or a reopening."""
+    """Return a person's decision about an amendment or a reopening."""
     for entry in reversed(state.decided):
         about = (entry.payload.get("amendment"), entry.payload.get("reopening"))
         if number in about and same_person(entry.actor, by):
@@ -295,7 +295,7 @@ def _decided(state: State, number: int, by: str) -> Entry | None:
 
 
 def _deployment(policy: Policy, *, version: int, seq: int) -> dict[str, Any]:
-    """Return the part of an entry that names a policy which is put in force, or may be."""
+    """Return the part of an entry that names a deployed or proposed policy."""
     values = (version, seq, policy.digest, policy.members, policy.allocation)
     shares = policy.split.shares
     return dict(zip(DEPLOYMENT, values, strict=True)) | ({"shares": shares} if shares else {})

@@ -1,13 +1,13 @@
-"""Errors of campaigns: a sentence for people, a `code` for programs, and the fields it is about."""
+"""Errors of campaigns: a sentence for people, and a `code` and fields for programs."""
 
 import re
 from typing import Any, ClassVar
 
 
 class CampaignError(Exception):
-    """The campaign refuses, and says why.
+    """The base class of refusals by a campaign; the message is the reason.
 
-    `code` is the name of the class for programs; `fields` hold the values that a program needs to
+    `code` names the class for programs; `fields` hold the values that a program needs to
     go on, such as the number of a refusal or the version in force.
     """
 
@@ -22,38 +22,38 @@ class CampaignError(Exception):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The error as JSON holds it."""
+        """The error as a JSON object."""
         return {"error": str(self), "code": self.code, **self.fields}
 
 
 class UnreadableError(CampaignError, ValueError):
-    """The input is not a report at all; nothing was recorded, and the register does not have it."""
+    """The input is not a report; nothing was recorded, not even in the register of refusals."""
 
 
 class RefusedError(CampaignError, ValueError):
-    """The report is not an episode of this campaign; the register of refusals has it."""
+    """The report is not a valid episode of this campaign; it is in the register of refusals."""
 
 
 class ConflictError(CampaignError):
-    """Other content is recorded under that name already, and nothing is overwritten."""
+    """Different content is already recorded under that name; nothing was overwritten."""
 
 
 class NotAllowedError(CampaignError):
-    """The protocol does not allow it now."""
+    """The protocol does not allow the action now."""
 
 
 class MovedError(NotAllowedError):
-    """Another version is in force than the version that the decision was about."""
+    """The decision was about a version or protocol that has changed since."""
 
 
 class SignatureError(NotAllowedError):
-    """The signature does not hold for this decision; it has to be made again."""
+    """The signature is invalid for this decision; sign again."""
 
 
 class UnavailableError(CampaignError):
-    """The store cannot be read or written; nothing was half-written, and a later try may succeed.
+    """The store cannot be read or written; nothing was half-written, and a retry may succeed.
 
-    `full` says that there is no room.
+    `full` means that no space is left.
     """
 
     def __init__(self, message: str, *, full: bool = False) -> None:
@@ -62,4 +62,4 @@ class UnavailableError(CampaignError):
 
 
 class DamagedError(CampaignError):
-    """The store holds something that this library cannot have written."""
+    """The store holds data that this library cannot have written."""

@@ -1,4 +1,4 @@
-"""The protocol: the agreement before the first episode, changed by amendments on record only."""
+"""The protocol: the terms agreed before the first episode; only recorded amendments change it."""
 
 import json
 import tomllib
@@ -39,9 +39,9 @@ FORMAT = 1
 class Protocol:
     """Task, recipe, schedule and budget, approval, intake, stopping rules and analysis.
 
-    `budget` is the most deployments after the first; rollbacks are counted apart. `simulation` is
-    the digest of the report of a simulation that was made beforehand. `public` lets everybody see
-    where the campaign stands, without outcomes by version.
+    `budget` is the largest number of deployments after the first; rollbacks do not count.
+    `simulation` is the digest of the report of an earlier simulation. `public` lets everybody see
+    the campaign's status, without outcomes by version.
 
     >>> from rareswitch import UniformGrid
     >>> protocol = Protocol(
@@ -78,7 +78,7 @@ class Protocol:
         planned_episodes(self.task, "a campaign")
         actions = checked_names("actions", self.actions)
         if self.features is not None and self.features.columns and not actions:
-            raise ValueError("actions must be named where [features] has columns; got none")
+            raise ValueError("actions must be named if [features] has columns; got none")
         if self.simulation:
             checked_digest("simulation", self.simulation)
         if self.analysis is not None:
@@ -97,7 +97,7 @@ class Protocol:
         control = self.recipe.control
         if self.actions and control is not None and control.action is not None:
             whole("control", control.action, least=0, most=len(self.actions) - 1)
-        self.learner()  # refuses a recipe that does not fit the task
+        self.learner()  # raises if the recipe does not fit the task
 
     def _check_possible(self) -> None:
         """Refuse terms that can never be met, or that contradict each other."""
@@ -119,7 +119,7 @@ class Protocol:
             raise ValueError(f"stopping must have one rule {again[0]}; got {len(again)}")
         inner: Any = self.schedule
         while not hasattr(inner, "switches") and hasattr(inner, "schedule"):
-            inner = inner.schedule  # the budget of a rule inside
+            inner = inner.schedule  # the budget of an inner rule
         switches = getattr(inner, "switches", None)
         if isinstance(switches, int) and switches > self.budget:
             raise ValueError(
@@ -128,7 +128,7 @@ class Protocol:
             )
 
     def check_artifacts(self, artifacts: Mapping[str, bytes]) -> None:
-        """Refuse a simulation or a feature map that is not the one whose digest is agreed."""
+        """Refuse a simulation or a feature map whose digest differs from the protocol's."""
         columns = self.features.columns if self.features is not None else ()
         wanted = {
             "simulation": self.simulation,
@@ -138,14 +138,14 @@ class Protocol:
             given = digest_of(artifacts[kind]) if kind in artifacts else ""
             if given != digest:
                 raise NotAllowedError(
-                    f"{kind} must be the file whose digest the protocol has, {digest or 'none'}; "
-                    f"got {given or 'none'}"
+                    f"{kind} must be the file with the protocol's digest, {digest or 'none'}; got "
+                    f"{given or 'none'}"
                 )
         if "simulation" in artifacts:
             self._check_simulation(artifacts["simulation"])
 
     def _check_simulation(self, report: bytes) -> None:
-        """Refuse the report of a plan that recommends another schedule."""
+        """Refuse a plan's report that recommends another schedule."""
         try:
             plan = json.loads(report)
             if isinstance(plan.get("designs"), dict):
@@ -163,27 +163,27 @@ class Protocol:
     def _check_designs(self, designs: Mapping[str, Any]) -> None:
         """Refuse operating characteristics of other designs.
 
-        The name of the campaign and the seed may differ: the characteristics are means over seeds.
+        The campaign's name and the seed may differ: the characteristics are means over seeds.
         """
         ours = _design_of(self.plain)
         if all(_design_of(one["protocol"]) != ours for one in designs.values()):
             raise NotAllowedError(
-                "simulation must be of a design that is this protocol; its designs are "
-                f"{', '.join(designs)}, and all of them differ from it"
+                "simulation must have this protocol among its designs; all of them differ from it: "
+                f"{', '.join(designs)}"
             )
 
     def learner(self) -> Learner:
-        """Return a learner that has seen nothing, with version 1 in force."""
+        """Return a learner without data, with version 1 in force."""
         return Learner(self.task, self.schedule, self.recipe)
 
     @property
     def episodes(self) -> int:
-        """The number of planned episodes, which a campaign always has."""
+        """The number of planned episodes."""
         return planned_episodes(self.task, "a campaign")
 
     @cached_property
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values, the tables of a TOML file."""
+        """The protocol as plain values: the tables of a TOML file."""
         tables: dict[str, Any] = {
             "format": FORMAT,
             "name": self.name,
@@ -207,7 +207,7 @@ class Protocol:
         return tables
 
     def _plain_recipe(self) -> dict[str, Any]:
-        """Return the recipe as plain values; a control that is a named action has its name."""
+        """Return the recipe as plain values; a control that is a named action is its name."""
         plain, control = describe_recipe(self.recipe), self.recipe.control
         if self.actions and control is not None and control.action is not None:
             plain["control"]["plays"] = self.actions[control.action]
@@ -220,12 +220,12 @@ class Protocol:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The modules of the user's own rules and exploration, also of rules inside a rule."""
+        """The modules of the user's own rules, inner rules and exploration."""
         tables = (self.plain["schedule"], self.plain["recipe"]["exploration"])
         return tuple(sorted({name for table in tables for name in _own_modules(table)}))
 
     def to_toml(self) -> str:
-        """Return what `from_toml` reads; what is None is left out.
+        """Return the text that `from_toml` reads; None values are left out.
 
         >>> from rareswitch import EveryEpisode
         >>> task = Task(dim=2, horizon=1, episodes=30)
@@ -263,10 +263,10 @@ class Protocol:
         recipe: Recipe | None = None,
         schedule: Schedule | None = None,
     ) -> "Protocol":
-        """Read what `plain` returned, or the tables of a TOML file, where much may be left out.
+        """Read the value of `plain`, or the tables of a TOML file, where defaults may be left out.
 
-        A rule or exploration of your own, module:Class, needs its module in `allow`. A recipe or a
-        schedule that is given takes the place of its table.
+        A rule or exploration of your own, module:Class, needs its module in `allow`. A given
+        `recipe` or `schedule` replaces its table.
         """
         tables = _known(plain, "", TABLES)
         if whole("format", tables.get("format", FORMAT), least=1) != FORMAT:
@@ -318,9 +318,9 @@ class Protocol:
             )
 
     def amended(self, changes: Mapping[str, Any], *, allow: Collection[str] = ()) -> "Protocol":
-        """Return the next revision: the tables given replace those that they name.
+        """Return the next revision: each table in `changes` replaces the table of that name.
 
-        `episodes` stands for [task] episodes. What recorded episodes were counted by cannot be
+        `episodes` stands for [task] episodes. Terms that recorded episodes depend on cannot be
         amended. A new schedule of your own, module:Class, needs its module in `allow`.
 
         >>> from rareswitch import UniformGrid
@@ -340,7 +340,7 @@ class Protocol:
         tables = self.plain | dict(changes)
         if "episodes" in changes:
             tables["task"] = tables["task"] | {"episodes": tables.pop("episodes")}
-        # Code that is known already is not read again: only new code needs `allow`.
+        # The present schedule is kept, so only new code needs `allow`.
         kept = None if "schedule" in changes else self.schedule
         return Protocol.from_plain(tables, allow=allow, recipe=self.recipe, schedule=kept)
 
@@ -402,7 +402,7 @@ def _own_modules(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _without_empty(table: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a table without a key that is not set: protocols without it keep their digest."""
+    """Return a table without a key that is not set, so old protocols keep their digest."""
     kept = {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
     if not kept[name]:
         del kept[name]
@@ -435,7 +435,7 @@ def _known(value: Any, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """Let an error about a key say in which table it is."""
+    """Add the table's name to an error about one of its keys."""
     try:
         yield
     except (TypeError, ValueError) as error:

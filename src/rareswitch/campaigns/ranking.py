@@ -1,6 +1,6 @@
-"""One-step decisions as a ranking service makes them: rank, activate, reward.
+"""One-step decisions with the verbs of a ranking service: rank, activate, reward.
 
-The observation of a ranked episode waits in the store until its reward comes, and is erased then.
+The store keeps the observation of a ranked episode until its reward arrives, then erases it.
 """
 
 import json
@@ -19,7 +19,7 @@ from rareswitch.support.arguments import real
 
 
 class Ranking(NamedTuple):
-    """The action to take, and all actions with their probabilities, the action to take first."""
+    """The action to take, and the probabilities of all actions, the action to take first."""
 
     episode_id: str
     action: str
@@ -29,9 +29,9 @@ class Ranking(NamedTuple):
 def rank(
     campaign: Campaign, episode_id: str, observation: Mapping[str, Any], *, active: bool = True
 ) -> Ranking:
-    """Assign an episode of one step, and rank its actions; asked again, the answer is the same.
+    """Assign an episode of one step and rank its actions; this call is idempotent.
 
-    An episode that is not active yet has to be activated before its reward is taken.
+    An episode that is not `active` must be activated before its reward.
     """
     observer = campaign.observer
     if observer.task.horizon != 1:
@@ -65,7 +65,7 @@ def rank(
 
 
 def activate(campaign: Campaign, episode_id: str) -> None:
-    """Let a ranked episode count: its action was shown. Asked again, it changes nothing."""
+    """Activate a ranked episode, because its action was shown; this call is idempotent."""
     with campaign.store.writing(campaign.name) as connection:
         _known(connection.execute(_of(campaign, episode_id)).first(), episode_id)
         connection.execute(_change(campaign, episode_id).values(active=True))
@@ -97,7 +97,7 @@ def reward(campaign: Campaign, episode_id: str, value: float) -> None:
 
 
 def erase_observation(campaign: Campaign, episode_id: str) -> None:
-    """Erase the observation of a ranked episode that was cancelled."""
+    """Erase the observation of a cancelled ranked episode."""
     mine = (ranked.c.campaign == campaign.name, ranked.c.episode_id == episode_id)
     with campaign.store.writing(campaign.name) as connection:
         connection.execute(ranked.delete().where(*mine))

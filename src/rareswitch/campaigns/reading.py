@@ -1,7 +1,7 @@
-"""Reports from JSON, strictly: nothing is converted, guessed or silently ignored.
+"""Strict reading of reports from JSON: nothing is converted, guessed or silently ignored.
 
-A report is an object with the names of a `Report`'s fields; arrays are nested lists, and fields
-without a value are left out. docs/campaigns/recording.md has an example.
+A report is an object with the fields of a `Report`; arrays are nested lists, and fields without a
+value are left out. docs/campaigns/recording.md has an example.
 """
 
 import json
@@ -27,7 +27,7 @@ def read_report(text: str | bytes) -> Report:
 
 
 def read_values(text: str | bytes) -> dict[str, Any]:
-    """Return the fields of a report in JSON; a text that is not a report is an UnreadableError."""
+    """Return the fields of a report in JSON; raise UnreadableError for any other text."""
     if len(text) > MOST_BYTES:
         raise UnreadableError(f"a report must have at most {MOST_BYTES} bytes; got {len(text)}")
     try:
@@ -48,15 +48,15 @@ def checked_values(values: Any) -> dict[str, Any]:
 
 
 def is_observed(values: Any) -> bool:
-    """Return whether a report, as JSON has it, holds observations in place of features."""
+    """Return whether the values of a report hold observations instead of features."""
     return isinstance(values, Mapping) and "observations" in values
 
 
 def split_reports(data: bytes) -> list[Any]:
-    """Return the reports of a JSON document, an object or an array, or of lines of JSON.
+    """Return the reports of a JSON document (an object or an array) or of JSON lines.
 
-    Each is a table of fields, or a line that is read later. Input that is neither is an
-    UnreadableError: a wrong file is refused before any of its lines is.
+    Each is a table of fields, or a line to read later. Raise UnreadableError for other input, so a
+    wrong file is refused before any of its lines.
     """
     try:
         values = read_json(data)
@@ -69,9 +69,9 @@ def split_reports(data: bytes) -> list[Any]:
 
 
 def report_of_columns(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a report in a row of a table, whose events are a struct or a map.
+    """Return the fields of a report from a row of a table; `events` is a struct or a map.
 
-    A struct has a column for each kind, empty where there was no such event.
+    A struct has a column for each kind of event; the value is empty if there was no such event.
 
     >>> report_of_columns({"id": "ada", "events": {"nausea": 2, "serious": None}})
     {'id': 'ada', 'events': {'nausea': 2}}
@@ -83,15 +83,15 @@ def report_of_columns(row: Mapping[str, Any]) -> dict[str, Any]:
         values["events"] = {kind: count for kind, count in events.items() if count is not None}
     elif isinstance(events, list) and all(isinstance(pair, tuple) for pair in events):
         counts = dict(events)
-        values["events"] = counts if len(counts) == len(events) else events  # refused: kinds twice
+        values["events"] = counts if len(counts) == len(events) else events  # refused: duplicates
     return values
 
 
 def known_part(values: Mapping[str, Any], analysis: AnalysisTerms) -> dict[str, Any]:
-    """Return the part of a refused report that the register keeps: numbers, and valid names.
+    """Return the part of a refused report that the register keeps: numbers and valid names.
 
-    A text may be a person's name, wherever it stands, and so may an unknown field. The protocol's
-    own names of subgroups and events are kept.
+    Any other text or unknown field may be a person's name. The protocol's own names of subgroups
+    and events are kept.
     """
     kept = {name: _numbers_of(values[name]) for name in JSON_FIELDS if name in values}
     for name in ("id", "site"):
@@ -108,7 +108,7 @@ def known_part(values: Mapping[str, Any], analysis: AnalysisTerms) -> dict[str, 
 
 
 def _numbers_of(value: Any, depth: int = 3) -> Any:
-    """Return a value with "…" in place of all that no field of a report is, however deep it is."""
+    """Return a value with "…" in place of everything but null, numbers and shallow lists."""
     if isinstance(value, list) and depth:
         return [_numbers_of(one, depth - 1) for one in value]
     number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
@@ -116,7 +116,7 @@ def _numbers_of(value: Any, depth: int = 3) -> Any:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Return what a JSON text holds; a key that comes twice is refused, and so are NaN and ∞."""
+    """Return the value of a JSON text; duplicate keys, NaN and infinity are errors."""
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -125,28 +125,28 @@ def read_json(text: str | bytes) -> Any:
 
 
 def _has_distinct_keys(values: Any, text: str | bytes) -> bool:
-    """Return whether surely no object in a JSON text has a key twice.
+    """Return True only if no object in a JSON text has a duplicate key.
 
-    Without escapes, each key and each text has two quotes, and there are no others. Only the last
-    value of a key is left, so values of a text with a key twice have fewer when written again.
+    Without escapes, each key and each text has two quotes, and there are no other quotes. Only the
+    last value of a duplicate key is kept, so the values have fewer quotes when written again.
     """
     data = text.encode() if isinstance(text, str) else text
     if b"\\" in data:
         return False
     try:
         return data.count(b'"') == orjson.dumps(values).count(b'"')
-    except orjson.JSONEncodeError:  # lists within lists, too many to be written
+    except orjson.JSONEncodeError:  # lists are nested too deeply
         return False
 
 
 def _read_slowly(text: str | bytes) -> Any:
-    """Read the same with all that orjson does not look at, and say what is wrong where it is."""
+    """Read a JSON text with all checks that orjson lacks; an error names the position."""
     decoded = text.decode() if isinstance(text, bytes) else text
     return json.loads(decoded, parse_constant=_no_number, object_pairs_hook=_distinct)
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not allowed")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -155,6 +155,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen = set[str]()
         for name, _ in pairs:
             if name in seen:
-                raise ValueError(f"{name[:200]!r} is there twice")
+                raise ValueError(f"the key {name[:200]!r} occurs twice")
             seen.add(name)
     return values

@@ -1,7 +1,7 @@
 """Recording: assignments, reports, corrections, withdrawals and refusals, each as work to commit.
 
-A work is a function of the open `Transaction`. It asks the rulebook first and appends rows last, so
-a work that raises has changed nothing.
+A work is a function of the open `Transaction`. It checks the rules first and appends rows last, so
+a work that raises changes nothing.
 """
 
 import math
@@ -35,11 +35,11 @@ from rareswitch.core.control import LEARNED
 from rareswitch.core.policy import Policy
 from rareswitch.statistics import History, history_of
 
-MOST_CHARACTERS = 2000  # of a refusal's reason and excerpt
+MOST_CHARACTERS = 2000  # in a refusal's reason and excerpt
 
 
 class Work(NamedTuple):
-    """Something to do in a transaction, the episodes that it is about, and the report to record."""
+    """A function to run in a transaction, the ids of its episodes, and the report to record."""
 
     run: Callable[["Recording"], Any]
     ids: tuple[str, ...] = ()
@@ -47,9 +47,9 @@ class Work(NamedTuple):
 
 
 class Played(NamedTuple):
-    """Who played a reported episode, and at how many steps another action was taken.
+    """The player of a reported episode, and its number of deviating steps.
 
-    It holds as long as the state and the assignment are the same.
+    It is valid while the state and the assignment are the same.
     """
 
     given: Attribution
@@ -59,7 +59,7 @@ class Played(NamedTuple):
 
 
 class Recording(Transaction):
-    """The transaction of a group of works; the rules of their reports are asked together.
+    """The transaction of a group of works; the rules for their reports are checked together.
 
     `policies(digest)` returns a policy.
     """
@@ -72,7 +72,7 @@ class Recording(Transaction):
         self._policies = policies
 
     def played(self, report: Report) -> Played:
-        """Return who played a reported episode, or raise why it cannot be recorded."""
+        """Return the player of a reported episode, or raise if it cannot be recorded."""
         assigned, known = self.assigned(report.id), self._played.get(id(report))
         if known is not None and known.state is self.state and known.assigned is assigned:
             return known
@@ -81,12 +81,12 @@ class Recording(Transaction):
         return Played(given, self.deviations(given, report), self.state, assigned)
 
     def deviations(self, given: Attribution, report: Report) -> int | None:
-        """Count the steps at which another action was taken than the member takes."""
+        """Count the steps whose action differs from the member's action."""
         return self._count_deviations(given.version, [(given, report)])[0]
 
     @cached_property
     def _played(self) -> dict[int, Played]:
-        """Who played the reports of the group, as far as no rule asks for the rows before them."""
+        """The players of the group's reports for which no rule depends on the rows before."""
         try:
             check_terms(self.state.terms, self._reports)
         except RefusedError:
@@ -96,8 +96,8 @@ class Recording(Transaction):
             try:
                 given = self._attribute(report)
             except CampaignError:
-                continue  # the report is asked again in its turn
-            if given.assigned or not given.late:  # else there is a grace, counted in rows
+                continue  # the report is checked again in its turn
+            if given.assigned or not given.late:  # else the grace depends on the number of rows
                 by_version.setdefault(given.version, []).append((given, report))
         found: dict[int, Played] = {}
         for version, some in by_version.items():
@@ -124,16 +124,16 @@ class Recording(Transaction):
         return count_deviations(policy, members, reports, [self._key(one.id) for one in reports])
 
     def _key(self, episode_id: str) -> str:
-        """Return the key that drew the member of an episode."""
+        """Return the key that determines the member of an episode."""
         given = self.assigned(episode_id)
         return episode_id if given is None else given.key(episode_id)
 
 
 class Recorded(NamedTuple):
-    """Where an episode stands in the log. `new` is false if it was there already.
+    """The place of an episode in the log. `new` is false if it was there already.
 
-    `deviations` counts the steps at which another action was taken than the member takes; None
-    where the report does not tell enough.
+    `deviations` counts the steps whose action differs from the member's action; None if the report
+    does not show it.
     """
 
     seq: int
@@ -147,7 +147,7 @@ class Recorded(NamedTuple):
 class Assignment(NamedTuple):
     """The version and member that play an episode; the policy draws the member by `key`.
 
-    `role` is "learned", or "control" or "floor" where the member is no learned one.
+    `role` is "learned", "control" or "floor".
     """
 
     episode_id: str
@@ -160,14 +160,14 @@ class Assignment(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A report that cannot be recorded: why, and the part of it that may be kept."""
+    """A report that cannot be recorded: the error, and the report's values."""
 
     error: Exception
     values: Mapping[str, Any]
 
 
 def assign(episode_id: str) -> Work:
-    """Return the work that assigns an episode; asked again, it gives the same answer."""
+    """Return the work that assigns an episode; it is idempotent."""
 
     def run(transaction: Recording) -> Assignment:
         state, given = transaction.state, transaction.assigned(episode_id)
@@ -191,8 +191,8 @@ def assign(episode_id: str) -> Work:
 
 
 def record(report: Report) -> Work:
-    """Return the work that records a report; the same report again is answered with its row."""
-    report.digest, report.total  # noqa: B018 packed and summed now, and not while others wait
+    """Return the work that records a report; the same report again returns its row."""
+    report.digest, report.total  # noqa: B018 compute these before the transaction begins
 
     def run(transaction: Recording) -> Recorded | RefusedError | ConflictError:
         if (known := transaction.first_row(report.id)) is not None:
@@ -243,7 +243,7 @@ def correct(report: Report, *, by: str, reason: str) -> Work:
 
 
 def withdraw(episode_id: str, *, by: str, reason: str) -> Work:
-    """Return the work that takes an episode out of all later fits; asked again, it does nothing."""
+    """Return the work that removes an episode from all later fits; it is idempotent."""
 
     def run(transaction: Recording) -> Recorded:
         last = transaction.last_row(episode_id)
@@ -262,7 +262,7 @@ def withdraw(episode_id: str, *, by: str, reason: str) -> Work:
 
 
 def cancel(episode_id: str, *, by: str, reason: str) -> Work:
-    """Return the work that cancels an assigned episode which never began."""
+    """Return the work that cancels an assigned episode that never began."""
 
     def run(transaction: Recording) -> bool:
         if episode_id in transaction.state.cancelled_ids:
@@ -292,7 +292,7 @@ def forget(participant: str, *, by: str, reason: str) -> Work:
 
 
 def look(transaction: Transaction, *versions: int) -> None:
-    """Ask every stopping rule about these versions; stop a running campaign if one is reached.
+    """Check every stopping rule for these versions; stop a running campaign if one is met.
 
     A candidate that has waited too long expires.
     """
@@ -308,7 +308,7 @@ def look(transaction: Transaction, *versions: int) -> None:
 
 
 def expire(transaction: Transaction) -> None:
-    """Let the candidate that waits expire, if as many rows were recorded as the protocol says."""
+    """Let the pending candidate expire if the protocol's number of rows was recorded since."""
     state = transaction.state
     end, waiting = state.expires_at, state.waiting
     if end is None or waiting is None or transaction.heads["episodes"].length < end:
@@ -319,7 +319,7 @@ def expire(transaction: Transaction) -> None:
 
 
 def check_terms(terms: Terms, reports: Sequence[Report]) -> None:
-    """Refuse reports of which one breaks the agreed task, or claims more than was declared."""
+    """Refuse the reports if one does not fit the task or makes an undeclared claim."""
     _check_task(terms, reports)
     for report in reports:
         if report.subgroup is None and report.events is None:
@@ -361,14 +361,14 @@ def _check_task(terms: Terms, reports: Sequence[Report]) -> None:
 
 @lru_cache(maxsize=64)
 def _no_data(terms: Terms) -> History:
-    """Return the history of no episode, which knows what an episode of a task must be."""
+    """Return an empty history, which checks episodes against the task."""
     return history_of(task_of(terms.plain["task"]))
 
 
 def _answer_again(
     transaction: Transaction, report: Report, known: LastRow
 ) -> Recorded | ConflictError:
-    """Answer a report of an episode that is recorded already; other content is on the register."""
+    """Answer a report of a recorded episode; register different content as a refusal."""
     if known.digest != report.digest:
         conflict = ConflictError(
             f"episode {report.id} is recorded already, as row {known.seq}, with different content; "
@@ -393,7 +393,7 @@ def _append(
     deviations: int | None,
     episode_id: str = "",
 ) -> int:
-    """Append a row to the log; without a report it is a withdrawal."""
+    """Append a row to the log; a row without a report is a withdrawal."""
     name = episode_id if report is None else report.id
     total = 0.0 if report is None else report.total
     digest = "" if report is None else report.digest
@@ -429,9 +429,9 @@ def _replace(
     by: str,
     reason: str,
 ) -> None:
-    """Append the next revision of an episode, enter it into the ledger, and look."""
+    """Append the next revision of an episode and its ledger entry, then check stopping rules."""
     given, place = last.attribution, last.place
-    if place is None:  # of a store that did not keep places
+    if place is None:  # an old store did not keep places
         _, places = count_again(transaction.connection, transaction.campaign, transaction.state)
         place, _ = places[episode_id]
     payload = {"episode_id": episode_id, "corrects": last.seq, "withdrawn": report is None}
@@ -455,7 +455,7 @@ def _replace(
 def _refuse(transaction: Transaction, refusal: Refusal) -> RefusedError:
     """Write a refusal into the register once; return the error for the caller."""
     kept = known_part(refusal.values, transaction.state.terms.analysis)
-    # The value that was given may be a name: the sentence before it is enough to know the mistake.
+    # The given value may be a person's name, so only the sentence before it is kept.
     reason = _readable(str(refusal.error).partition("; got ")[0])
     digest = digest_of(canonical([kept, reason]))
     number = transaction.refusal_of(digest)
@@ -476,7 +476,7 @@ def _refuse(transaction: Transaction, refusal: Refusal) -> RefusedError:
 
 
 def _readable(text: str) -> str:
-    r"""Return the beginning of a text with escapes for all characters that could hide something.
+    r"""Return the beginning of a text with non-ASCII and invisible characters escaped.
 
     >>> _readable("a" + chr(0))
     'a\\x00'

@@ -1,4 +1,4 @@
-"""The report of an episode by an actor: all that learning, evidence and a later reader need."""
+"""The report of an episode by an actor, with all data for learning, evidence and later readers."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -36,18 +36,17 @@ MORE_ARRAYS = ("first_features", "actions", "propensities", "recommended")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Report:
-    """One finished episode as an actor tells it.
+    """One finished episode, as its actor reports it.
 
-    `version` is the one that acted; None is the version of the assignment, or the one in force.
-    `member` follows from version and id, and is checked where it is told. For evidence about
-    candidates a report tells more than a learner needs: `first_features` are the rows offered at
-    the first state, `actions` (n,) the places of what was chosen among the rows offered, and
-    `propensities` (n,) the probability of each action given those before, if others decide
-    than the policy alone. `recommended` (n,) are the places of what the policy recommended, where
-    people may choose otherwise. `site`, `began` and `ended` are claims, and so are `subgroup` and
-    `events`, the number of adverse events of each kind, both as the protocol declares them; no
-    events at all are an empty table, and None says nothing about them. `participant` says who it
-    was, and is kept apart.
+    `version` is the version that acted; None means the assigned version, or the version in force.
+    `member` follows from version and id; if given, it is checked. Evidence about candidates needs
+    more data than a learner: `first_features` are the rows offered at the first state, `actions`
+    (n,) the indices of the chosen rows among the offered rows, and `propensities` (n,) the
+    probability of each action given the earlier actions, if the policy does not decide alone.
+    `recommended` (n,) are the indices that the policy recommended, if people may choose otherwise.
+    `site`, `began` and `ended` are unverified claims, and so are `subgroup` and `events`, which the
+    protocol declares. `events` counts adverse events by kind: an empty table means no events, None
+    means unknown. `participant` identifies the person, and is stored separately.
 
     >>> episode = Episode(features=[[1.0, 0.0]], rewards=[1.0], next_features=[])
     >>> Report(id="ada", episode=episode, version=1).digest[:12]
@@ -75,20 +74,20 @@ class Report:
 
     @classmethod
     def trusted(cls, **told: Any) -> "Report":
-        """Return a report of read-only arrays that were validated before; words are checked."""
+        """Return a report of read-only, validated arrays; only texts are checked."""
         report = cls._of(**told)
         report._check_words()
         return report
 
     @classmethod
     def _of(cls, **told: Any) -> "Report":
-        """Return a report of these values, without any check."""
+        """Return a report of these values without any check."""
         report = cls.__new__(cls)
         report.__dict__.update(told)
         return report
 
     def _check_words(self) -> None:
-        """Refuse texts that are not names, and anything that is not an episode."""
+        """Refuse invalid texts, and an `episode` that is not an Episode."""
         checked_name("id", self.id)
         if not isinstance(self.episode, Episode):
             raise TypeError(f"episode must be an Episode; got {short_repr(self.episode)}")
@@ -104,7 +103,7 @@ class Report:
             set_fields(self, participant=checked_participant(self.participant))
 
     def _check_offers(self) -> None:
-        """Refuse choices that are not among what was offered."""
+        """Refuse choices that are not among the offered rows."""
         episode, steps, first = self.episode, len(self.episode), self.first_features
         if first is not None:
             if episode.one_hot:
@@ -137,13 +136,13 @@ class Report:
 
     @property
     def episode_with_offers(self) -> Episode:
-        """The episode with `first_features`, for a rule that looks at candidates."""
+        """The episode with `first_features`, for a rule that examines candidates."""
         told, first = self.episode, self.first_features
         return Episode.trusted(told.features, told.rewards, told.next_rows, told.lengths, first)
 
     @cached_property
     def claims(self) -> str:
-        """Site, begin, end, subgroup and events as the actor tells them, in canonical JSON."""
+        """Site, begin, end, subgroup and events in canonical JSON."""
         told = self.claimed
         return canonical(told) if told else "{}"
 
@@ -172,12 +171,12 @@ class Report:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 that tells this report from another under the same id."""
+        """The SHA-256 that distinguishes this report from another with the same id."""
         return report_digest(self.body, self.claims, self.id, self.version, self.member)
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The fields as JSON has them, without the participant."""
+        """The fields as JSON values, without the participant."""
         episode = self.episode
         values: dict[str, Any] = {
             "id": self.id,
@@ -194,7 +193,7 @@ class Report:
 
     @classmethod
     def from_body(cls, body: bytes, **known: Any) -> "Report":
-        """Return the report that a body holds, which was checked when it was recorded."""
+        """Return the report in a body; it was checked when it was recorded."""
         (report,) = read_bodies([body])
         report.__dict__.update(known)
         return report
@@ -203,9 +202,9 @@ class Report:
 def report_digest(
     body: bytes, claims: str, name: str, version: int | None, member: int | None
 ) -> str:
-    """Return the digest of a report, of the canonical JSON of these values.
+    """Return the digest of a report: that of the canonical JSON of these values.
 
-    Only the checksum of the body enters. A name needs no escapes, and claims are JSON already.
+    The body enters by its checksum. A name needs no escapes, and claims are JSON already.
     """
     told = ["null" if number is None else number for number in (member, version)]
     return digest_of(
@@ -220,9 +219,9 @@ def count_deviations(
     reports: Sequence[Report],
     keys: Sequence[str] | None = None,
 ) -> list[int | None]:
-    """Return the steps of each report whose action is not the one that its member takes.
+    """Count the steps of each report whose action differs from its member's action.
 
-    None stands for a report that does not tell its actions, or the rows offered at its first state.
+    The count is None for a report without actions or without `first_features`.
     `keys` drew the members, by default the reports' ids; a floor acts by its key.
 
     >>> episode = Episode(features=[[1.0, 0.0]], rewards=[1.0], next_features=[])
@@ -242,7 +241,7 @@ def count_deviations(
             form = (len(report.actions), len(report.first_features), lengths)
             alike.setdefault(form, []).append(place)
     for (steps, size, lengths), places in alike.items():
-        if {*lengths[: steps - 1]} <= {size}:  # usual: as many actions everywhere
+        if {*lengths[: steps - 1]} <= {size}:  # usual: the same number of actions at all steps
             rows: list[Any] = []
             for place in places:
                 following = reports[place].episode.next_rows[: (steps - 1) * size]
@@ -269,12 +268,12 @@ def _count_alone(member: Policy | Player, report: Report) -> int:
 
 
 def episode_of(body: bytes) -> Episode:
-    """Return the episode that a body holds, which was checked when it was recorded."""
+    """Return the episode in a body; it was checked when it was recorded."""
     return read_bodies([body])[0].episode
 
 
 def read_bodies(bodies: Sequence[bytes]) -> list[Report]:
-    """Return the reports that bodies hold, without ids; bodies of one form are read together."""
+    """Return the reports in bodies, without ids; bodies of one form are read together."""
     found: dict[int, Report] = {}
     alike: dict[tuple[bytes, int], list[int]] = {}
     for place, body in enumerate(bodies):
@@ -286,7 +285,7 @@ def read_bodies(bodies: Sequence[bytes]) -> list[Report]:
 
 
 def pack_bodies(arrays: codec.Arrays) -> list[bytes]:
-    """Return the bodies of reports of one form; `arrays` hold those of all reports, by name."""
+    """Return the bodies of reports of one form; `arrays` holds the stacked arrays by name."""
     first = codec.pack("report", {}, {name: array[0] for name, array in arrays.items()})
     header, parts = _header(first), [array.reshape(len(array), -1) for array in arrays.values()]
     values = np.concatenate([part.view(np.int64) for part in parts], axis=1)
@@ -295,7 +294,7 @@ def pack_bodies(arrays: codec.Arrays) -> list[bytes]:
 
 
 def _header(body: bytes) -> bytes:
-    """Return the beginning of a body, which names its arrays, their types and shapes."""
+    """Return the header of a body: the names, types and shapes of its arrays."""
     return body[: 14 + int.from_bytes(body[10:14], "little")]
 
 
@@ -304,9 +303,9 @@ def _read_alike(bodies: Sequence[bytes], start: int) -> list[Report]:
     parts = codec.unpack("report", bodies[0])
     for body in bodies[1:]:
         if hashlib.sha256(memoryview(body)[:-32]).digest() != body[-32:]:
-            codec.unpack("report", body)  # it says what is wrong
+            codec.unpack("report", body)  # raises with the reason
     values = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(bodies), -1)[:, start:-32]
-    # Each report begins at a multiple of 16 bytes, as alone: BLAS may round by the alignment.
+    # Each report is aligned to 16 bytes, as if read alone: BLAS rounding may depend on alignment.
     block = np.zeros((len(bodies), -(-values.shape[1] // 16) * 16), np.uint8)
     block[:, : values.shape[1]] = values
     block.flags.writeable = False
@@ -335,7 +334,7 @@ def _read_alike(bodies: Sequence[bytes], start: int) -> list[Report]:
 
 
 def _places(name: str, given: Any, sizes: Sequence[int]) -> Ints:
-    """Return places, one among the rows that were offered at each step."""
+    """Return indices, one into the offered rows of each step."""
     places = positions(name, given, 2**31)
     if len(places) != len(sizes):
         raise ValueError(f"{name} must be one for each of {len(sizes)} steps; got {len(places)}")
@@ -348,7 +347,7 @@ def _places(name: str, given: Any, sizes: Sequence[int]) -> Ints:
 
 
 def _were_chosen(actions: Ints, first: Rows | None, episode: Episode) -> bool:
-    """Return whether the features are the rows at these places, wherever an offer is known."""
+    """Return whether the features are the rows at these indices, at all steps with known offers."""
     data, sizes, unknown = episode.next_rows.tobytes(), episode.lengths, 1
     if first is not None:
         data, sizes, unknown = first.tobytes() + data, (len(first), *sizes), 0
@@ -361,7 +360,7 @@ def _were_chosen(actions: Ints, first: Rows | None, episode: Episode) -> bool:
 
 
 def checked_participant(participant: Any) -> str:
-    """Return a participant's name; an error does not repeat it: a refusal is on record for good."""
+    """Return a participant's name; an error omits it, because a refusal is recorded permanently."""
     try:
         return checked_text("participant", participant, most=1000)
     except (TypeError, ValueError) as error:

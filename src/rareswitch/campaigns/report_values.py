@@ -1,4 +1,4 @@
-"""Reports from plain values as JSON has them, strictly: nothing is converted or guessed."""
+"""Strict reading of reports from JSON values: nothing is converted or guessed."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,11 +21,11 @@ JSON_FIELDS = (
 WORDS = ("id", "version", "member", *CLAIMS, "participant")
 NEEDED = ("id", "features", "rewards")
 USUAL = {*WORDS, *NEEDED, "next_features", "first_features", "actions"}
-_WRONG = (LookupError, TypeError, ValueError, OverflowError)  # of a report that is not valid
+_WRONG = (LookupError, TypeError, ValueError, OverflowError)  # errors of an invalid report
 
 
 def report_from(values: Mapping[str, Any]) -> Report:
-    """Return the report of its fields as JSON has them; an error names the field."""
+    """Return the report with these JSON fields; an error names the field."""
     if unknown := [name for name in values if name not in JSON_FIELDS]:
         raise ValueError(
             f"a report may have only the fields {', '.join(JSON_FIELDS)}; got {unknown[0]!r}"
@@ -37,7 +37,7 @@ def report_from(values: Mapping[str, Any]) -> Report:
         try:
             return _read_together([given], *shape)[0]
         except _WRONG:
-            pass  # read part by part, it says why
+            pass  # reading it part by part finds the reason
     given["episode"] = Episode(
         features=numbers("features", given.pop("features")),
         rewards=numbers("rewards", given.pop("rewards")),
@@ -71,7 +71,7 @@ def reports_from(tables: Sequence[Mapping[str, Any]]) -> list[Report | Exception
 
 
 def _shape(table: Mapping[str, Any]) -> tuple[int, tuple[int, ...], int] | None:
-    """Return the steps, the offers after them and the first offer; None if it is unusual."""
+    """Return the number of steps, of later offers and of first offers; None if unusual."""
     if not {*NEEDED} <= table.keys() <= USUAL:
         return None
     features, following = table["features"], table.get("next_features", [])
@@ -87,7 +87,7 @@ def _shape(table: Mapping[str, Any]) -> tuple[int, tuple[int, ...], int] | None:
 def _read_together(
     tables: Sequence[Mapping[str, Any]], steps: int, lengths: Sequence[int], first: int
 ) -> list[Report]:
-    """Return reports of one shape, checked together; any error means that one is not valid."""
+    """Return reports of one shape, checked together; an error means that some are invalid."""
     count, ends = len(tables), steps + sum(lengths)
     listed: list[Any] = []
     for table in tables:
@@ -138,7 +138,7 @@ def _read_together(
 def _places_taken(
     actions: list[Any], rows: Rows, steps: int, lengths: Sequence[int], first: int
 ) -> Ints:
-    """Return the actions (R, n), which must be the places of the features among the offers."""
+    """Return the actions (R, n), checked to be the indices of the features among the offers."""
     places = np.array(actions)
     if places.dtype != np.int64 or places.shape != (len(rows), steps) or not first:
         raise ValueError("actions must be one for each step")
@@ -162,9 +162,9 @@ def _following(value: Any) -> list[Any]:
 
 
 def numbers(name: str, value: Any) -> Any:
-    """Return a list of numbers, or of lists of them, as an array: neither texts nor true nor null.
+    """Return a (nested) list of numbers as an array; refuse texts, booleans and null.
 
-    Whole numbers stay whole: they are the positions of one-hot features.
+    Integers stay integers: they are the positions of one-hot features.
     """
     if not isinstance(value, list):
         raise TypeError(f"{name} must be a list; got {short_repr(value)}")

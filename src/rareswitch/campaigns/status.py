@@ -1,4 +1,4 @@
-"""Where a campaign stands, for the people who run it, and pages of its record."""
+"""The status of a campaign for the people who run it, and pages of its record."""
 
 import json
 from collections import Counter
@@ -56,10 +56,10 @@ _COUNTED: WeakKeyDictionary[Campaign, Counted] = WeakKeyDictionary()
 
 @dataclass(frozen=True, kw_only=True)
 class VersionStatus:
-    """A version as a cohort: in force from an episode, by whom, and the returns of its episodes.
+    """A version: its first episode, its signer, and the returns of its episodes.
 
     `low` and `high` are an interval for the mean return that is valid at any time. `difference`
-    compares learned members with the control, where there is one.
+    compares learned members with the control, if there is one.
     """
 
     version: int
@@ -78,15 +78,16 @@ class VersionStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The answers to a trial manager's first questions.
+    """The status of a campaign.
 
-    `recorded` counts episodes, withdrawn ones included; `open` are assigned and not reported, and
-    `late` were played by a version that had been replaced. `declined` counts the candidates that
-    the schedule found not worth proposing. `heads` are the lengths and last links
-    of the chains: kept elsewhere, they prove later that nothing was cut off. After a rejection the
-    schedule is asked again at row `asked_again`, None once it was. `difference` compares learned
-    members with the concurrent control over all versions, None without a control; its columns are
-    `analysis.COMPARISON_COLUMNS`. `uncountersigned` are rollbacks that wait for a second signature.
+    `recorded` counts episodes, including withdrawn episodes; `open` counts assigned episodes
+    without a report, and `late` episodes of a replaced version. `declined` counts the candidates
+    that the schedule found not worth proposing. `heads` are the lengths and last links of the
+    chains; a copy kept elsewhere proves later that nothing was cut off. After a rejection the
+    schedule is evaluated again at row `asked_again`; later it is None. `difference` compares
+    learned members with the concurrent control over all versions, None without a control; its
+    columns are `analysis.COMPARISON_COLUMNS`. `uncountersigned` are rollbacks that wait for a
+    second signature.
     """
 
     name: str
@@ -126,7 +127,7 @@ class Status:
 
 
 def status(campaign: Campaign) -> Status:
-    """Return where a campaign stands at one moment, without reading its episodes."""
+    """Return the status of a campaign at one moment, without reading its episodes."""
     with campaign.store.reading() as connection:
         state, heads = campaign.state_at(connection), heads_of(connection, campaign.name)
         reported, late = _counts(connection, campaign, heads["episodes"])
@@ -134,7 +135,7 @@ def status(campaign: Campaign) -> Status:
         versions = tuple(_versions(cohorts, state, late))
         folded, said = progress_of(connection, campaign.name)
     terms, began = state.terms, heads["assignments"].length
-    current = said["entries"] >= state.in_force.entry.number  # else it is of an earlier version
+    current = said["entries"] >= state.in_force.entry.number  # else of an earlier version
     return Status(
         name=campaign.name,
         rehearsal=state.rehearsal,
@@ -182,7 +183,7 @@ def analyse(campaign: Campaign) -> Analysis:
 
 
 def heads(campaign: Campaign) -> dict[str, Head]:
-    """Return the length and the last link of each chain: kept elsewhere, they prove its past."""
+    """Return the length and the last link of each chain; a copy kept elsewhere proves its past."""
     with campaign.store.reading() as connection:
         return heads_of(connection, campaign.name)
 
@@ -193,7 +194,7 @@ def ledger(campaign: Campaign, *, after: int = 0, limit: int | None = None) -> l
 
 
 def protocol(campaign: Campaign, revision: int | None = None) -> dict[str, Any]:
-    """Return the tables of a revision of the protocol, by default of the one in force."""
+    """Return the tables of a revision of the protocol, by default the revision in force."""
     revisions = campaign.state.revisions
     if revision is not None and not 1 <= revision <= len(revisions):
         raise NotAllowedError(f"revision must be from 1 to {len(revisions)}; got {revision}")
@@ -230,7 +231,7 @@ def open_episodes(
 ) -> list[dict[str, Any]]:
     """Return episodes that are assigned and not reported, a page at a time.
 
-    With a `prefix`, only those whose ids begin with it, as the ids of a site do.
+    With `prefix`, return only ids that begin with it, such as the ids of a site.
     """
     columns = [assignments.c[name] for name in OPEN]
     begins = sa.func.substr(assignments.c.episode_id, 1, len(prefix)) == prefix
@@ -264,7 +265,7 @@ def sites(campaign: Campaign) -> list[dict[str, Any]]:
             last[row.episode_id] = row
     found: dict[str, list[Any]] = {}
     for row in last.values():
-        if row.digest:  # no withdrawal
+        if row.digest:  # not a withdrawal
             found.setdefault(json.loads(row.claims).get("site", ""), []).append(row)
     return [
         {
@@ -279,7 +280,7 @@ def sites(campaign: Campaign) -> list[dict[str, Any]]:
 
 
 def _candidate(state: State, candidate: Candidate) -> dict[str, Any]:
-    """Return a candidate with its signatures and comments, and those that it lacks."""
+    """Return a candidate with its signatures, comments and missing signatures."""
     waits = candidate is state.waiting
     return candidate.plain | {
         "signatures": [signed_plain(state, entry) for entry in decisions_of(candidate)],
@@ -290,7 +291,7 @@ def _candidate(state: State, candidate: Candidate) -> dict[str, Any]:
 
 
 def _proposal(state: State, entry: Entry | None) -> dict[str, Any] | None:
-    """Return an amendment or a reopening that waits, with its approvals and those it lacks."""
+    """Return a pending amendment or reopening with its approvals and missing approvals."""
     if entry is None:
         return None
     approvals = state.amendment_approvals if entry.kind == "amendment" else ()
@@ -302,7 +303,7 @@ def _proposal(state: State, entry: Entry | None) -> dict[str, Any] | None:
 
 
 def _owed(state: State, proposal: Candidate | Entry) -> dict[str, Any]:
-    """Return how many signatures a proposal lacks, and the persons of groups that must sign."""
+    """Return the number of missing signatures, and the persons of groups that must sign."""
     signatures, groups = state.owed(proposal)
     persons = {name: list(state.terms.approval.groups[name]) for name in groups}
     return {"signatures": signatures, "groups": persons}
@@ -315,7 +316,7 @@ def _page(campaign: Campaign, chain: str, after: int, limit: int) -> list[dict[s
 
 
 def _counts(connection: Connection, campaign: Campaign, head: Head) -> tuple[int, Counter[int]]:
-    """Return how many assigned episodes were reported, and how many of each version were late."""
+    """Return the number of reported assigned episodes, and of late episodes by version."""
     known = _COUNTED.get(campaign)
     if known is None or known[0] != head:
         counts = _count_rows(connection, campaign.name, head, known)
@@ -329,13 +330,13 @@ def _counts(connection: Connection, campaign: Campaign, head: Head) -> tuple[int
 def _count_rows(
     connection: Connection, campaign: str, head: Head, known: Counted | None
 ) -> Counter[tuple[int, bool, bool]]:
-    """Count the episodes by version, assigned and late; only the rows after `known` if it holds."""
+    """Count the episodes by version, assigned and late; if `known` is valid, only later rows."""
     columns = episodes.c
     chosen, mine = (columns.version, columns.assigned, columns.late), columns.campaign == campaign
     if known is not None and 0 <= head.length - known[0].length <= COUNTED_ONE_BY_ONE:
         (seq, link), before = known
         last = sa.select(columns.link).where(mine, columns.seq == seq)
-        if connection.execute(last).scalar() == link:  # the chain goes on from there
+        if connection.execute(last).scalar() == link:  # the chain continues from there
             new = sa.select(*chosen).where(mine, columns.seq > seq, columns.revision == 0)
             return before + Counter(map(tuple, connection.execute(new)))
     asked = sa.select(*chosen, sa.func.count()).where(mine, columns.revision == 0)
@@ -357,7 +358,7 @@ def _versions(found: Cohorts, state: State, late: Counter[int]) -> Iterator[Vers
 
 
 def _difference(found: Cohorts, state: State, version: int | None = None) -> ComparisonRow | None:
-    """Return the comparison with the control, of one version or of all."""
+    """Return the comparison of one version or all versions with the control."""
     strata, terms = found.strata, state.terms
     chosen = [strata[number] for number in sorted(strata) if version in (None, number)]
     if not any(one.episodes for one in chosen):
@@ -373,7 +374,7 @@ def _difference(found: Cohorts, state: State, version: int | None = None) -> Com
 
 
 def entry_words(entry: Entry) -> str:
-    """Return in words what an entry of the ledger did; its actor is the subject.
+    """Describe an entry of the ledger in words; its actor is the subject.
 
     >>> told = {"version": 2, "withdrawn": False}
     >>> entry_words(Entry(5, "deployed", "ben", "reviewed", "2026-03-02", told, ""))
@@ -392,7 +393,7 @@ def entry_words(entry: Entry) -> str:
 
 
 def changed_values(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the keys in which two protocols differ, each with both values; None is not set.
+    """Yield the keys in which two protocols differ, with both values; None means not set.
 
     >>> [*changed_values({"budget": {"deployments": 2}}, {"budget": {"deployments": 4}})]
     [('budget.deployments', 2, 4)]

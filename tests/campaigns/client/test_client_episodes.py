@@ -117,18 +117,18 @@ def test_rows_that_the_server_would_refuse_are_refused_before_anyone_acts(
     ("use", "said"),
     [
         (lambda e: e.reward(0.5), "act must be called first: no action waits"),
-        (lambda e: e.take("low"), "act must be called first"),
+        (lambda e: e.take("low"), "take must be called after act"),
         (lambda e: e.action, "act must be called first"),
         (lambda e: e.probability, "act must be called first"),
         (lambda e: e.act({"severity": 9}), "severity must be a whole number from 0 to 4"),
         (lambda e: e.act({"age": 9}), "severity is missing"),
-        (lambda e: (e.act({"severity": 0}), e.act({"severity": 1})), "reward must be told of the"),
+        (lambda e: (e.act({"severity": 0}), e.act({"severity": 1})), "reward must be called for"),
         (lambda e: (e.act({"severity": 0}), e.reward(1.5)), "reward must be"),
         (lambda e: (e.act({"severity": 0}), e.reward(float("nan"))), "reward must be"),
         (lambda e: (e.act({"severity": 0}), e.take("none")), "action must be one of low, middle"),
         (lambda e: e.cut_off(), "observation must be the state in which"),
-        (lambda e: e.cut_off({"severity": 0}), "must have a step with a reward; cancel this one"),
-        (lambda e: (e.act({"severity": 0}), e.finish()), "reward must be told of the last action"),
+        (lambda e: e.cut_off({"severity": 0}), "cut_off needs a step with a reward"),
+        (lambda e: (e.act({"severity": 0}), e.finish()), "must be called for the last action"),
         (lambda e: e.tell(colour="red"), "claims must be site, began, ended, subgroup, events or"),
         (lambda e: e.tell(subgroup="mild"), "subgroup must not be told"),
     ],
@@ -234,7 +234,7 @@ def test_an_episode_is_cut_off_where_an_action_has_no_reward(client, server):
         episode.act({"severity": 2})
         episode.reward(1.0)
         episode.act({"severity": 4})
-        with pytest.raises(ValueError, match="reward must be told"):
+        with pytest.raises(ValueError, match="reward must be called for"):
             episode.cut_off({"severity": 3})
         episode.cut_off()
     client.flush()

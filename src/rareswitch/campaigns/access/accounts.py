@@ -1,4 +1,4 @@
-"""Accounts: one for each person, with roles; and who may change them."""
+"""Accounts: one for each person, with roles, and the rules for changing them."""
 
 import secrets
 import time
@@ -46,9 +46,9 @@ MOST_IN_PAGE = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """A person who may sign in. `account` is the key of the name: two spellings share it.
+    """A person who may sign in. `account` is the key of the name; all its spellings share it.
 
-    `accepted` says whether the person has accepted the invitation and has a password.
+    `accepted` is whether the person has accepted the invitation and has a password.
     """
 
     account: str
@@ -60,22 +60,22 @@ class Account:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The account as JSON holds it."""
+        """The account as a JSON object."""
         return vars(self) | {"grants": [grant.plain for grant in self.grants]}
 
 
 def key_of(account: Account | str) -> str:
-    """Return the key of an account, given as it is, by its key or by a spelling of its name."""
+    """Return the key of an account, given as an Account, a key or a spelling of its name."""
     if isinstance(account, Account):
         return account.account
     if not isinstance(account, str):
         raise TypeError(f"account must be a name; got {short_repr(account)}")
-    # A longer text names nobody, and costs no work.
+    # A longer text names nobody; skip the work.
     return person_key(account) if len(account) <= 3 * MOST_CHARACTERS else ""
 
 
 class Accounts:
-    """The accounts of a store. `clock` gives seconds since 1970."""
+    """The accounts of a store. `clock` returns seconds since 1970."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self.store, self.clock = store, clock
@@ -88,18 +88,18 @@ class Accounts:
             return _is_new(connection)
 
     def accounts(self) -> list[Account]:
-        """Return all accounts, in the order of their keys."""
+        """Return all accounts, sorted by key."""
         with self.store.reading() as connection:
             asked = sa.select(accounts).order_by(accounts.c.account)
             return [_account(connection, row) for row in connection.execute(asked).all()]
 
     def account(self, account: Account | str) -> Account:
-        """Return one account, as it is now."""
+        """Return the present state of an account."""
         with self.store.reading() as connection:
             return found_account(connection, account)
 
     def grant(self, account: Account | str, grant: Grant, by: Principal | str) -> Account:
-        """Give an account one more role; a role that it has already changes nothing."""
+        """Give an account a role; this call is idempotent."""
         with self.changing() as connection:
             person = administrator(connection, by)
             found = found_account(connection, account)
@@ -110,7 +110,7 @@ class Accounts:
             return found_account(connection, account)
 
     def withdraw_grant(self, account: Account | str, grant: Grant, by: Principal | str) -> Account:
-        """Take a role from an account, and from the tokens in its name."""
+        """Remove a role from an account and from its tokens."""
         with self.changing() as connection:
             person = administrator(connection, by)
             found = found_account(connection, account)
@@ -130,7 +130,7 @@ class Accounts:
             return found_account(connection, account)
 
     def disable(self, account: Account | str, by: Principal | str) -> Account:
-        """Disable an account: its sessions end, and its tokens and invitations do not work."""
+        """Disable an account: its sessions end, and its tokens and invitations stop working."""
         with self.changing() as connection:
             person = administrator(connection, by)
             found = found_account(connection, account)
@@ -155,7 +155,7 @@ class Accounts:
             return found_account(connection, account)
 
     def log(self, after: int = 0, limit: int = 100) -> list[LogEntry]:
-        """Return changes of access with a number above `after`, in their order."""
+        """Return changes of access with numbers above `after`, in order."""
         after = whole("after", after, least=0)
         limit = whole("limit", limit, least=1, most=MOST_IN_PAGE)
         with self.store.reading() as connection:
@@ -169,7 +169,7 @@ class Accounts:
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """Give a connection for one change of access; afterwards no earlier answer is used."""
+        """Yield a connection for one change of access; clear the cache afterwards."""
         try:
             with self.store.changing(LOCK) as connection:
                 yield connection
@@ -183,7 +183,7 @@ class Accounts:
 
 
 def new_account(connection: Connection, name: str, now: float) -> str:
-    """Insert the account of a person who has no password yet; return its key."""
+    """Insert the account of a person without a password; return its key."""
     name = checked_person("name", name)
     if (key := person_key(name)) in RESERVED:
         raise ValueError(f"name must be that of a person; got {short_repr(name)}")
@@ -201,7 +201,7 @@ def new_account(connection: Connection, name: str, now: float) -> str:
 
 
 def found_row(connection: Connection, account: Account | str) -> Any | None:
-    """Return the row of an account, with its password's hash."""
+    """Return the row of an account, including its password's hash."""
     asked = sa.select(accounts).where(accounts.c.account == key_of(account))
     return connection.execute(asked).first()
 
@@ -210,7 +210,7 @@ def found_account(connection: Connection, account: Account | str) -> Account:
     """Return an account, or raise UnknownError."""
     row = found_row(connection, account)
     if row is None:
-        raise UnknownError(f"account must be one of the store; got {short_repr(account)}")
+        raise UnknownError(f"account must exist in the store; got {short_repr(account)}")
     return _account(connection, row)
 
 
@@ -239,7 +239,7 @@ def end_sessions(connection: Connection, account: str) -> None:
 
 
 def end_tokens(connection: Connection, account: str, now: float) -> None:
-    """Revoke the tokens that act in a person's name."""
+    """Revoke the tokens that act for a person."""
     mine = (tokens.c.account == account, tokens.c.revoked.is_(None))
     connection.execute(tokens.update().where(*mine).values(revoked=now))
 
@@ -250,16 +250,16 @@ def person_of(account: Account) -> Principal:
 
 
 def kept_grants(given: Iterable[Grant], own: Iterable[Grant]) -> tuple[Grant, ...]:
-    """Return the given grants that others still cover."""
+    """Return the given grants that the own grants still cover."""
     own = tuple(own)
     return tuple(grant for grant in given if any(one.covers(grant) for one in own))
 
 
 def acting(connection: Connection, by: Principal | str) -> Principal:
-    """Return the principal who acts, with the roles of this moment.
+    """Return the acting principal with its present roles.
 
-    `by` is a principal or the name of an account. While nobody can sign in yet, any name is that
-    of the machine's operator.
+    `by` is a principal or the name of an account. While nobody can sign in yet, any name is the
+    machine's operator.
     """
     if isinstance(by, Principal) and by.account is None:
         return by
@@ -276,7 +276,7 @@ def acting(connection: Connection, by: Principal | str) -> Principal:
 
 
 def administrator(connection: Connection, by: Principal | str) -> Principal:
-    """Return the principal who acts if they may change accounts."""
+    """Return the acting principal; raise if it may not change accounts."""
     person = acting(connection, by)
     if not person.may("accounts", EVERYWHERE):
         raise ForbiddenError(
@@ -302,9 +302,9 @@ def _account(connection: Connection, row: Any) -> Account:
 
 
 def _check_administrators(connection: Connection, before: Account) -> None:
-    """Raise NotAllowedError if a change, made already, leaves no administrator who can sign in.
+    """Raise NotAllowedError if the change just made leaves no administrator who can sign in.
 
-    `before` is the account that changed, as it was.
+    `before` is the account before the change.
     """
     if ADMINISTRATOR not in before.grants or before.disabled or not before.accepted:
         return

@@ -1,4 +1,4 @@
-"""Principals of the last second: a request with a known secret does not ask the store."""
+"""A cache of principals for one second, so that a known secret needs no query of the store."""
 
 import threading
 import time
@@ -14,17 +14,17 @@ MOST = 10_000
 
 
 class Known(NamedTuple):
-    """A principal, and the time at which its session or token ends."""
+    """A principal, and the end of its session or token."""
 
     principal: Principal
     ends: float
 
 
 class PrincipalCache:
-    """The principals behind secrets, found by the digest of the secret.
+    """A thread-safe cache of principals by the digest of their secret.
 
-    Any number of threads may use it. `clear` also refuses principals that were read from the store
-    before: a revocation holds at once in the process that made it.
+    `clear` also keeps loads in progress out of the cache: a revocation takes effect at once in its
+    own process.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class PrincipalCache:
         return known
 
     def peek(self, digest: str) -> Known | None:
-        """Return the principal of a digest if it is known; the store is not asked."""
+        """Return the principal of a digest if it is cached, without a query of the store."""
         found = self._known.get(digest)
         return found[1] if found is not None and time.monotonic() - found[0] < SECONDS else None
 

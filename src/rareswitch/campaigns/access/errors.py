@@ -1,4 +1,4 @@
-"""Errors of access: each says what to do next, and none says whether a name has an account."""
+"""Errors of access; none reveals whether a name has an account."""
 
 from rareswitch.campaigns.errors import CampaignError
 
@@ -16,7 +16,7 @@ class ForbiddenError(AccessError):
 
 
 class TooManyError(AccessError):
-    """Too many wrong passwords were tried; `retry_after` says how many seconds to wait."""
+    """Too many wrong passwords were tried; `retry_after` is the wait in seconds."""
 
     def __init__(self, message: str, *, retry_after: int) -> None:
         super().__init__(message, retry_after=retry_after)

@@ -1,4 +1,4 @@
-"""Invitations: a link with which a person sets the password of their account, once."""
+"""Invitations: a link to set the password of an account, once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Invitations(Accounts):
     ) -> str:
         """Invite a person and give roles; return the secret of the link, which is shown once.
 
-        A person who has not accepted yet gets a new link, and the old one ends.
+        A person who has not accepted yet gets a new link; the old link stops working.
         """
         name, given, seconds = checked_person("name", name), checked_grants(grants), _seconds(hours)
         with self.changing() as connection:
@@ -74,7 +74,7 @@ class Invitations(Accounts):
     def reset_password(
         self, account: Account | str, *, by: Principal | str, hours: float = 72
     ) -> str:
-        """Return the secret of a link with which a person sets another password, once.
+        """Return the secret of a link to set a new password, once.
 
         The old password works until the link is used.
         """
@@ -94,14 +94,14 @@ class Invitations(Accounts):
             return Invitation(found.account, found.name, found.grants, time_text(row.expires))
 
     def accept(self, secret: str, password: str) -> Account:
-        """Set the password of the invited person; the invitation is spent, and sessions end.
+        """Set the password of the invited person; the invitation is used up, and sessions end.
 
-        A person whose password is set anew may have lost it to somebody: tokens in their name end.
+        The old password may have been stolen, so the person's tokens are revoked too.
         """
         name = self.invitation(secret).name
         hashed = passwords.password_hash(passwords.checked_password(password, name=name))
         with self.changing() as connection:
-            row = self._invited(connection, secret)  # another may have accepted meanwhile
+            row = self._invited(connection, secret)  # it may have been accepted meanwhile
             connection.execute(invitations.delete().where(invitations.c.account == row.account))
             set_account(connection, row.account, password=hashed)
             end_sessions(connection, row.account)
@@ -125,7 +125,7 @@ class Invitations(Accounts):
         return row
 
     def _offer(self, connection: Connection, account: str, seconds: float) -> str:
-        """Replace the invitations of an account by a new one; return its secret."""
+        """Replace the invitations of an account by a new invitation; return its secret."""
         connection.execute(invitations.delete().where(invitations.c.account == account))
         text, secret = new_secret(INVITATION)
         connection.execute(

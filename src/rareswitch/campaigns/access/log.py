@@ -25,7 +25,7 @@ class LogEntry(NamedTuple):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The entry as JSON holds it."""
+        """The entry as a JSON object."""
         return self._asdict()
 
 
@@ -37,7 +37,7 @@ def append_entry(
     about: str,
     details: dict[str, Any],
 ) -> None:
-    """Append an entry; the caller holds the lock on access, so numbers have no gap."""
+    """Append an entry; the caller holds the lock on access, so numbers have no gaps."""
     last = connection.execute(sa.select(sa.func.max(access_log.c.number))).scalar()
     connection.execute(
         access_log.insert().values(
@@ -53,7 +53,7 @@ def append_entry(
 
 
 def entries_after(connection: Connection, after: int, limit: int) -> list[LogEntry]:
-    """Return entries in their order."""
+    """Return entries in order."""
     asked = sa.select(access_log).where(access_log.c.number > after)
     return _entries(connection, asked.order_by(access_log.c.number).limit(limit))
 
@@ -70,5 +70,5 @@ def _entries(connection: Connection, asked: sa.Select[Any]) -> list[LogEntry]:
 
 
 def time_text(seconds: float) -> str:
-    """Return a time as texts of the store have it: UTC in ISO 8601."""
+    """Return a time as UTC in ISO 8601."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

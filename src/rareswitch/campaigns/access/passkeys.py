@@ -1,7 +1,7 @@
-"""Passkeys: registration by WebAuthn, and the public keys that signatures are checked with.
+"""Passkeys: registration by WebAuthn, and the public keys that verify signatures.
 
-The signature of a decision is checked by the rulebook, from the ledger alone. Here a person's
-authenticator hands over a public key, once, after a challenge that the store keeps as a hash.
+The rulebook checks the signature of a decision from the ledger alone. This module registers the
+public key of a person's authenticator, once, with a challenge that the store keeps as a hash.
 """
 
 import hashlib
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from fido2.server import Fido2Server
     from fido2.webauthn import AuthenticatorData
 
-SECONDS = 300.0  # that a challenge is valid
-MOST_PASSKEYS = 20  # of an account
+SECONDS = 300.0  # lifetime of a challenge
+MOST_PASSKEYS = 20  # for each account
 LONGEST_CREDENTIAL = 1023  # bytes, by WebAuthn
 ES256, EDDSA = -7, -8  # numbers of the algorithms in COSE
 # By type, algorithm and curve in COSE: the algorithm's name, and the parts of the raw key.
@@ -71,7 +71,7 @@ class Passkey:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The passkey as JSON holds it."""
+        """The passkey as a JSON object."""
         return dict(vars(self))
 
 
@@ -79,10 +79,10 @@ class Passkeys(Accounts):
     """The passkeys of a store's accounts."""
 
     def passkey_options(self, account: Account | str, rp_id: str, origin: str) -> dict[str, Any]:
-        """Return the options of navigator.credentials.create, as JSON holds them.
+        """Return the options of navigator.credentials.create as JSON values.
 
-        `rp_id` is the domain that the passkey belongs to, and `origin` the address of the page.
-        The challenge is for this account, once, within five minutes.
+        `rp_id` is the domain of the passkey, and `origin` the address of the page. The challenge is
+        valid for this account, once, for five minutes.
         """
         _check_origin(rp_id, origin)
         challenge, now = secrets.token_bytes(32), self.clock()
@@ -108,8 +108,8 @@ class Passkeys(Accounts):
     ) -> Passkey:
         """Register the passkey that answers a challenge of `passkey_options`.
 
-        `answer` is the JSON of navigator.credentials.create. The challenge is spent, whether the
-        answer is right or wrong.
+        `answer` is the JSON of navigator.credentials.create. The challenge is used up, even by a
+        wrong answer.
         """
         label = checked_text("label", label, most=MOST_CHARACTERS).strip()
         asked = self._spend_challenge(key_of(account), _challenge_of(answer))
@@ -147,7 +147,7 @@ class Passkeys(Accounts):
             return [_passkey(row) for row in rows.all()]
 
     def passkey(self, credential: str) -> Passkey | None:
-        """Return the passkey of a credential's id, in base64url."""
+        """Return the passkey with a credential id in base64url."""
         if not isinstance(credential, str) or not from_base64url(credential):
             return None
         asked = sa.select(passkeys).where(passkeys.c.credential == credential)
@@ -156,7 +156,7 @@ class Passkeys(Accounts):
         return None if row is None else _passkey(row)
 
     def signing_key(self, credential: str) -> dict[str, Any] | None:
-        """Return the public key of a passkey of an enabled account, as the ledger keeps it."""
+        """Return the public key of an enabled account's passkey, in the ledger's form."""
         found = self.passkey(credential)
         if found is None or self.account(found.account).disabled:
             return None
@@ -170,9 +170,9 @@ class Passkeys(Accounts):
     def remove_passkey(
         self, account: Account | str, credential: str, by: Principal | str | None = None
     ) -> None:
-        """Remove a passkey: its owner, who is `by` unless told, or an administrator.
+        """Remove a passkey; `by` is its owner (the default) or an administrator.
 
-        Signatures on a ledger keep their public keys.
+        Signatures in a ledger keep their public keys.
         """
         with self.changing() as connection:
             found = found_account(connection, account)
@@ -189,7 +189,7 @@ class Passkeys(Accounts):
             self._log(connection, person, "passkey-removed", found.name, **told)
 
     def _spend_challenge(self, account: str, challenge: bytes) -> "_Asked":
-        """Return the challenge that the store made for an account, and delete it."""
+        """Return and delete a challenge of an account."""
         columns = challenges.c
         with self.store.changing("rareswitch-challenges") as connection:
             asked = sa.select(challenges).where(columns.digest == _digest(challenge))
@@ -203,7 +203,7 @@ class Passkeys(Accounts):
 
 @dataclass(frozen=True)
 class _Asked:
-    """A challenge, with the account and page that it was made for."""
+    """A challenge with its account and page."""
 
     account: str
     relying_party: str
@@ -279,20 +279,20 @@ def _options(
 
 
 def _challenge_of(answer: Mapping[str, Any]) -> bytes:
-    """Return the challenge that an answer names; whether it is right is checked afterwards."""
+    """Return the challenge in an answer; it is verified later."""
     require("service")
     from fido2.webauthn import RegistrationResponse
 
     try:
         return bytes(RegistrationResponse.from_dict(answer).response.client_data.challenge)
-    except Exception as error:  # the library reads a stranger's bytes, and raises what it likes
+    except Exception as error:  # the library may raise anything on a stranger's bytes
         raise ValueError(f"{_ANSWER}; got {type(error).__name__}") from None
 
 
 def _registered(
     server: "Fido2Server", challenge: bytes, answer: Mapping[str, Any]
 ) -> "AuthenticatorData":
-    """Return the data of an authenticator that answered the challenge, with its public key."""
+    """Verify an answer to a challenge; return the authenticator's data with its public key."""
     from fido2.utils import websafe_encode
     from fido2.webauthn import RegistrationResponse, UserVerificationRequirement
 
@@ -313,7 +313,7 @@ def _registered(
 
 
 def _key_row(data: "AuthenticatorData", relying_party: str) -> dict[str, Any]:
-    """Return the columns of a passkey that its authenticator tells."""
+    """Return the columns of a passkey from its authenticator's data."""
     known = data.credential_data
     assert known is not None
     if len(known.credential_id) > LONGEST_CREDENTIAL:

@@ -1,6 +1,6 @@
-"""Passwords: which are accepted, and their argon2id hashes.
+"""Passwords: the rules for new passwords, and argon2id hashes.
 
-The rules are those of NIST SP 800-63B: length and a list of common passwords, no rules about
+The rules follow NIST SP 800-63B: a least length and a list of common passwords, but no rules about
 kinds of characters.
 """
 
@@ -22,7 +22,7 @@ LEAST_CHARACTERS = 12
 MOST_BYTES = 1024
 # One of the settings that OWASP recommends for argon2id: 46 MiB, one pass, one lane.
 MEMORY_KIB, PASSES, LANES = 47_104, 1, 1
-# Hashes that are computed at once, so that a flood of sign-ins cannot take all memory.
+# Limits parallel hashing, so that many sign-ins cannot use up all memory.
 _TOGETHER = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 # The commonest passwords of twelve characters or more in published lists; compared without case.
 COMMON = frozenset(
@@ -44,7 +44,7 @@ COMMON = frozenset(
 
 
 def checked_password(password: Any, *, name: str) -> str:
-    """Return a new password in Unicode's NFKC form; the error never shows it."""
+    """Return a valid new password in Unicode's NFKC form; an error never shows it."""
     if not isinstance(password, str):
         raise TypeError(f"password must be a text; got {type(password).__name__}")
     allowed = f"password must have {LEAST_CHARACTERS} characters or more"
@@ -71,7 +71,7 @@ def password_hash(password: str) -> str:
 
 
 def password_matches(stored: str | None, password: Any) -> bool:
-    """Return whether a password has a stored hash; without one, the work is the same."""
+    """Return whether a password matches a stored hash; without a hash, do the same work."""
     from argon2.exceptions import VerificationError
 
     text = normal_form(password) if isinstance(password, str) else None
@@ -86,12 +86,12 @@ def password_matches(stored: str | None, password: Any) -> bool:
 
 
 def is_outdated(stored: str) -> bool:
-    """Return whether a hash was made with other settings than those of this version."""
+    """Return whether a hash was made with outdated settings."""
     return _hasher().check_needs_rehash(stored)
 
 
 def same_hash(one: str | None, other: str | None) -> bool:
-    """Return whether two stored hashes are one."""
+    """Return whether two stored hashes are equal."""
     return one is not None and other is not None and hmac.compare_digest(one, other)
 
 

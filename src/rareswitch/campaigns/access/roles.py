@@ -1,4 +1,4 @@
-"""Roles, the actions that each role may take, and the principal who takes them."""
+"""Roles, the actions that each role allows, and the principal who acts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ EVERYWHERE = "*"  # in place of a campaign's name: all campaigns of the store
 PUBLIC = "public"
 ROLES = ("administrator", "statistician", "approver", "site", "monitor", "auditor", PUBLIC)
 GRANTED = ROLES[:-1]  # the protocol alone makes a campaign public
-# A person signs with the one and gives roles with the other, so a token has them only in the name
-# of an account, and loses them with it.
+# These roles sign decisions and give roles, so a token has them only through an account, and loses
+# them with it.
 PERSONAL = ("approver", "administrator")
 _READERS = ("administrator", "statistician", "approver", "monitor", "auditor")
-# Which roles allow an action. Every route of the service names its action.
+# The roles that allow each action. Every route of the service names its action.
 ALLOWED: dict[str, frozenset[str]] = {
     action: frozenset(roles)
     for action, roles in {
@@ -68,19 +68,19 @@ class Grant:
             )
 
     def covers(self, other: "Grant") -> bool:
-        """Return whether this grant allows all that the other allows."""
+        """Return whether this grant allows everything that the other allows."""
         same = (self.role, self.site) == (other.role, other.site)
         return same and self.campaign in (EVERYWHERE, other.campaign)
 
     @property
     def plain(self) -> dict[str, str]:
-        """The grant as JSON holds it."""
+        """The grant as a JSON object."""
         found = {"campaign": self.campaign, "role": self.role}
         return found | {"site": self.site} if self.site else found
 
     @classmethod
     def read(cls, given: Any) -> "Grant":
-        """Return the grant of a table of plain values, as `plain` has them."""
+        """Return the grant of a table in the form of `plain`."""
         if not isinstance(given, dict):
             raise TypeError(f"grant must be a table of campaign and role; got {short_repr(given)}")
         if unknown := sorted(map(str, set(given) - {"campaign", "role", "site"})):
@@ -95,7 +95,7 @@ class Grant:
 
 
 def checked_grants(grants: Iterable[Grant]) -> tuple[Grant, ...]:
-    """Return distinct grants in one order, with at most one site for each campaign."""
+    """Return distinct grants, sorted, with at most one site for each campaign."""
     if isinstance(grants, Grant | str):
         raise TypeError(f"grants must be a list of Grant; got {short_repr(grants)}")
     found = list(dict.fromkeys(grants))
@@ -115,7 +115,7 @@ def checked_grants(grants: Iterable[Grant]) -> tuple[Grant, ...]:
 class Principal:
     """The person, token or stranger behind a request, with roles.
 
-    `account` identifies a person (the `person_key` of the name); a token of a device has none.
+    `account` identifies a person (the `person_key` of the name); it is None for a device's token.
     `via` is "session", "token", "nobody", or "machine" for a command on the machine itself.
 
     >>> site = Principal("token gateway", None, (Grant("trial", "site", "berlin"),), "token")
@@ -134,7 +134,7 @@ class Principal:
         if (known := self._roles.get(campaign)) is None:
             own = (grant.role for grant in self.grants if grant.campaign in (EVERYWHERE, campaign))
             known = frozenset(own) | ({PUBLIC} if campaign in self.public else set())
-            if len(self._roles) < 1000:  # names of campaigns come from strangers
+            if len(self._roles) < 1000:  # strangers choose the names of campaigns
                 self._roles[campaign] = known
         return known
 
@@ -147,16 +147,16 @@ class Principal:
         return not ALLOWED[action].isdisjoint(self.roles(campaign))
 
     def site(self, campaign: str) -> str | None:
-        """Return the site in a campaign: that of the campaign's own grant before that of "*"."""
+        """Return the site in a campaign; the campaign's own grant takes precedence over "*"."""
         own = {grant.campaign: grant.site for grant in self.grants if grant.role == "site"}
         return own.get(campaign, own.get(EVERYWHERE))
 
     def may_give(self, grant: Grant) -> bool:
-        """Return whether the principal may give a role to others: administrators, or one's own."""
+        """Return whether the principal may give a role: its own role, or any as administrator."""
         return self.may("accounts", EVERYWHERE) or any(own.covers(grant) for own in self.grants)
 
     def where_public(self, campaign: str, terms: Any) -> "Principal":
-        """Return the principal with the role public in a campaign whose protocol says so."""
+        """Return the principal with the role public in a campaign whose protocol is public."""
         if not getattr(terms, "public", False) or campaign in self.public:
             return self
         return replace(self, public=self.public | {campaign})

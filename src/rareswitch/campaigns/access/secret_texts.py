@@ -1,6 +1,6 @@
-"""Secrets that are shown once: made, read back, and compared in constant time.
+"""Secrets that are shown once: creating, reading, and comparing in constant time.
 
-A secret is `prefix_id_random`. The store finds it by its id and keeps its SHA-256 alone.
+A secret is `prefix_id_random`. The store finds it by its id and keeps only its SHA-256.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ class SecretText(NamedTuple):
     digest: str
 
     def matches(self, digest: str) -> bool:
-        """Compare with a stored SHA-256; the time does not depend on where they differ."""
+        """Compare with a stored SHA-256 in constant time."""
         return hmac.compare_digest(self.digest, digest)
 
 
@@ -34,7 +34,7 @@ def new_secret(prefix: str) -> tuple[str, SecretText]:
 
 
 def read_secret(prefix: str, text: Any) -> SecretText | None:
-    """Return the id and digest of a secret; None if the text has not the form of one."""
+    """Return the id and digest of a secret; None if the text is not a secret."""
     shape = _SHAPE.fullmatch(text) if isinstance(text, str) else None
     if shape is None or shape[1] != prefix:
         return None
@@ -42,7 +42,7 @@ def read_secret(prefix: str, text: Any) -> SecretText | None:
 
 
 def csrf_of(session: str) -> str:
-    """Return the CSRF token of a session: it needs the session's secret, and is not stored."""
+    """Return the CSRF token of a session, derived from its secret and not stored."""
     return hmac.new(session.encode(), b"rareswitch csrf", hashlib.sha256).hexdigest()
 
 

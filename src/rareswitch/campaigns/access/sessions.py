@@ -1,4 +1,4 @@
-"""Signing in: passwords are checked, and sessions begin and end."""
+"""Signing in: checks of passwords, and sessions."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -42,13 +42,13 @@ from rareswitch.campaigns.errors import UnavailableError
 
 IDLE = 3600.0  # seconds without a request after which a session ends
 LONGEST = 12 * 3600.0  # seconds after which every session ends
-TOUCHED = 60.0  # seconds between two notes of when a session was last used
+TOUCHED = 60.0  # seconds between two updates of a session's last use
 _WRONG = "name or password is wrong"
 
 
 @dataclass(frozen=True)
 class Session:
-    """A person who is signed in. `secret` belongs in a cookie, and `csrf` in each form."""
+    """A signed-in person. `secret` belongs in a cookie, and `csrf` in each form."""
 
     secret: str = field(repr=False)
     csrf: str = field(repr=False)
@@ -71,8 +71,7 @@ class Sessions(Accounts):
     def sign_in(self, name: str, password: str, *, previous: str | None = None) -> Session:
         """Begin a session, or raise SignInError or TooManyError.
 
-        The session with the secret `previous`, if there is one, ends: a secret that somebody put
-        into a browser before is worth nothing afterwards.
+        The session with the secret `previous` ends, to prevent session fixation.
         """
         text, secret = new_secret(SESSION)
         old = read_secret(SESSION, previous)
@@ -95,16 +94,16 @@ class Sessions(Accounts):
         return Session(text, csrf_of(text), row.account, found[0])
 
     def session(self, secret: str) -> Session | None:
-        """Return the session of a secret, or None if there is none or it has ended."""
+        """Return the session of a secret, or None if it is unknown or has ended."""
         principal = self.principal_of_session(secret)
         if principal is None or principal.account is None:
             return None
         return Session(secret, csrf_of(secret), principal.account, principal)
 
     def principal_of_session(self, secret: str, *, used: bool = True) -> Principal | None:
-        """Return the person of a session, with the roles of now.
+        """Return the person of a session with their present roles.
 
-        A session that is looked at without being `used` ends no later for it.
+        With `used` false, the call does not prolong the session.
         """
         given = read_secret(SESSION, secret)
         if given is None:
@@ -125,16 +124,16 @@ class Sessions(Accounts):
                 self._log(connection, person_of(found), "signed-out", found.name)
 
     def check_password(self, account: Account | str, password: str) -> bool:
-        """Return whether a password is that of an enabled account; TooManyError as at sign-in.
+        """Return whether a password is that of an enabled account; may raise TooManyError.
 
-        Wrong passwords of people who are signed in are counted apart: a stranger who guesses at
-        the sign-in keeps nobody from signing.
-        It writes to the store: call it before a transaction on a campaign, not within.
+        Wrong passwords of signed-in people are counted separately, so a stranger who guesses
+        passwords cannot prevent a person from signing.
+        The call writes to the store: make it before a transaction on a campaign, not within.
         """
         return self._checked(account, password, signed_in=True) is not None
 
     def change_password(self, account: Account | str, old: str, new: str) -> None:
-        """Set another password; all sessions of the account end."""
+        """Set a new password; all sessions of the account end."""
         row = self._checked(account, old, signed_in=True)
         if row is None:
             raise SignInError("the present password is wrong")
@@ -155,9 +154,9 @@ class Sessions(Accounts):
         *,
         signed_in: bool = False,
     ) -> Any | None:
-        """Return the row of an enabled account whose password this is, after doing `then`.
+        """Call `then` and return the account's row if it is enabled and the password is right.
 
-        The store is not held while the password is hashed. Unknown names cost the same work.
+        The store is not locked while the password is hashed. Unknown names cost the same work.
         """
         key = key_of(account)
         counted = signed_in_attempts(key) if signed_in else key
@@ -196,9 +195,9 @@ class Sessions(Accounts):
         return Known(person_of(found), ends)
 
     def _touch(self, session: str, now: float) -> None:
-        """Note when a session was last used."""
+        """Store the time of a session's last use."""
         change = sessions.update().where(sessions.c.id == session).values(seen=now)
-        # A full disk keeps nobody from reading.
+        # A full disk must not prevent reading.
         with suppress(UnavailableError), self.store.changing("rareswitch-sessions") as connection:
             connection.execute(change)
 

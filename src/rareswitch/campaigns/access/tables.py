@@ -1,7 +1,7 @@
-"""The tables of access. Secrets stand in them as hashes only.
+"""The tables of access. They hold secrets only as hashes.
 
-They belong to the store, not to a campaign. `access_log` is only ever appended to. Sessions,
-challenges and attempts are deleted when they end. Times are seconds since 1970.
+They belong to the store, not to a campaign. `access_log` is append-only. Sessions, challenges and
+attempts are deleted when they end. Times are seconds since 1970.
 """
 
 from typing import Any
@@ -26,8 +26,8 @@ accounts = Table(
     metadata,
     _text("account", key=True),  # the person_key of the name
     _text("name"),
-    _text("handle"),  # a random name of the account for authenticators
-    _text("password", nullable=True),  # argon2id; none until an invitation is accepted
+    _text("handle"),  # a random id of the account for authenticators
+    _text("password", nullable=True),  # argon2id; null until an invitation is accepted
     Column("disabled", Boolean, nullable=False),
     _time("created"),
 )
@@ -79,7 +79,7 @@ tokens = Table(
 attempts = Table(
     "attempts",
     metadata,
-    _text("name_digest", key=True),  # SHA-256: people type passwords where a name belongs
+    _text("name_digest", key=True),  # SHA-256: people may type a password as the name
     Column("failures", LargeInteger, nullable=False),
     _time("last"),
     _time("until"),
@@ -121,5 +121,5 @@ access_log = Table(
     _text("details"),  # canonical JSON
 )
 
-# Tables that a backup has; the others hold what ends by itself within hours.
+# The tables in a backup; the rows of the others expire.
 KEPT = (accounts, account_grants, tokens, passkeys, access_log)

@@ -1,4 +1,4 @@
-"""Tokens: secrets for devices and programs, with roles of their own, an end, and revocation."""
+"""Tokens: secrets for devices and programs, with their own roles, expiry and revocation."""
 
 import json
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ MOST_DAYS = 3650
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """A token without its secret. `account` is the person in whose name it acts, if there is one.
+    """A token without its secret. `account` is the person for whom it acts, if any.
 
     `state` is valid, expired or revoked.
     """
@@ -56,7 +56,7 @@ class Token:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The token as JSON holds it."""
+        """The token as a JSON object."""
         return vars(self) | {"grants": [grant.plain for grant in self.grants]}
 
 
@@ -72,16 +72,16 @@ class Tokens(Accounts):
         account: Account | str | None = None,
         days: float = 90,
     ) -> tuple[Token, str]:
-        """Issue a token; return it and its secret, which nobody can see again.
+        """Issue a token; return it and its secret, which is shown only once.
 
-        An administrator gives any role. Everybody else gives roles of their own, in their own name.
-        A token with an `account` acts in its name, with at most its roles of the moment. Only such
-        a token can have the role approver, since a person signs with it.
+        An administrator may give any role. Everybody else may give their own roles, for their own
+        account. A token with an `account` acts for it, with at most its present roles. Only such a
+        token can have the roles approver and administrator.
         """
         label = checked_text("label", label, most=MOST_CHARACTERS).strip()
         given, seconds = checked_grants(grants), DAY * real("days", days, above=0, most=MOST_DAYS)
         if not given:
-            raise ValueError("grants must not be empty: a token without a role opens nothing")
+            raise ValueError("grants must not be empty: a token without a role allows nothing")
         text, secret = new_secret(TOKEN)
         with self.changing() as connection:
             person = acting(connection, by)
@@ -107,13 +107,13 @@ class Tokens(Accounts):
         return known.principal if known is not None and self.clock() < known.ends else None
 
     def cached_principal(self, secret: str) -> Principal | None:
-        """Return the principal of a token that was used within the last second; never waits."""
+        """Return the principal of a token that was used within the last second; never block."""
         given = read_secret(TOKEN, secret)
         known = None if given is None else self._cache.peek(given.digest)
         return known.principal if known is not None and self.clock() < known.ends else None
 
     def tokens(self, account: Account | str | None = None) -> list[Token]:
-        """Return all tokens, or those of an account, the oldest first."""
+        """Return all tokens, or the tokens of an account, the oldest first."""
         asked = sa.select(tokens).order_by(tokens.c.created, tokens.c.id)
         with self.store.reading() as connection:
             if account is not None:
@@ -122,7 +122,7 @@ class Tokens(Accounts):
             return [self._token(row) for row in connection.execute(asked).all()]
 
     def revoke_token(self, id: str, by: Principal | str) -> Token:
-        """Revoke a token for good: an administrator any, everybody else their own."""
+        """Revoke a token permanently; an administrator may revoke any, others only their own."""
         with self.changing() as connection:
             person = acting(connection, by)
             row = _row(connection, id)
@@ -181,18 +181,18 @@ def _row(connection: Connection, id: str) -> Any:
 
 
 def _owner(connection: Connection, person: Principal, account: Account | str | None) -> str | None:
-    """Return the account in whose name a token acts."""
+    """Return the account for which a token acts."""
     if account is None:
         if person.may("accounts", EVERYWHERE):
             return None
         account = person.account
         if account is None:
-            raise ForbiddenError("a token is issued by a person")
+            raise ForbiddenError("only a person can issue a token")
     if person.via == "token":
-        raise ForbiddenError("a token issues no token in the name of a person: sign in")
+        raise ForbiddenError("a token cannot issue a token for a person; sign in instead")
     owner = found_account(connection, account)
     if owner.account != person.account and person.via != "machine":
-        raise ForbiddenError("account must be your own: nobody acts in another person's name")
+        raise ForbiddenError("account must be your own; a token cannot act for another person")
     if owner.disabled or not owner.accepted:
         raise ForbiddenError(f"account must be one that can sign in; {owner.name} cannot")
     return owner.account
@@ -205,7 +205,7 @@ def _check_grants(
     own = () if owner is None else grants_of(connection, owner)
     for grant in given:
         if not person.may_give(grant):
-            raise ForbiddenError(f"grants must be your own; you are not {grant}")
+            raise ForbiddenError(f"grants must be your own; you do not have {grant}")
         if owner is None and grant.role in PERSONAL:
             raise ForbiddenError(
                 f"a token with the role {grant.role} needs an account: a person signs with it"

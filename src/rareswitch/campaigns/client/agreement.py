@@ -1,4 +1,4 @@
-"""The part of a protocol by which a site acts: task, actions, feature map, intake and claims."""
+"""The part of a protocol that a site needs: task, actions, feature map, intake and claims."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from rareswitch.support.arguments import Rows, floats, positions
 class Agreement:
     """The tables of a protocol, and the bytes of its feature map if it has columns.
 
-    Tables that a later version of the library may add are kept, and not read.
+    Unknown tables of later library versions are kept, but not read.
     """
 
     tables: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Agreement:
 
     @property
     def features(self) -> FeatureTerms | None:
-        """The feature map of raw observations; None if sites report rows of features."""
+        """The feature map of raw observations; None if sites report feature rows."""
         table = self.tables.get("features", {})
         if not table.get("columns"):
             return None
@@ -74,7 +74,7 @@ class Agreement:
         )
 
     def check(self, policy: Policy) -> None:
-        """Refuse a policy of another task."""
+        """Raise if a policy does not fit the task."""
         task = self.task
         ours = (task.horizon, task.dim, task.one_hot)
         theirs = (policy.horizon, policy.dim, policy.one_hot)
@@ -85,7 +85,7 @@ class Agreement:
             )
 
     def offer(self, features: Any, name: str = "features") -> Rows:
-        """Return the rows of all feasible actions (A, d), or positions (A,), if they suit."""
+        """Return the checked rows of all feasible actions (A, d), or positions (A,)."""
         rows, names = self.rows(features, name), self.actions
         least = 1 if self.control is None else self.control + 1
         if len(rows) < least or (names and len(rows) > len(names)):
@@ -96,7 +96,7 @@ class Agreement:
         return rows
 
     def rows(self, features: Any, name: str = "features") -> Rows:
-        """Return rows of features (n, d), or positions (n,), of the task's size and length."""
+        """Return checked feature rows (n, d), or positions (n,)."""
         task = self.task
         if task.one_hot:
             return positions(name, features, task.dim)
@@ -110,7 +110,7 @@ class Agreement:
 
     @property
     def control(self) -> int | None:
-        """The place of the action that the control is; None if there is none, or a policy."""
+        """The index of the control's action; None without a control, or if it is a policy."""
         plays = self.tables.get("recipe", {}).get("control", {}).get("plays")
         if plays in self.actions:
             return self.actions.index(plays)

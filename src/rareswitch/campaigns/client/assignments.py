@@ -1,4 +1,4 @@
-"""Assignments: reserved ahead on disk, asked of the server, or drawn here by the episode's id."""
+"""Assignments: reserved on disk, requested from the server, or drawn here from the episode's id."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ ASKED_TOGETHER = 100
 class Assignment:
     """The version and member that play an episode; `key` draws the member.
 
-    `assigned` says whether the server assigned it, or this client drew the member by the id.
+    `assigned` is true if the server assigned it, false if this client drew the member from the id.
     """
 
     episode_id: str
@@ -38,15 +38,15 @@ class Assignment:
 class Assignments:
     """The assignments of a site.
 
-    The server is asked where the protocol demands it, or if `always` is true. Otherwise a member is
-    drawn here, as the server attributes an episode that was not assigned: by the id.
+    The server is asked if the protocol requires it or if `always` is true. Otherwise the client
+    draws the member from the id, as the server does for an unassigned episode.
     """
 
     def __init__(self, knowledge: Knowledge, *, always: bool) -> None:
         self._knowledge, self._folder, self._always = knowledge, knowledge.folder, always
 
     def reserve(self, ids: Sequence[str]) -> Conversation[list[Assignment]]:
-        """Have the server assign episodes now; keep the assignments and their policies on disk."""
+        """Request assignments now; keep them and their policies on disk."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of episode ids; got {short_repr(ids)}")
         names = [checked_name("ids", name) for name in ids]
@@ -61,7 +61,7 @@ class Assignments:
         return found
 
     def find(self, episode_id: str) -> Conversation[Assignment]:
-        """Return the assignment of an episode that is about to begin; its policy is on disk."""
+        """Return the assignment of a new episode; its policy is then on disk."""
         kept = self._read(episode_id)
         if kept is not None and "key" in kept:
             return Assignment(**kept)
@@ -101,8 +101,8 @@ class Assignments:
 
     def _ask(self, ids: Sequence[str]) -> Conversation[list[Assignment]]:
         if not self._knowledge.agreement.assigned:
-            # If the answer is lost, the member must not be drawn here: the server may have assigned
-            # the episode to another version.
+            # If the answer is lost, the client must not draw the member: the server may have
+            # assigned the episode to another version.
             with self._folder.locked():
                 for name in ids:
                     if self._read(name) is None:
@@ -130,11 +130,11 @@ class Assignments:
         return [one["episode_id"] for one in found if one is not None and "key" in one]
 
     def is_asked(self, episode_id: str) -> bool:
-        """Return whether the server was asked for the assignment, as far as the disk tells."""
+        """Return whether the disk shows that the server was asked for the assignment."""
         return self._read(episode_id) is not None
 
     def forget(self, episode_id: str) -> None:
-        """Remove an assignment whose episode is over."""
+        """Remove the assignment of an ended episode."""
         if (path := self._folder / f"assignments/{name_of(episode_id)}").exists():
             durable.remove(path)
 

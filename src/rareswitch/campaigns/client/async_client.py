@@ -1,6 +1,6 @@
 """The client of a campaign, for programs with an event loop.
 
-Requests are sent by the loop; files are written in threads, since a flush to disk takes time.
+The loop sends requests; threads write files, because a flush to disk takes time.
 """
 
 import asyncio
@@ -85,38 +85,38 @@ class AsyncEpisode:
         return self._episode.probability
 
     async def act(self, observation: Any) -> str | int:
-        """Return the action for a raw observation, by name, or for rows of features, by place."""
+        """Return the action's name for a raw observation, or its index for feature rows."""
         return await in_thread(self._episode.act, observation)
 
     async def take(self, action: str | int) -> None:
-        """Tell that a person took another action than the recommended one."""
+        """Record that a person took another action than the recommended action."""
         await in_thread(self._episode.take, action)
 
     async def reward(self, reward: float) -> None:
-        """Tell the reward of the last action, from 0 to 1."""
+        """Record the reward of the last action, from 0 to 1."""
         await in_thread(self._episode.reward, reward)
 
     async def tell(self, **claims: Any) -> None:
-        """Tell site, began, ended, subgroup, events or participant; the last word counts."""
+        """Set site, began, ended, subgroup, events or participant; the last value counts."""
         await in_thread(self._episode.tell, **claims)
 
     async def cut_off(self, observation: Any = None) -> None:
-        """Report the episode as cut off, in the state that it had reached."""
+        """Report the episode as truncated in its last state."""
         await in_thread(self._episode.cut_off, observation)
 
     async def finish(self) -> None:
-        """Put the report in the outbox; the episode is over."""
+        """Put the report in the outbox and end the episode."""
         await in_thread(self._episode.finish)
 
     async def suspend(self) -> None:
-        """Leave the episode on disk, to be continued."""
+        """Leave the episode on disk, to continue later."""
         await in_thread(self._episode.suspend)
 
 
 class AsyncClient:
-    """A site of a campaign: `Client` with the same arguments and verbs, which are awaited.
+    """A site of a campaign: `Client` with the same arguments and awaitable methods.
 
-    With `background` a task of the event loop sends reports, from the first awaited verb on.
+    With `background`, a task of the event loop sends reports, starting at the first awaited method.
     """
 
     def __init__(
@@ -153,35 +153,35 @@ class AsyncClient:
 
     @property
     def policy(self) -> Policy:
-        """The last verified policy in force; the server is not asked."""
+        """The last verified policy in force, without a request."""
         return self._site.knowledge.policy
 
     async def status(self) -> ClientStatus:
-        """Return where the client stands; the server is not asked."""
+        """Return the status of the client, without a request."""
         return await in_thread(lambda: self._site.status)
 
     async def refresh(self) -> bool:
-        """Fetch the policy in force and the protocol; return whether the version is another."""
+        """Fetch the policy in force and the protocol; return whether the version changed."""
         return await self._run(self._site.knowledge.refresh())
 
     async def reserve(self, ids: Sequence[str]) -> list[Assignment]:
-        """Have the server assign episodes that will begin later, perhaps offline."""
+        """Request assignments for episodes that begin later, perhaps offline."""
         return await self._run(self._site.assignments.reserve(ids))
 
     async def reserved(self) -> list[str]:
-        """Return the ids of reserved assignments that no episode has used."""
+        """Return the ids of unused reserved assignments."""
         return await in_thread(self._site.assignments.reserved)
 
     def episode(self, episode_id: str, **claims: Any) -> AsyncEpisode:
-        """Begin an episode, or continue the episode of that id: `async with`, or `await`."""
+        """Begin or continue the episode of that id: `async with`, or `await`."""
         return AsyncEpisode(lambda: self._run(self._site.begin(episode_id, claims)))
 
     async def unfinished(self) -> list[str]:
-        """Return the ids of episodes in progress, in this or another process."""
+        """Return the ids of episodes in progress, in any process."""
         return await in_thread(self._site.unfinished)
 
     async def cancel(self, episode_id: str, reason: str) -> None:
-        """Give up an episode that never began."""
+        """Cancel an episode that never began."""
         await self._run(self._site.cancel(episode_id, reason))
 
     async def report(self, report: Report | Mapping[str, Any]) -> None:
@@ -190,7 +190,7 @@ class AsyncClient:
         await in_thread(self._site.put, report)
 
     async def flush(self, wait: float = 0.0) -> Flushed:
-        """Send the reports that wait now; try again for up to `wait` seconds if the line fails."""
+        """Send pending reports now; retry for up to `wait` seconds if the connection fails."""
         end = self._timing.clock() + wait
         recorded = refused = 0
         while True:
@@ -206,7 +206,7 @@ class AsyncClient:
         return await in_thread(self._site.outbox.refused)
 
     async def close(self) -> None:
-        """End the task and the connections; reports that wait stay on disk."""
+        """End the task and the connections; pending reports stay on disk."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -247,14 +247,14 @@ class AsyncClient:
             return self._address.offline(error)
 
     def _start(self) -> None:
-        """Start the task that sends reports, once, in the loop that awaits the first verb."""
+        """Start the task that sends reports, once, in the loop of the first awaited method."""
         if self._background and self._task is None:
             self._loop = asyncio.get_running_loop()
             self._task = asyncio.create_task(self._send_all(), name="rareswitch reports")
             self._wake.set()
 
     def _on_report(self) -> None:
-        """Wake the task; this is called in the thread that wrote the report."""
+        """Wake the task; called in the thread that wrote the report."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake.set)
 
@@ -266,16 +266,16 @@ class AsyncClient:
                 await asyncio.sleep(self._site.line.wait or LEAST_PAUSE)
 
     async def _is_sent(self) -> bool:
-        """Send the reports that wait; return whether none waits any more."""
+        """Send pending reports; return whether none is left."""
         try:
             return (await self._run(self._site.send())).error is None
-        except Exception as error:  # a full disk, a closed connection: `status` tells it
+        except Exception as error:  # a full disk or a closed connection: `status` shows it
             self._site.line.failed(str(error))
             return False
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-    """Call a function in a thread, to its end: a cancelled caller waits until files are whole."""
+    """Call a function in a thread to its end; a cancelled caller waits until files are complete."""
     task = asyncio.ensure_future(asyncio.to_thread(function, *args, **named))
     try:
         return await asyncio.shield(task)
@@ -284,5 +284,5 @@ async def in_thread(function: Callable[P, T], *args: P.args, **named: P.kwargs) 
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # it was seen
+            task.exception()  # mark it as retrieved
         raise

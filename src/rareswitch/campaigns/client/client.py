@@ -1,4 +1,4 @@
-"""The client of a campaign, for programs that wait for each answer."""
+"""The blocking client of a campaign."""
 
 import os
 import threading
@@ -26,11 +26,11 @@ LEAST_PAUSE = 1.0  # seconds between tries while another process sends
 class Client:
     """A site of a campaign: it acts by the last verified policy, and reports when it can.
 
-    `token` is by default that of the environment variable RARESWITCH_TOKEN. `folder` holds policy,
-    episodes and reports, by default `~/.local/state/rareswitch`; several processes may share it.
-    With `assign` the server assigns every episode, also where the protocol does not demand it. The
-    policy is asked for again when it is older than `fresh_for` seconds. With `background` a thread
-    sends reports; without it, `flush` does.
+    `token` defaults to the environment variable RARESWITCH_TOKEN. `folder` holds policy, episodes
+    and reports, by default `~/.local/state/rareswitch`; several processes may share it. With
+    `assign`, the server assigns every episode, even if the protocol does not require it. A policy
+    older than `fresh_for` seconds is fetched again. With `background`, a thread sends reports;
+    without it, `flush` does.
     """
 
     def __init__(
@@ -69,40 +69,41 @@ class Client:
 
     @property
     def policy(self) -> Policy:
-        """The last verified policy in force; the server is not asked."""
+        """The last verified policy in force, without a request."""
         return self._site.knowledge.policy
 
     def status(self) -> ClientStatus:
-        """Return where the client stands; the server is not asked."""
+        """Return the status of the client, without a request."""
         return self._site.status
 
     def refresh(self) -> bool:
-        """Fetch the policy in force and the protocol; return whether the version is another."""
+        """Fetch the policy in force and the protocol; return whether the version changed."""
         return self._run(self._site.knowledge.refresh())
 
     def reserve(self, ids: Sequence[str]) -> list[Assignment]:
-        """Have the server assign episodes that will begin later, perhaps offline."""
+        """Request assignments for episodes that begin later, perhaps offline."""
         return self._run(self._site.assignments.reserve(ids))
 
     def reserved(self) -> list[str]:
-        """Return the ids of reserved assignments that no episode has used."""
+        """Return the ids of unused reserved assignments."""
         return self._site.assignments.reserved()
 
     def episode(self, episode_id: str, **claims: Any) -> Episode:
-        """Begin an episode, or continue the episode of that id.
+        """Begin or continue the episode of that id.
 
         `claims` are site, began, subgroup, events or participant of its report.
         """
         return self._run(self._site.begin(episode_id, claims))
 
     def unfinished(self) -> list[str]:
-        """Return the ids of episodes in progress, in this or another process."""
+        """Return the ids of episodes in progress, in any process."""
         return self._site.unfinished()
 
     def cancel(self, episode_id: str, reason: str) -> None:
-        """Give up an episode that never began.
+        """Cancel an episode that never began.
 
-        The ledger names who cancels an assignment: the token must be that of a person's account.
+        The ledger names the person who cancels an assignment, so the token must belong to a
+        person's account.
         """
         self._run(self._site.cancel(episode_id, reason))
 
@@ -111,7 +112,7 @@ class Client:
         self._site.put(report)
 
     def flush(self, wait: float = 0.0) -> Flushed:
-        """Send the reports that wait now; try again for up to `wait` seconds if the line fails."""
+        """Send pending reports now; retry for up to `wait` seconds if the connection fails."""
         end = self._timing.clock() + wait
         recorded = refused = 0
         while True:
@@ -127,7 +128,7 @@ class Client:
         return self._site.outbox.refused()
 
     def close(self) -> None:
-        """End the thread and the connections; reports that wait stay on disk."""
+        """End the thread and the connections; pending reports stay on disk."""
         self._closed.set()
         self._wake.set()
         if self._thread is not None:
@@ -166,7 +167,7 @@ class Client:
             return self._address.offline(error)
 
     def _start(self) -> None:
-        """Have the thread send the reports; a child of a fork starts a thread of its own."""
+        """Start or wake the thread that sends reports; a forked child starts its own thread."""
         if not self._background or self._closed.is_set():
             return
         self._wake.set()
@@ -185,9 +186,9 @@ class Client:
                 self._closed.wait(self._site.line.wait or LEAST_PAUSE)
 
     def _is_sent(self) -> bool:
-        """Send the reports that wait; return whether none waits any more."""
+        """Send pending reports; return whether none is left."""
         try:
             return self._run(self._site.send()).error is None
-        except Exception as error:  # a full disk, a closed connection: `status` tells it
+        except Exception as error:  # a full disk or a closed connection: `status` shows it
             self._site.line.failed(str(error))
             return False

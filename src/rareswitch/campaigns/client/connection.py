@@ -1,4 +1,4 @@
-"""The address of a campaign, the token that opens it, and requests of httpx."""
+"""The address of a campaign, its token, and requests of httpx."""
 
 import ipaddress
 import os
@@ -37,14 +37,14 @@ class Address:
         }
 
     def folder(self, path: str | os.PathLike[str] | None) -> Folder:
-        """Open the folder of this campaign of this server."""
+        """Open the folder of this campaign and server."""
         if path is None:
             state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
             path = Path(state) / "rareswitch"
         return Folder(path, self.server, self.campaign)
 
     def offline(self, error: Exception) -> OfflineError:
-        """Return the error of a request that got no answer."""
+        """Return the error of an unanswered request."""
         said = str(error) or type(error).__name__
         return OfflineError(f"the server {self.server} cannot be reached ({said})")
 
@@ -53,12 +53,12 @@ class Address:
 
 
 def settings(timeout: float, transport: Any) -> Mapping[str, Any]:
-    """Return the settings of httpx: a redirection is not followed, it would carry the token."""
+    """Return the settings of httpx; redirects are not followed, to protect the token."""
     return {"timeout": timeout, "transport": transport, "follow_redirects": False}
 
 
 def answer_of(response: httpx.Response) -> Answer:
-    """Return an answer whose body was read to its end."""
+    """Return the answer of a fully read response."""
     return Answer(
         status=response.status_code,
         headers={name.lower(): value for name, value in response.headers.items()},
@@ -94,7 +94,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _checked_token(token: Any) -> str:
-    """Return a token that a header can carry; the error does not repeat it."""
+    """Return a token that is valid in a header; an error does not repeat it."""
     if not isinstance(token, str) or not token.strip():
         raise ValueError(f"token must be given, or be in the environment as {TOKEN}; got none")
     token = token.strip()

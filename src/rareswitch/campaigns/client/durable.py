@@ -1,4 +1,4 @@
-"""Files that survive a crash and a loss of power, checksums of their lines, and locks.
+"""Files that survive crashes and power loss, lines with checksums, and locks.
 
 A file is replaced in four steps: write a temporary file, flush it to disk, rename it, flush the
 folder. A line is the SHA-256 of a JSON text, a space and the text.
@@ -23,7 +23,7 @@ if sys.platform == "win32":
 
     def _try_lock(file: int) -> bool:
         try:
-            os.lseek(file, 2**40, os.SEEK_SET)  # a locked byte cannot be read: lock none of ours
+            os.lseek(file, 2**40, os.SEEK_SET)  # a locked byte is unreadable: lock beyond data
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
@@ -61,7 +61,7 @@ def sealed(value: Any) -> bytes:
 
 
 def unsealed(line: bytes) -> Any:
-    """Return the value of a line; a line that was cut or altered is a DamagedError."""
+    """Return the value of a line; raise DamagedError if the line was cut or altered."""
     digest, _, text = line.partition(b" ")
     if not text.endswith(b"\n") or digest_of(text[:-1]).encode() != digest:
         raise DamagedError("the line was cut or altered: its checksum does not match")
@@ -88,7 +88,7 @@ def write(path: Path, data: bytes, *, through: Path) -> None:
 
 
 def append(path: Path, file: int, data: bytes, *, at: int) -> None:
-    """Write bytes at the end of an open file, which is `at`, durably; a failure leaves no part."""
+    """Append bytes durably to an open file of length `at`; a failure leaves no partial data."""
     with _storing(path):
         try:
             os.lseek(file, at, os.SEEK_SET)
@@ -107,7 +107,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file durably; a file that is gone already is no error."""
+    """Remove a file durably; a missing file is not an error."""
     with _storing(path):
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -123,7 +123,7 @@ def move(path: Path, target: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, that only its owner may read."""
+    """Create a folder and its parents, readable only by the owner."""
     with _storing(path):
         if not path.is_dir():
             make_folder(path.parent)
@@ -133,7 +133,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush the names in a folder to disk; only POSIX has such a call."""
+    """Flush the names in a folder to disk (POSIX only)."""
     if os.name == "posix":
         file = os.open(path, os.O_RDONLY)
         try:
@@ -143,13 +143,13 @@ def sync_folder(path: Path) -> None:
 
 
 def lock_file(file: int) -> bool:
-    """Lock an open file if no other holds it; the system takes the lock back from the dead."""
+    """Try to lock an open file; the system releases the lock if the process dies."""
     return _try_lock(file)
 
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock of a file; without `wait`, yield whether no other process or thread has it."""
+    """Hold the lock of a file; without `wait`, yield False if another process or thread has it."""
     with _storing(path):
         file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -162,7 +162,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 @contextmanager
 def _storing(path: Path) -> Iterator[None]:
-    """Turn the errors of a disk that is full, read-only or broken into an UnavailableError."""
+    """Convert errors of a full, read-only or broken disk into UnavailableError."""
     try:
         yield
     except OSError as error:

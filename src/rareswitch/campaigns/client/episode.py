@@ -1,4 +1,4 @@
-"""An episode at a site: actions of the assigned member, rewards, and the report at its end."""
+"""An episode at a site: the assigned member's actions, the rewards, and the report."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from rareswitch.support.arguments import Rows, real, short_repr, whole
 
 @dataclass
 class _Step:
-    """A state as it was seen, the action that the member takes, the action taken, its reward."""
+    """An observed state, the recommended action, the action taken, and its reward."""
 
     seen: dict[str, Any]  # {"observation": …} or {"features": …}
     recommended: int
@@ -34,11 +34,11 @@ class _Step:
 
 
 class Episode:
-    """One episode in progress. Every line of it is on disk before a method returns.
+    """One episode in progress. Every change is on disk before a method returns.
 
-    Leaving a `with` block reports the episode if every action has its reward. An action without
-    a reward, or an exception, leaves it in progress: `client.episode(id)` continues it, also in
-    another process and after a crash.
+    Leaving a `with` block reports the episode if every action has its reward. After an exception,
+    or with an action without a reward, the episode stays in progress: `client.episode(id)`
+    continues it, even in another process or after a crash.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Episode:
             self._read(line)
 
     def _read(self, line: Mapping[str, Any]) -> None:
-        """Change the state by a line of the journal."""
+        """Update the state with a line of the journal."""
         self._claims |= line.get("claims", {})
         if "act" in line:
             self._steps.append(_Step(line["act"], line["place"], line["place"]))
@@ -104,19 +104,19 @@ class Episode:
 
     @property
     def is_over(self) -> bool:
-        """Whether its report was made; after a crash, it may not be in the outbox yet."""
+        """Whether the report exists; after a crash, it may not be in the outbox yet."""
         return self._report is not None or self._cut is not None
 
     @property
     def action(self) -> str | int:
-        """The last action taken: its name, or its place where rows of features are given."""
+        """The last action taken: its name, or its index for feature rows."""
         if not self._steps:
             raise ValueError("act must be called first: the episode has no action yet")
         return self._name(self._steps[-1].seen, self._steps[-1].taken)
 
     @property
     def probability(self) -> float:
-        """The probability that the policy takes the last recommended action, given those before."""
+        """The probability of the last recommended action, given the earlier actions."""
         chances = [
             self._policy.chances(stage, self._rows(step.seen, stage), step.recommended)
             for stage, step in enumerate(self._steps)
@@ -126,10 +126,10 @@ class Episode:
         return float(self._policy.conditional(np.array(chances))[-1])
 
     def act(self, observation: Any) -> str | int:
-        """Return the action for a raw observation, by name, or for rows of features, by place."""
+        """Return the action's name for a raw observation, or its index for feature rows."""
         self._check_open()
         if self.waits:
-            raise ValueError("reward must be told of the last action before the next one")
+            raise ValueError("reward must be called for the last action before the next act")
         horizon = self._agreement.task.horizon
         if self.stage >= horizon:
             raise ValueError(f"act must be called at most {horizon} times, the horizon")
@@ -142,10 +142,10 @@ class Episode:
         return self._name(seen, place)
 
     def take(self, action: str | int) -> None:
-        """Tell that a person took another action than the recommended one."""
+        """Record that a person took another action than the recommended action."""
         self._check_open()
         if not self.waits:
-            raise ValueError("act must be called first, and the reward be told after take")
+            raise ValueError("take must be called after act and before reward")
         step = self._steps[-1]
         if "observation" in step.seen:
             place = self._agreement.observer.place(action)
@@ -155,52 +155,50 @@ class Episode:
         self._write({"take": place})
 
     def reward(self, reward: float) -> None:
-        """Tell the reward of the last action, from 0 to 1."""
+        """Record the reward of the last action, from 0 to 1."""
         self._check_open()
         if not self.waits:
             raise ValueError("act must be called first: no action waits for a reward")
         self._write({"reward": real("reward", reward, least=0.0, most=1.0)})
 
     def tell(self, **claims: Any) -> None:
-        """Tell site, began, ended, subgroup, events or participant; the last word counts."""
+        """Set site, began, ended, subgroup, events or participant; the last value counts."""
         self._check_open()
         self._write({"claims": checked_claims(self._agreement, claims)})
 
     def cut_off(self, observation: Any = None) -> None:
-        """Report the episode as cut off, in the state that it had reached.
+        """Report the episode as truncated in its last state.
 
-        The state is `observation` (or rows of features); by default it is the state of an action
-        that has no reward, and that action is left out.
+        The state is `observation` (or feature rows); by default it is the state of the action
+        without a reward, and the report omits that action.
         """
         self._check_open()
         if observation is not None and self.waits:
-            raise ValueError("reward must be told of the last action before the next observation")
+            raise ValueError("reward must be called for the last action before a new observation")
         if observation is None and not self.waits:
             raise ValueError(
                 "observation must be the state in which the episode was cut off; got None, and no "
                 "action waits for a reward"
             )
         if self.stage - self.waits < 1:
-            raise ValueError(
-                "an episode that is cut off must have a step with a reward; cancel this one"
-            )
+            raise ValueError("cut_off needs a step with a reward; cancel this episode instead")
         seen = {} if observation is None else self._seen(observation)
         self._write({"cut": seen})
         self.finish()
 
     def finish(self) -> None:
-        """Put the report in the outbox; the episode is over."""
+        """Put the report in the outbox and end the episode."""
         if self._cut is None and (self.waits or not self._steps):
-            raise ValueError("reward must be told of the last action before the report")
+            raise ValueError("reward must be called for the last action before finish")
         if self._report is None:
             self._write({"report": self._made_report()})
         assert self._report is not None
-        # The journal has the report: after a crash here, it is put into the outbox again.
+        # The journal holds the report: after a crash here, it goes to the outbox again.
         self._put(self._report)
         self._journal.remove()
 
     def suspend(self) -> None:
-        """Leave the episode on disk, to be continued."""
+        """Leave the episode on disk, to continue later."""
         self._journal.close()
 
     def discard(self) -> None:
@@ -233,7 +231,7 @@ class Episode:
             raise ValueError("the episode is closed; open it again with client.episode(id)")
 
     def _seen(self, observation: Any) -> dict[str, Any]:
-        """Return an observation or rows as plain values, checked."""
+        """Return an observation or feature rows as checked plain values."""
         if isinstance(observation, Mapping):
             observer = self._agreement.observer
             observer.rows(observation, self.stage)
@@ -257,7 +255,7 @@ class Episode:
         return self._agreement.actions[place] if "observation" in seen else place
 
     def _made_report(self) -> dict[str, Any]:
-        """Return the report of the steps with a reward, checked as the server checks it."""
+        """Return the report of the steps with a reward, with the server's checks."""
         steps = [step for step in self._steps if step.reward is not None]
         states = [step.seen for step in self._steps] + ([self._cut] if self._cut else [])
         told: dict[str, Any] = {"id": self.id, "version": self.version, "member": self.member}
@@ -277,7 +275,7 @@ class Episode:
 
 
 def checked_claims(agreement: Agreement, claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Return claims that the protocol allows; None is left out."""
+    """Return valid claims without None values."""
     told: dict[str, Any] = {}
     for name, value in claims.items():
         if value is None:
@@ -297,7 +295,7 @@ def checked_claims(agreement: Agreement, claims: Mapping[str, Any]) -> dict[str,
 
 
 def check_report(agreement: Agreement, values: Mapping[str, Any]) -> None:
-    """Refuse a report that is no report of this protocol's task, before it is in the outbox."""
+    """Refuse a report that does not fit the protocol's task, before it enters the outbox."""
     raw = "observations" in values
     report = agreement.observer.report(values) if raw else report_from(values)
     episode, horizon = report.episode, agreement.task.horizon

@@ -1,7 +1,7 @@
-"""Requests and answers, apart from the library that carries them.
+"""Requests and answers, independent of the HTTP library.
 
-A conversation is a generator: it yields a `Request` and gets the `Answer`. Both clients run the
-same conversations, with a blocking connection or an asynchronous one.
+A conversation is a generator: it yields a `Request` and receives the `Answer`. The blocking and the
+asynchronous client run the same conversations.
 """
 
 import json
@@ -21,7 +21,7 @@ from rareswitch.campaigns.errors import (
 
 T = TypeVar("T")
 JSON, PROBLEM, BYTES = "application/json", "application/problem+json", "application/octet-stream"
-# Answers about the line, the server or the token: the same request may succeed later.
+# Problems of the connection, the server or the token: the same request may succeed later.
 TEMPORARY = {401, 403, 404, 408, 421, 425, 429}
 CLASSES: dict[str, type[CampaignError]] = {
     kind.code: kind
@@ -32,15 +32,15 @@ CLASSES: dict[str, type[CampaignError]] = {
 
 
 class OfflineError(CampaignError):
-    """The server cannot be reached, or does not answer as it should; a later try may succeed."""
+    """The server cannot be reached or gives no valid answer; a retry may succeed."""
 
 
 class DeniedError(OfflineError):
-    """The server does not accept the token, or does not allow it this request."""
+    """The server rejects the token, or the token does not allow the request."""
 
 
 class NoCampaignError(OfflineError):
-    """The server has no such campaign, or the token no role in it; reports stay in the outbox."""
+    """The campaign does not exist, or the token has no role in it; reports stay in the outbox."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Request:
     method: str = "GET"
     path: str = ""
     body: Any = None  # sent as JSON
-    known: str | None = None  # the ETag of an answer that is here already
+    known: str | None = None  # the ETag of the cached answer
     accept: str = JSON
 
     @property
@@ -79,13 +79,13 @@ class Answer:
 
     @property
     def etag(self) -> str | None:
-        """The entity tag, without its quotes and the mark of a weak one."""
+        """The entity tag, without quotes and weakness mark."""
         tag = self.headers.get("etag")
         return None if tag is None else tag.removeprefix("W/").strip('"')
 
     @property
     def retry_after(self) -> float | None:
-        """The seconds after which the server wants to be asked again."""
+        """The seconds to wait before the next request."""
         text = self.headers.get("retry-after", "")
         return float(text) if text.isdecimal() and len(text) < 9 else None
 
@@ -107,7 +107,7 @@ class Answer:
         return found if isinstance(found, dict) and "title" in found else None
 
     def checked(self) -> "Answer":
-        """Return the answer of a request that succeeded, or raise its problem."""
+        """Return the answer if the request succeeded, else raise its problem."""
         if self.status in (200, 201, 202, 304):
             return self
         raise error_of(self.problem, self.status, retry_after=self.retry_after)
@@ -119,7 +119,7 @@ Conversation = Generator[Request, Answer, T]
 def error_of(
     problem: Mapping[str, Any] | None, status: int, *, retry_after: float | None = None
 ) -> CampaignError:
-    """Return the error that a problem document, or the status of a proxy's page, stands for."""
+    """Return the error of a problem document, or of a proxy's status."""
     told = problem or {}
     said = told.get("detail") or told.get("title") or f"the server answered with status {status}"
     fields = {"status": status, "problem": dict(told)}
@@ -132,20 +132,20 @@ def error_of(
 
 
 def is_temporary(problem: Mapping[str, Any] | None, status: int) -> bool:
-    """Return whether the same request may succeed later, so that it must be sent again.
+    """Return whether the same request may succeed later and must be retried.
 
-    An answer without a problem document is not from the service: a proxy or the page of a wireless
-    network made it. A 401 or 403 that names a field is about the report, and not about the token.
+    An answer without a problem document is not from the service, but from a proxy or a captive
+    portal. A 401 or 403 that names a field is about the report, not about the token.
     """
     if status >= 500 or status < 400:
         return True
     if problem is None:
-        return status != 413  # too large for the proxy: so it stays
+        return status != 413  # too large for the proxy: permanent
     return status in TEMPORARY and not (status in (401, 403) and "field" in problem)
 
 
 def advance(talk: Conversation[T], answer: Answer | Exception | None) -> tuple[Request | None, Any]:
-    """Give a conversation its answer; return the next request, or None and the result."""
+    """Send a conversation its answer; return the next request, or None and the result."""
     try:
         if isinstance(answer, Exception):
             return talk.throw(answer), None

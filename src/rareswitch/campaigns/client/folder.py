@@ -1,14 +1,14 @@
 """The folder of a client: cached artifacts, assignments, episodes in progress, and the outbox.
 
-    campaign.json   the version in force, the protocol and the summary that were fetched last
+    campaign.json   the last fetched version, protocol and summary
     artifacts/      policies and the feature map, each under its SHA-256
-    assignments/    assignments that were reserved, or asked for
+    assignments/    reserved and requested assignments
     episodes/       a journal of each episode in progress
-    outbox/         reports that the server has not acknowledged, in their order
+    outbox/         unacknowledged reports, in order
     refused/        reports that the server refused, with its reason
     damaged/        files whose checksum does not match
 
-Any number of processes may share it. Only the owner may read it: reports may hold names.
+Several processes may share it. Only the owner may read it, because reports may contain names.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ PARTS = ("artifacts", "assignments", "episodes", "outbox", "refused", "damaged",
 
 
 def name_of(episode_id: str) -> str:
-    """Return a name for the files of an episode; some file systems forbid colons or fold case."""
+    """Return a safe file name for an episode; some file systems forbid colons or fold case."""
     return digest_of(episode_id)[:32]
 
 
 class Folder:
-    """The folder of one campaign of one server, inside a folder that the user names."""
+    """The folder of one campaign and server, inside the user's folder."""
 
     def __init__(self, path: str | os.PathLike[str], server: str, campaign: str) -> None:
         of_server = digest_of(server)[:12]
@@ -40,7 +40,7 @@ class Folder:
         self.path = top / f"{quote(campaign, safe='')}-{of_server}"
         for part in PARTS:
             durable.make_folder(self.path / part)
-        with self.locked():  # writers hold the lock, so each temporary file is of a dead process
+        with self.locked():  # writers hold the lock, so temporary files are of dead processes
             for left in (self.path / "tmp").iterdir():
                 with suppress(FileNotFoundError):
                     left.unlink()
@@ -50,12 +50,12 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of writers, for as long as a file takes to be written."""
+        """Hold the writers' lock while a file is written."""
         with durable.locked(self.path / "lock"):
             yield
 
     def sending(self) -> AbstractContextManager[bool]:
-        """Hold the lock of the sender; yield False if another process or thread sends."""
+        """Hold the sender's lock; yield False if another process or thread sends."""
         return durable.locked(self.path / "sending", wait=False)
 
     def write(self, name: str, data: bytes) -> None:
@@ -66,7 +66,7 @@ class Folder:
         self.write(name, durable.sealed(value))
 
     def read_value(self, name: str) -> Any:
-        """Return the value of a file; None without a file. A damaged file is put aside."""
+        """Return the value of a file; None without a file. Move a damaged file to `damaged`."""
         try:
             return durable.unsealed((self.path / name).read_bytes())
         except FileNotFoundError:
@@ -76,14 +76,14 @@ class Folder:
             return None
 
     def put_aside(self, name: str) -> None:
-        """Move a damaged file where nothing reads it and a person can look at it."""
+        """Move a damaged file to `damaged`, where a person can examine it."""
         path = self.path / name
         with suppress(FileNotFoundError):
             mark = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
             durable.move(path, self.path / "damaged" / f"{path.name}.{mark}")
 
     def names(self, part: str) -> list[str]:
-        """Return the names of the files in a part, in their order."""
+        """Return the sorted names of the files in a part."""
         return sorted(os.listdir(self.path / part))
 
     # Artifacts
@@ -95,7 +95,7 @@ class Folder:
             self.write(f"artifacts/{digest}", data)
 
     def artifact(self, digest: str) -> bytes | None:
-        """Return the bytes of a digest, if they are here and whole."""
+        """Return the bytes of a digest, if they are present and undamaged."""
         try:
             data = (self.path / "artifacts" / digest).read_bytes()
         except FileNotFoundError:

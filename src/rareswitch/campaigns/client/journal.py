@@ -1,4 +1,4 @@
-"""The journal of an episode in progress: lines that are on disk before an action is returned."""
+"""The journal of an episode in progress: its lines are on disk before an action is returned."""
 
 import os
 from contextlib import suppress
@@ -13,7 +13,7 @@ Line = dict[str, Any]
 
 
 class Journal:
-    """An open journal; no other process or thread may open it meanwhile."""
+    """An open journal, locked against other processes and threads."""
 
     def __init__(self, path: Path, file: int, lines: list[Line], size: int) -> None:
         self.path, self.lines = path, lines
@@ -22,7 +22,7 @@ class Journal:
 
     @classmethod
     def create(cls, folder: Folder, episode_id: str, first: Line) -> "Journal":
-        """Begin a journal with its first line; there must be none of that episode."""
+        """Create the journal of an episode with its first line; it must not exist yet."""
         path = _path(folder, episode_id)
         with folder.locked():
             if path.exists():
@@ -36,8 +36,8 @@ class Journal:
     def open(cls, folder: Folder, episode_id: str) -> "Journal | None":
         """Open the journal of an episode; None if there is none.
 
-        A last line that was cut off by a crash is overwritten: nothing was returned for it. A
-        journal with damage before it is put aside, and is an error.
+        A last line that a crash cut off is overwritten, because no method had returned for it.
+        Damage before the last line moves the journal to `damaged` and is an error.
         """
         path = _path(folder, episode_id)
         try:
@@ -87,13 +87,13 @@ class Journal:
         self.close()
 
     def remove(self) -> None:
-        """Remove the journal: its episode is in the outbox, or never began."""
+        """Remove the journal of an episode that is in the outbox or never began."""
         durable.remove(self.path)
         self.close()
 
 
 def read_lines(data: bytes) -> tuple[list[Line], int]:
-    """Return the whole lines of a journal, and where they end."""
+    """Return the complete lines of a journal, and their length in bytes."""
     lines: list[Line] = []
     size = 0
     for raw in data.splitlines(keepends=True):
@@ -114,7 +114,7 @@ def _path(folder: Folder, episode_id: str) -> Path:
 
 
 def _is_at(path: Path, file: int) -> bool:
-    """Return whether an open file still has its name."""
+    """Return whether a path still names an open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What a site knows of its campaign: the last verified policy, protocol and feature map, on disk.
+"""A site's cache of its campaign: the last verified policy, protocol and feature map, on disk.
 
-Bytes are verified against their digest before they are stored, and everything is stored before
-anything refers to it. An offline site goes on with what it knows.
+Bytes are verified against their digest before they are stored, and stored before anything refers
+to them. An offline site continues with its cache.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from rareswitch.campaigns.rulebook.rows import digest_of
 from rareswitch.core.policy import Policy
 
 FILE = "campaign.json"
-MOST_POLICIES = 8  # that are kept in memory
+MOST_POLICIES = 8  # in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Known:
 
 
 class Knowledge:
-    """The version in force, its policy and the protocol, as the server told them last.
+    """The last fetched version in force, its policy and the protocol.
 
     They are fetched again when they are older than `fresh_for` seconds.
     """
@@ -64,13 +64,13 @@ class Knowledge:
 
     @property
     def last(self) -> Known | None:
-        """The last verified answers, which another process may have fetched; None before them."""
+        """The last verified answers, perhaps from another process; None before the first."""
         values = self.folder.read_value(FILE)
         return None if values is None else Known(**values)
 
     @property
     def known(self) -> Known:
-        """The same; an error before the first answers."""
+        """The last verified answers; raise before the first."""
         if (found := self.last) is None:
             raise OfflineError(
                 "the policy was never fetched into this folder; call refresh() once while the "
@@ -99,7 +99,7 @@ class Knowledge:
         return found
 
     def policy_of(self, digest: str) -> Policy | None:
-        """Return a policy whose bytes are on disk and match their digest."""
+        """Return a policy from disk, if its bytes match their digest."""
         if digest not in self._policies:
             data = self.folder.artifact(digest)
             if data is None:
@@ -117,7 +117,7 @@ class Knowledge:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Tell the line of success and failure; any answer of the service is a success."""
+        """Report success or failure to the line; any answer of the service is a success."""
         try:
             yield
         except OfflineError as error:
@@ -129,7 +129,7 @@ class Knowledge:
         self.line.worked()
 
     def freshen(self) -> Conversation[None]:
-        """Refresh if the last answer is old; without an answer, what is known stays in use."""
+        """Refresh if the last answer is old; without an answer, keep the cache."""
         known = self.last is not None
         if known and (self._timing.clock() < self._fresh_until or self.line.wait):
             return
@@ -140,9 +140,9 @@ class Knowledge:
                 raise
 
     def refresh(self) -> Conversation[bool]:
-        """Fetch summary, protocol, feature map and policy; return whether the version is another.
+        """Fetch summary, protocol, feature map and policy; return whether the version changed.
 
-        Only what changed is sent by the server.
+        The server sends only changed parts.
         """
         before = self.last
         with self.asking():
@@ -170,14 +170,14 @@ class Knowledge:
             return before.protocol
         tables = _table((yield Request(path="/protocol")).checked(), "a protocol")
         agreement = Agreement(tables=tables)
-        if agreement.digest != wanted:  # altered, or amended since the summary
+        if agreement.digest != wanted:  # altered, or amended after the summary
             raise OfflineError(
                 f"the protocol must have the SHA-256 {wanted}; got {agreement.digest}"
             )
         return tables
 
     def _fetch_map(self, agreement: Agreement) -> Conversation[Agreement]:
-        """Return the agreement with its feature map, if it has one, which is on disk then."""
+        """Return the agreement with its feature map, if any; the map is then on disk."""
         terms = agreement.features
         if terms is None:
             return agreement
@@ -186,7 +186,7 @@ class Knowledge:
             answer = (yield Request(path="/features", accept=BYTES)).checked()
             data = verified(answer, terms.digest, "feature map")
         found = Agreement(tables=agreement.tables, map=data)
-        _ = found.observer  # a map that does not suit the task is refused
+        _ = found.observer  # raises if the map does not fit the task
         if kept is None:
             self.folder.keep_artifact(terms.digest, data)
         return found
@@ -194,11 +194,11 @@ class Knowledge:
     def _fetch_policy(
         self, agreement: Agreement, before: Known | None
     ) -> Conversation[tuple[int, str]]:
-        """Return version and digest of the policy in force, whose bytes are on disk then."""
+        """Return version and digest of the policy in force; its bytes are then on disk."""
         mine = None if before is None or self.policy_of(before.digest) is None else before.digest
         answer = (yield Request(path="/policy", known=mine, accept=BYTES)).checked()
         if answer.status == 304 and "x-version" not in answer.headers:
-            # A rollback gives known bytes a new version, so the version must be told.
+            # A rollback gives known bytes a new version, so the answer must name the version.
             answer = (yield Request(path="/policy", accept=BYTES)).checked()
         version = answer.headers.get("x-version", "")
         digest = mine if answer.status == 304 else answer.etag
@@ -227,7 +227,7 @@ class Knowledge:
 
 
 def verified(answer: Answer, digest: str, what: str) -> bytes:
-    """Return the bytes of an answer, if they have that SHA-256."""
+    """Return the bytes of an answer; raise if their SHA-256 differs."""
     if (found := digest_of(answer.body)) != digest:
         raise OfflineError(
             f"the {what} must have the SHA-256 {digest}; got {found} of {len(answer.body)} bytes: "

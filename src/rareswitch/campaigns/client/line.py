@@ -1,4 +1,4 @@
-"""The line to the server: after a failure, how long to wait before the next try."""
+"""The connection to the server, with exponential backoff after failures."""
 
 import random
 import time
@@ -15,7 +15,7 @@ def time_of_day() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """The clocks of a client: `clock` counts seconds, `now` is the time of day for people.
+    """The clocks of a client: `clock` counts seconds, `now` is the time for people to read.
 
     `chance` is a random number from 0 to 1.
     """
@@ -27,9 +27,9 @@ class Timing:
 
 
 class Line:
-    """Counts failures in a row; the wait doubles with each, up to five minutes.
+    """Counts consecutive failures; the wait doubles with each, up to five minutes.
 
-    Half of the wait is random, so that devices that lost the same server do not return together.
+    Half of the wait is random, so that devices do not all return to the server together.
 
     >>> line = Line(Timing(clock=lambda: 100.0, chance=lambda: 0.5))
     >>> for _ in range(3): line.failed("no route")
@@ -44,7 +44,7 @@ class Line:
         self.error: str | None = None
 
     def failed(self, error: str, after: float | None = None) -> None:
-        """Count a failure; `after` is the wait in seconds that the server asks for, at least."""
+        """Count a failure; `after` is the server's least wait in seconds."""
         doubled = FIRST * 2.0 ** min(self.failures, 30)
         wait = min(doubled, LONGEST) * (0.5 + 0.5 * self._timing.chance())
         self.failures, self.error = self.failures + 1, error
@@ -55,5 +55,5 @@ class Line:
 
     @property
     def wait(self) -> float:
-        """The seconds until the next try; 0 if it may be made now."""
+        """The seconds until the next attempt; 0 if it is allowed now."""
         return max(0.0, self._until - self._timing.clock()) if self.failures else 0.0

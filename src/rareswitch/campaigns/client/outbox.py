@@ -1,4 +1,4 @@
-"""The outbox: reports on disk until the server acknowledges them, in the order of their arrival."""
+"""The outbox: reports on disk, in order of arrival, until the server acknowledges them."""
 
 import re
 from collections.abc import Mapping
@@ -10,18 +10,18 @@ from rareswitch.campaigns.errors import ConflictError
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 
 NAME = re.compile(r"(\d{12})-([0-9a-f]{32})-([0-9a-f]{16})")  # number, episode, content
-MOST_REPORTS, MOST_BYTES = 100, 2**20  # that are sent together
+MOST_REPORTS, MOST_BYTES = 100, 2**20  # in one request
 
 
 class Waiting(NamedTuple):
-    """A report that waits in the outbox, and the name of its file."""
+    """A pending report, and the name of its file."""
 
     name: str
     report: dict[str, Any]
 
 
 class Refused(NamedTuple):
-    """A report that the server refused, and the problem document with which it did."""
+    """A report that the server refused, and its problem document."""
 
     name: str
     report: dict[str, Any]
@@ -30,13 +30,13 @@ class Refused(NamedTuple):
 
 
 class Outbox:
-    """The reports of a folder that wait, and those that were refused."""
+    """The pending and refused reports of a folder."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def put(self, report: Mapping[str, Any]) -> bool:
-        """Put a report on disk; return False if the same report waits there already."""
+        """Put a report on disk; return False if the same report is there already."""
         content = digest_of(canonical(report))[:16]
         episode = name_of(report["id"])
         with self._folder.locked():
@@ -55,11 +55,11 @@ class Outbox:
         return True
 
     def holds(self, episode_id: str) -> bool:
-        """Return whether a report of the episode waits."""
+        """Return whether a report of the episode is pending."""
         return any(f"-{name_of(episode_id)}-" in name for name in self._names())
 
     def first(self, most: int = MOST_REPORTS) -> list[Waiting]:
-        """Return the first reports that wait, at most so many and about a megabyte of them."""
+        """Return the first pending reports: at most `most`, and about a megabyte."""
         found: list[Waiting] = []
         size = 0
         for name in self._names():

@@ -1,8 +1,8 @@
-"""Sending the reports of the outbox: in their order, together, until none waits or the line fails.
+"""Sending the reports of the outbox, in order and in batches, until none is left or a failure.
 
-Only the number of a row acknowledges a report. A refusal of the service moves it to `refused`. All
-else leaves it in the outbox: no route, a page of a wireless network, an expired token, a server
-without room.
+Only the number of a row acknowledges a report. A refusal by the service moves it to `refused`. Any
+other answer leaves it in the outbox: no route, a captive portal, an expired token, a server with a
+full disk.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from rareswitch.campaigns.errors import CampaignError
 
 
 class Flushed(NamedTuple):
-    """The result of a flush: reports recorded and refused now, and reports that still wait.
+    """The result of a flush: reports recorded and refused now, and reports still pending.
 
-    `error` says why reports wait; it is None if none does.
+    `error` is the reason why reports are pending, or None.
     """
 
     recorded: int
@@ -33,7 +33,7 @@ class Flushed(NamedTuple):
 
 
 def send(knowledge: Knowledge, outbox: Outbox, now: Callable[[], str]) -> Conversation[Flushed]:
-    """Send the reports that wait; only one process or thread of a folder sends at a time."""
+    """Send pending reports; only one process or thread of a folder sends at a time."""
     recorded = refused = 0
     error: str | None = None
     most = MOST_REPORTS
@@ -50,7 +50,7 @@ def send(knowledge: Knowledge, outbox: Outbox, now: Callable[[], str]) -> Conver
                 error = str(failure)
                 break
             except CampaignError:
-                most = 1  # one of them is the reason that all were refused: ask about each
+                most = 1  # one report caused the refusal of all: send them one by one
                 continue
             for one, result in zip(some, results, strict=True):
                 if result is None:
@@ -66,7 +66,7 @@ def send(knowledge: Knowledge, outbox: Outbox, now: Callable[[], str]) -> Conver
 
 
 def _results(answer: Answer, some: list[Waiting]) -> list[CampaignError | None]:
-    """Return the result of each report that was sent: None if it is recorded, or its error."""
+    """Return the result of each sent report: None if it is recorded, or its error."""
     if answer.status not in (200, 201):
         error = error_of(answer.problem, answer.status, retry_after=answer.retry_after)
         if len(some) > 1 or isinstance(error, OfflineError):

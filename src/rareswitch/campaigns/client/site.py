@@ -1,6 +1,6 @@
 """A site of a campaign: its episodes, its outbox, and every conversation with the server.
 
-Conversations are generators (`exchange.py`), so nothing here knows how requests travel.
+Conversations are generators (`exchange.py`), so this module is independent of the HTTP library.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,19 +24,19 @@ from rareswitch.support.arguments import short_repr
 
 
 class ClientStatus(NamedTuple):
-    """Where a client stands, as far as it knows without asking the server."""
+    """The status of a client, without a request."""
 
     campaign: str
     version: int | None
     digest: str | None
-    fetched: str | None  # when the server was last asked with success
+    fetched: str | None  # the time of the last successful refresh
     stopped: bool
     waiting: int  # reports in the outbox
     refused: int  # reports
     damaged: int  # files
     in_progress: int  # episodes
-    reserved: int  # assignments that no episode has used
-    failures: int  # to reach the server, in a row
+    reserved: int  # unused assignments
+    failures: int  # consecutive, to reach the server
     error: str | None  # of the last failure
 
 
@@ -78,7 +78,7 @@ class Site:
         )
 
     def begin(self, episode_id: str, claims: Mapping[str, Any]) -> Conversation[Episode]:
-        """Begin an episode, or continue the episode of that id."""
+        """Begin or continue the episode of that id."""
         checked_name("episode_id", episode_id)
         if (episode := self._resume(episode_id)) is not None:
             if claims:
@@ -93,7 +93,7 @@ class Site:
         return self._opened(Journal.create(self.folder, episode_id, first))
 
     def _resume(self, episode_id: str) -> Episode | None:
-        """Open the episode in progress of that id; an episode that is over goes to the outbox."""
+        """Open the episode in progress of that id; an ended episode goes to the outbox."""
         journal = Journal.open(self.folder, episode_id)
         if journal is None:
             return None
@@ -120,19 +120,19 @@ class Site:
         )
 
     def unfinished(self) -> list[str]:
-        """Return the ids of episodes in progress, in this or another process."""
+        """Return the ids of episodes in progress, in any process."""
         return [lines[0]["begin"]["episode_id"] for lines in self._journals()]
 
     def recover(self) -> None:
-        """Put the reports of episodes that were over when a process died into the outbox."""
+        """Put reports that a dead process left in journals into the outbox."""
         for lines in self._journals():
-            # No other journal is opened: a process may be about to begin its episode.
+            # Other journals stay closed: a process may be about to begin their episodes.
             if any("report" in line or "cut" in line for line in lines):
-                with suppress(CampaignError):  # it is being finished elsewhere
+                with suppress(CampaignError):  # another process is finishing it
                     self._resume(lines[0]["begin"]["episode_id"])
 
     def _journals(self) -> list[list[dict[str, Any]]]:
-        """Return the lines of every journal; a journal that cannot be read is put aside."""
+        """Return the lines of every journal; move unreadable journals to `damaged`."""
         found = []
         for name in self.folder.names("episodes"):
             try:
@@ -145,7 +145,7 @@ class Site:
         return found
 
     def put(self, report: Report | Mapping[str, Any]) -> None:
-        """Put a report into the outbox, if it is a report of this protocol's task."""
+        """Put a report into the outbox; raise if it does not fit the protocol's task."""
         if isinstance(report, Report):
             values = report.plain
             if report.participant is not None:
@@ -163,11 +163,11 @@ class Site:
         self._on_report()
 
     def send(self) -> Conversation[Flushed]:
-        """Send the reports that wait."""
+        """Send pending reports."""
         return (yield from send(self.knowledge, self.outbox, self.now))
 
     def cancel(self, episode_id: str, reason: str) -> Conversation[None]:
-        """Give up an episode that never began; the server is told if it has assigned it."""
+        """Cancel an episode that never began; inform the server if it assigned the episode."""
         checked_name("episode_id", episode_id)
         journal = Journal.open(self.folder, episode_id)
         try:

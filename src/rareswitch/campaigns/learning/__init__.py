@@ -1,1 +1,1 @@
-"""The learner of a campaign, apart from recording."""
+"""The learner of a campaign, separate from recording."""

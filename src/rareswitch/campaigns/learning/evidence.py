@@ -1,4 +1,4 @@
-"""The evidence for a candidate: its triggers, how it differs, and its expected gain."""
+"""The evidence for a candidate: its triggers, its changes, and its expected gain."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ from rareswitch.evaluation.compare import Comparison, compare
 from rareswitch.support.arguments import Floats, Rows
 from rareswitch.trajectories.trajectory import Trajectory
 
-# The last episodes that are looked at, and the states in which policies are compared.
+# The last episodes that are used, and the states in which policies are compared.
 MOST_EPISODES = 1000
 MOST_STATES = 2000
 MOST_CHANGES = 20
@@ -33,9 +33,9 @@ def evidence_of(
     versions: Sequence[Version],
     policies: Callable[[str], Policy],
 ) -> dict[str, Any]:
-    """Return as plain values the evidence for a candidate that was fitted where the fold is.
+    """Return, as plain values, the evidence for a candidate fitted at the fold's row.
 
-    A corrected episode counts with its last report, and a withdrawn episode does not count.
+    A corrected episode counts with its last report; a withdrawn episode does not count.
     """
     learner = fold.learner
     rows: dict[str, EpisodeRow] = {}
@@ -69,10 +69,10 @@ def evidence_of(
 
 
 def _worth(fold: Fold, policy: Policy) -> dict[str, Any]:
-    """Return whether the schedule accepts a candidate, and why.
+    """Return whether the schedule accepts a candidate, and the reason.
 
-    `gain` is that of the fitted model, with its standard error. Where no report since the last
-    deployment tells the offers, there is nothing to look at, and the candidate is accepted.
+    `gain` is that of the fitted model, with its standard error. If no report since the last
+    deployment contains the offers, the candidate is accepted without a check.
     """
     found, schedule = fold.candidate(policy), fold.learner.schedule
     if not found.paths:
@@ -89,7 +89,7 @@ def _worth(fold: Fold, policy: Policy) -> dict[str, Any]:
 
 
 def declined_because(worth: dict[str, Any]) -> str:
-    """Return in words why a candidate is not worth proposing."""
+    """Describe why a candidate is not worth proposing."""
     missed = [
         f"{one['quantity']} {one['value']:.3g}, {one['threshold']:g} needed"
         for one in worth["reasons"]
@@ -99,7 +99,7 @@ def declined_because(worth: dict[str, Any]) -> str:
 
 
 class Offers:
-    """Episodes of the log whose offers are known, as trajectories through numbered states."""
+    """Episodes of the log with known offers, as trajectories through numbered states."""
 
     def __init__(self) -> None:
         self._rows: list[Rows] = []
@@ -114,7 +114,7 @@ class Offers:
         return self._rows[state]
 
     def add(self, report: Report, version: int, subgroup: str | None = None) -> None:
-        """Take an episode, if its report tells the offers and the actions."""
+        """Add an episode, if its report contains the offers and the actions."""
         if report.first_features is None or report.actions is None:
             self._silent += 1
             return
@@ -126,7 +126,7 @@ class Offers:
         self._stages += range(len(offered))
 
     def find_propensities(self, policy_of: Callable[[int], Policy]) -> None:
-        """Make trajectories with the propensities of the reports, or else of the acting version."""
+        """Build trajectories with the propensities of the reports, else of the acting version."""
         silent = [(v, first, r) for v, first, r in self._played if r.propensities is None]
         chances: dict[int, Floats] = {}
         acted: dict[int, Policy] = {}
@@ -144,7 +144,7 @@ class Offers:
             if known is None:
                 taken = [chances[first + t] for t in range(len(episode))]
                 known = acted[version].conditional(np.array(taken))
-                if not known[-1]:  # a person decided otherwise, with unknown probability
+                if not known[-1]:  # a person chose another action, with unknown probability
                     self._otherwise += 1
                     continue
             self.trajectories.append(
@@ -160,10 +160,11 @@ class Offers:
     def compare(
         self, candidate: Policy, in_force: Policy, actions: Sequence[str]
     ) -> tuple[float | None, list[dict[str, Any]]]:
-        """Return how often two policies differ in logged states, and their commonest changes.
+        """Return how often two policies differ in logged states, and the commonest changes.
 
-        For mixtures it is half the sum of the differences of their propensities, on average, and a
-        change is one of their most frequent action. Changes are shares of the states of a stage.
+        For mixtures, the difference is half the mean sum of absolute differences of propensities,
+        and a change is a change of the most frequent action. Changes are shares of the states of a
+        stage.
         """
         chosen = [state for state, stage in enumerate(self._stages) if stage < candidate.horizon]
         chosen = chosen[:: max(1, len(chosen) // MOST_STATES)]
@@ -177,7 +178,7 @@ class Offers:
             (self._stages[chosen[place]], int(before[place]), int(after[place]))
             for place in np.flatnonzero(before != after).tolist()
         )
-        # The commonest first; equal counts in the order of stages and places.
+        # The commonest first; equal counts in the order of stages and actions.
         ordered = sorted(changes.items(), key=lambda one: (-one[1], one[0]))
         found = [
             {
@@ -201,10 +202,10 @@ class Offers:
     ) -> list[dict[str, Any]]:
         """Return how two policies differ at the first stage, for each subgroup with an episode.
 
-        `share` is half the sum of the differences of their propensities, on average. `from` and
-        `to` are the commonest change of the most frequent action, and `share_of_change` is its
-        share of all episodes with such a change; all are None where no episode has one. The
-        largest share comes first.
+        `share` is half the mean sum of absolute differences of propensities. `from` and `to` are
+        the commonest change of the most frequent action, and `share_of_change` is its share of all
+        episodes with a change; all are None if no episode has a change. The largest share comes
+        first.
         """
         found = []
         for subgroup in subgroups:
@@ -213,7 +214,7 @@ class Offers:
             now, then = (self._shares(policy, states) for policy in (candidate, in_force))
             pairs = zip(then.argmax(axis=1).tolist(), now.argmax(axis=1).tolist(), strict=True)
             changes = Counter((before, after) for before, after in pairs if before != after)
-            # Equal counts in the order of places.
+            # Equal counts in the order of actions.
             most = min(changes, key=lambda one: (-changes[one], one), default=None)
             found.append(
                 {
@@ -225,7 +226,7 @@ class Offers:
                     "share_of_change": None if most is None else changes[most] / changes.total(),
                 }
             )
-        # Shares that differ by rounding alone stay in the order of the protocol.
+        # Shares that differ only by rounding stay in the protocol's order.
         return sorted(found, key=lambda one: -round(one["share"], 9))
 
     def _shares(self, policy: Policy, states: Sequence[int]) -> Floats:
@@ -243,7 +244,7 @@ class Offers:
         return chances
 
     def _blocks(self, states: Sequence[int]) -> Iterator[tuple[int, list[int], Rows]]:
-        """Yield the stage, the places and the rows of some of these states, with as many rows."""
+        """Yield the stage, the indices and the rows of states with equal numbers of rows."""
         alike: dict[tuple[int, int], list[int]] = {}
         for place, state in enumerate(states):
             alike.setdefault((self._stages[state], len(self._rows[state])), []).append(place)
@@ -266,14 +267,14 @@ class Offers:
 
 
 def _name(place: int, actions: Sequence[str]) -> str | int:
-    """Return the name of an action, or its place where actions have no names."""
+    """Return the name of an action, or its index if actions have no names."""
     return actions[place] if place < len(actions) else place
 
 
 def _gain(
     candidate: Policy, in_force: Policy, offers: Offers
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the expected gain of a candidate, where the log can tell."""
+    """Return the expected gain of a candidate, if the log allows an estimate, and warnings."""
     if len(offers.trajectories) < 2:
         return None, ["fewer than two reports tell enough for an off-policy estimate"]
     found: Comparison = compare(

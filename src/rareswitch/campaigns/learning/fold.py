@@ -1,9 +1,9 @@
-"""The learner of a campaign, folded from its log and ledger.
+"""The learner of a campaign, computed from its log and ledger.
 
-A learner is a function of the log up to some row and of the deployments before it. A candidate that
-was fitted at row `seq` counts as deployed there, however long people took to approve it; an
-amendment holds for the rows after it; a correction replaces an episode where the correction came.
-So it does not matter when a learner ran, how often it was killed, and who ran it.
+A learner is a function of the log up to some row and of the deployments before it. A candidate
+fitted at row `seq` counts as deployed there, however long its approval took; an amendment applies
+to the rows after it; a correction replaces an episode at the correction's row. So the result does
+not depend on when a learner ran, how often it was killed, or who ran it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ ABSORBED_TOGETHER = 256
 
 
 class Fold:
-    """A learner that has seen the log up to `seq`, and the first `entries` of the ledger.
+    """A learner with the log up to `seq` and the first `entries` of the ledger.
 
     `policies(digest)` returns a policy. `schedules(terms)` returns the schedule of a revision, by
-    default as the protocol names it. `allow` names the modules of the user's own code.
+    default the protocol's schedule. `allow` names the modules of the user's own code.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Fold:
         self._schedules = schedules or (lambda terms: schedule_of(terms.plain, allow=allow))
         self.seq = self.entries = 0
         self.learner: Learner
-        self.terms: Terms  # the revision that holds for the last row
-        self._coming: list[tuple[int, Terms]] = []  # revisions, and the rows after which
+        self.terms: Terms  # the revision for the last row
+        self._coming: list[tuple[int, Terms]] = []  # revisions, and the rows after which they apply
         self._rollbacks = 0
 
     def resume(self, data: bytes, *, seq: int, entries: Sequence[Entry]) -> None:
-        """Become the fold of a snapshot that was taken after these entries."""
+        """Restore a snapshot that was taken after these entries."""
         for entry in entries:
             if entry.kind in ("created", "amended"):
                 terms = Terms.of(entry.payload["protocol"])
@@ -62,7 +62,7 @@ class Fold:
 
     @property
     def clock(self) -> Clock:
-        """The clock that the schedule sees: it counts deployments without rollbacks."""
+        """The schedule's clock; it counts deployments without rollbacks."""
         seen = self.learner.clock
         return replace(seen, deployments=seen.deployments - self._rollbacks)
 
@@ -79,11 +79,11 @@ class Fold:
         return triggers_of(self.learner.schedule, self.clock)
 
     def candidate(self, policy: Policy) -> Candidate:
-        """Return a policy beside the one in force, as the schedule sees it."""
+        """Return a policy and the policy in force, in the form that a schedule examines."""
         return replace(self.learner.candidate(policy), clock=self.clock)
 
     def follow(self, record: Record, entries: Sequence[Entry]) -> None:
-        """Go on through entries of the ledger, absorbing the log up to where each belongs."""
+        """Process entries of the ledger; absorb the log up to the row of each entry."""
         for entry in entries:
             if entry.kind == "created":
                 self.terms = Terms.of(entry.payload["protocol"])
@@ -103,14 +103,14 @@ class Fold:
             self.entries = entry.number
 
     def absorb(self, record: Record, *, upto: int) -> None:
-        """Absorb the log up to a row; nobody asks the schedule on the way."""
+        """Absorb the log up to a row, without evaluating the schedule."""
         self._absorb(record, upto=upto, until=None)
 
     def absorb_until_due(self, record: Record, state: State, *, upto: int) -> bool:
         """Absorb the log until a row at which a new policy is due; return whether there is one.
 
-        `state` is that of the ledger so far. The schedule is asked after every episode at which it
-        was not asked before; a correction is no reason to ask it.
+        `state` is that of the ledger so far. The schedule is evaluated once after every episode,
+        but not after a correction.
         """
         if not state.may_propose:
             self.absorb(record, upto=upto)
@@ -121,13 +121,13 @@ class Fold:
             beyond = self.seq > state.watched
             return beyond and state.spent < self.terms.budget and self.due
 
-        # A learner that died before it proposed has left a snapshot of where a policy is due.
+        # A learner that died before its proposal left a snapshot at a row where a policy is due.
         last = record.rows("episodes", after=self.seq - 1, upto=self.seq) if self.seq else ()
         due = any(not row.revision for row in last) and asked()
         return due or self._absorb(record, upto=upto, until=asked)
 
     def _absorb(self, record: Record, *, upto: int, until: Callable[[], bool] | None) -> bool:
-        """Absorb the log up to a row, or until `until()` after one; return whether it was met."""
+        """Absorb the log up to a row, or until `until()` is true; return whether it became true."""
         block: list[EpisodeRow] = []
         for row in record.rows("episodes", after=self.seq, upto=upto):
             amended = self._coming and self._coming[0][0] < row.seq
@@ -142,7 +142,7 @@ class Fold:
         return self._take(block, until)
 
     def _correct(self, record: Record, row: EpisodeRow) -> None:
-        """Replace an episode by its correction, or take it back."""
+        """Replace an episode by its correction, or remove it."""
         self._go_to(row.seq)
         if row.learn:
             before = record.revision(row.episode_id, row.revision - 1)
@@ -151,7 +151,7 @@ class Fold:
             self.learner.correct(episode_of(before.body), new)
 
     def _take(self, block: Sequence[EpisodeRow], until: Callable[[], bool] | None) -> bool:
-        """Absorb rows of one revision of the protocol, or until `until()` after one of them."""
+        """Absorb rows of one revision of the protocol, or until `until()` is true."""
         if not block:
             return False
         self._go_to(block[0].seq)
@@ -178,7 +178,7 @@ class Fold:
         return False
 
     def _asked_once(self, episodes: int) -> bool:
-        """Return whether it is enough to ask the schedule after the last of so many episodes.
+        """Return whether evaluating the schedule after the last of `episodes` episodes is enough.
 
         A rule with `stays_due`, once due, stays due until a deployment: if it is not due after the
         last episode, it was not due before. But no rule is due after the planned episodes.
@@ -187,7 +187,7 @@ class Fold:
         return bool(stays_due) and self.learner.episodes + episodes < self.terms.episodes
 
     def _go_to(self, seq: int) -> None:
-        """Have seen the log up to a row, with the amendments that hold from there on."""
+        """Move to a row of the log, and apply the amendments up to it."""
         self.seq = seq
         while self._coming and self._coming[0][0] < seq:
             _, self.terms = self._coming.pop(0)

@@ -1,4 +1,4 @@
-"""The learner of a campaign, apart from recording: it folds the log, and proposes policies."""
+"""The learner of a campaign: it processes the log and proposes policies."""
 
 import fcntl
 import json
@@ -23,30 +23,30 @@ from rareswitch.campaigns.store.rows import StoredRecord
 from rareswitch.campaigns.store.store import unavailable
 from rareswitch.campaigns.store.tables import progress, snapshots
 
-# A snapshot is kept after so many more episodes, and with every candidate.
+# A snapshot is stored after this number of new episodes, and with every candidate.
 SNAPSHOT_EVERY = 10_000
-# The bytes of a snapshot that one transaction writes: reports wait for no more than that.
+# The bytes of a snapshot in one transaction, so that reports do not wait long.
 PART = 2**20
-# How long a server may need to notice that the process of the last learner is dead, in seconds.
+# Seconds that a server may need to notice that the last learner's process is dead.
 NOTICED = 5.0
 
 
 class Learning:
-    """The learner of a campaign; a context that holds its lock.
+    """The learner of a campaign; a context manager that holds its lock.
 
-    Killed at any point, another learner continues from the log with the same result: a candidate is
-    a function of the log and the ledger, and entering it is one transaction. `wait` is how long the
-    lock is waited for, in seconds; a server that restarts loses it, and each step in the context
-    then takes it again. Outside the context a step takes no lock.
+    If it is killed at any point, another learner continues from the log with the same result: a
+    candidate is a function of the log and the ledger, and entering it is one transaction. `wait` is
+    the time limit for the lock in seconds. A server that restarts loses the lock; each step in the
+    context then takes it again. Outside the context, a step takes no lock.
     """
 
     def __init__(self, campaign: Campaign, *, wait: float = NOTICED) -> None:
         self.campaign = campaign
         self._lock = learner_lock(campaign.store, campaign.name, wait=wait)
-        self._locked = False  # whether the context was entered; a server may have lost the lock
+        self._locked = False  # whether the context was entered, even if a server lost the lock
         self._fold: Fold | None = None
-        self._kept = 0  # how far the snapshot goes
-        self._said: tuple[int, int] | None = None  # rows and entries that progress was kept of
+        self._kept = 0  # the last row of the snapshot
+        self._said: tuple[int, int] | None = None  # rows and entries of the stored progress
 
     def __enter__(self) -> "Learning":
         self._lock.take()
@@ -58,16 +58,16 @@ class Learning:
         self._lock.release()
 
     def keep_lock(self) -> None:
-        """Take the lock again if the server lost it; raise NotAllowedError if another has it."""
+        """Take the lock again if the server lost it; raise NotAllowedError if it is taken."""
         if self._locked:
             self._lock.keep()
 
     def step(self, *, by: str = SCHEDULE, reason: str | None = None) -> Candidate | None:
-        """Process new episodes; if the schedule asks for a policy, propose the first.
+        """Process new episodes; propose the first policy that is due.
 
-        Where the schedule decides it is in force then, and the next step continues from there. A
-        person may propose it in place of the schedule, and another person has to approve. If the
-        schedule finds it not worth proposing, it is declined on record, and nobody is asked.
+        If the schedule approves alone, the policy is then in force, and the next step continues
+        from there. A person may propose instead of the schedule; another person must approve. If
+        the schedule finds the policy not worth proposing, the ledger records it as declined.
         """
         with self._looking() as (record, state):
             fold = self._following(record)
@@ -90,18 +90,18 @@ class Learning:
             by, why = SCHEDULE, declined_because(evidence["worth"])
         try:
             return self.campaign.propose(**candidate, by=by, reason=why)
-        except NotAllowedError:  # something came between: the next step sees it
+        except NotAllowedError:  # the campaign changed meanwhile; the next step sees it
             self._fold = None
             return None
 
     def propose_early(self, *, by: str, reason: str) -> Candidate:
-        """Propose a policy fitted on all recorded episodes before it is due: it is unplanned."""
+        """Propose an unplanned policy, fitted on all recorded episodes, before one is due."""
         with self._looking() as (record, state):
             if state.waiting is not None:
                 raise NotAllowedError(f"candidate {state.waiting.number} waits for a decision")
             fold = self._following(record)
-            # Nobody asks the schedule on the way: the fold is kept only if a candidate is entered,
-            # or rows at which a policy is due would be passed over.
+            # The schedule is not evaluated here. So the fold is kept only if a candidate is
+            # entered: otherwise rows at which a policy is due would be skipped.
             self._fold = None
             fold.absorb(record, upto=record.heads["episodes"].length)
             candidate = self._candidate(record, fold, state)
@@ -112,7 +112,7 @@ class Learning:
 
     @contextmanager
     def _looking(self) -> Iterator[tuple[StoredRecord, State]]:
-        """Give one moment of the record, and its state, unless it is a rehearsal by mistake."""
+        """Yield a snapshot of the record and its state; refuse a rehearsal opened by mistake."""
         self.keep_lock()
         with self.campaign.store.reading() as connection:
             state = self.campaign.state_at(connection)
@@ -120,7 +120,7 @@ class Learning:
             yield StoredRecord(connection, self.campaign.name), state
 
     def _candidate(self, record: StoredRecord, fold: Fold, state: State) -> dict[str, Any]:
-        """Return the policy that is fitted where the fold is, as `Campaign.propose` takes it."""
+        """Return the policy fitted at the fold's row, as arguments of `Campaign.propose`."""
         policy, in_force = fold.learner.fit(), state.in_force
         evidence = evidence_of(
             record,
@@ -134,7 +134,7 @@ class Learning:
         return {"policy": policy, "seq": fold.seq, "evidence": evidence, "expected": expected}
 
     def _following(self, record: StoredRecord) -> Fold:
-        """Return the fold after the whole ledger; from a snapshot if there is a sound one."""
+        """Return the fold after the whole ledger, from a valid snapshot if there is one."""
         entries = self.campaign.entries_at(record.connection)
         if self._fold is None:
             self._fold = self._resumed(record, entries[:])
@@ -142,8 +142,8 @@ class Learning:
         new = entries[fold.entries :]
         behind = [entry for entry in new if entry.kind in ("deployed", "declined", "rolled-back")]
         ahead = any(entry.payload["seq"] < fold.seq for entry in behind)
-        # While a campaign is stopped nobody asks the schedule; once reopened, it is asked about
-        # all rows since the last candidate.
+        # The schedule is not evaluated while a campaign is stopped; after a reopening, it is
+        # evaluated on all rows since the last candidate.
         if ahead or any(entry.kind == "reopened" for entry in new):
             fold = self._fold = self._new_fold()
             new = entries[:]
@@ -154,7 +154,7 @@ class Learning:
         return Fold(self.campaign.artifact, allow=self.campaign.allow)
 
     def _resumed(self, record: StoredRecord, entries: Sequence[Entry]) -> Fold:
-        """Return the fold of the snapshot, or a new one if it is damaged or of other rows."""
+        """Return the fold of the snapshot, or a new fold if the snapshot is damaged or outdated."""
         mine = snapshots.c.campaign == record.campaign
         asked = sa.select(snapshots).where(mine).order_by(snapshots.c.part)
         parts = record.connection.execute(asked).all()
@@ -168,11 +168,11 @@ class Learning:
                     self._kept = kept.seq
                     return fold
             except (LookupError, TypeError, ValueError, CampaignError):
-                pass  # a damaged cache is made again
+                pass  # a damaged cache is rebuilt
         return self._new_fold()
 
     def _keep(self, fold: Fold, *, always: bool) -> None:
-        """Keep how far the learner is, and now and then all that it knows."""
+        """Store the learner's progress and, from time to time, a snapshot."""
         name = self.campaign.name
         said = {
             "episodes": fold.learner.episodes,
@@ -181,7 +181,7 @@ class Learning:
         }
         large = always or fold.seq - self._kept >= SNAPSHOT_EVERY
         if not large and self._said == (fold.seq, fold.entries):
-            return  # a learner that waits writes nothing
+            return  # an idle learner writes nothing
         with self.campaign.store.writing(name) as connection:
             connection.execute(progress.delete().where(progress.c.campaign == name))
             row = {"campaign": name, "seq": fold.seq, "state": canonical(said)}
@@ -193,8 +193,8 @@ class Learning:
     def _keep_snapshot(self, fold: Fold) -> None:
         """Replace the snapshot part by part; the link proves that all parts are of one snapshot.
 
-        The learner is packed before anything is written, and each part is a transaction of its own:
-        reports are recorded in between.
+        The learner is packed before anything is written. Each part is a separate transaction, so
+        reports can be recorded in between.
         """
         name, data = self.campaign.name, fold.learner.snapshot()
         with self.campaign.store.reading() as connection:
@@ -210,19 +210,19 @@ class Learning:
                 connection.execute(snapshots.delete().where(mine, replaced))
                 values = row | {"part": part, "data": data[part * PART : (part + 1) * PART]}
                 connection.execute(snapshots.insert().values(values))
-            if not last:  # SQLite has no queue: a writer that comes again at once wins
+            if not last:  # SQLite has no queue: an immediate retry would win
                 time.sleep(time.monotonic() - began)
         self._kept = fold.seq
 
 
 def _snapshot_link(record: StoredRecord, seq: int, entries: Sequence[Entry], data: bytes) -> str:
-    """Return a digest of a snapshot with the row and the entry that it was taken after."""
+    """Return a digest of a snapshot and of its last row and entry."""
     rows = [row.link for row in record.rows("episodes", after=seq - 1, upto=seq)] if seq else [""]
     return digest_of(" ".join([rows[0], entries[-1].link, digest_of(data)]))
 
 
 def progress_of(connection: Connection, campaign: str) -> tuple[int, dict[str, Any]]:
-    """Return the row that the learner has seen, and its triggers then; a damaged cache is empty."""
+    """Return the learner's last row and its triggers there; a damaged cache counts as empty."""
     kept = connection.execute(sa.select(progress).where(progress.c.campaign == campaign)).first()
     try:
         said = json.loads(kept.state) if kept is not None else {}
@@ -243,7 +243,7 @@ def learn(campaign: Campaign) -> list[Candidate]:
 
 
 def propose(campaign: Campaign, *, by: str, reason: str, early: bool = False) -> Candidate | None:
-    """Propose a policy that is due in place of the schedule, or, if `early`, before it is due."""
+    """Propose a due policy instead of the schedule, or, if `early`, before it is due."""
     with Learning(campaign) as learning:
         if early:
             return learning.propose_early(by=by, reason=reason)
@@ -251,7 +251,7 @@ def propose(campaign: Campaign, *, by: str, reason: str, early: bool = False) ->
 
 
 def learner_lock(store: Store, campaign: str, *, wait: float) -> "_LockOfFile | _LockOfServer":
-    """Return the lock of a campaign's learner, which the system takes back from a dead process."""
+    """Return the lock of a campaign's learner; the system releases it if the process dies."""
     if store.is_sqlite:
         return _LockOfFile(store, campaign)
     return _LockOfServer(store, campaign, wait)
@@ -266,7 +266,7 @@ class _LockOfFile:
         """Take the lock; raise NotAllowedError if another process has it."""
         self._store.check_writable()
         assert self._store.path is not None
-        # Two paths to one file, such as symbolic links, share one lock.
+        # Two paths to one file, for example symbolic links, share one lock.
         path = f"{self._store.path.resolve()}.{self._campaign}.learner"
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -280,7 +280,7 @@ class _LockOfFile:
         self._file = file
 
     def keep(self) -> None:
-        """Do nothing: the system takes it back only when the process ends."""
+        """Do nothing: the system releases the lock only when the process ends."""
 
     def release(self) -> None:
         if self._file is not None:
@@ -313,7 +313,7 @@ class _LockOfServer:
         self._connection = connection
 
     def keep(self) -> None:
-        """Take the lock again if the connection that held it is gone; another may have it now."""
+        """Take the lock again if its connection is lost; another process may have it now."""
         if self._connection is not None:
             try:
                 self._connection.execute(sa.select(1))
@@ -325,7 +325,7 @@ class _LockOfServer:
 
     def release(self) -> None:
         if self._connection is not None:
-            with suppress(sa.exc.DBAPIError):  # a server that is gone has no locks
+            with suppress(sa.exc.DBAPIError):  # a lost server has no locks
                 self._connection.execute(sa.select(sa.func.pg_advisory_unlock(self._key)))
             self._connection.close()
             self._connection = None

@@ -1,6 +1,6 @@
 """Requests to the learner: a person asks for a proposal, and the learner's process fits it.
 
-A fit must not run in the process that answers requests, so the request waits in the store.
+A fit must not run in the service's process, so the request waits in the store.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from rareswitch.campaigns.store.tables import proposals
 def ask_for_proposal(
     campaign: Campaign, *, by: str, reason: str, early: bool = False
 ) -> dict[str, Any]:
-    """Ask the learner to propose a policy in the name of a person; return the request."""
+    """Ask the learner to propose a policy on behalf of a person; return the request."""
     asked: dict[str, Any] = {
         "by": checked_person("by", by),
         "reason": checked_text("reason", reason),
@@ -49,9 +49,9 @@ def request_of(campaign: Campaign) -> dict[str, Any] | None:
 
 
 def answer_request(learning: Learning) -> bool:
-    """Do as the waiting request asks, and keep the outcome; return whether there was a request.
+    """Carry out the pending request and store its outcome; return whether there was a request.
 
-    A request waits on if the store is unavailable, or if another process is the learner.
+    A request stays pending if the store is unavailable or another process is the learner.
     """
     campaign = learning.campaign
     asked = request_of(campaign)

@@ -1,10 +1,10 @@
-"""Raw observations in place of rows of features, and names in place of numbers of actions.
+"""Raw observations instead of feature rows, and names instead of indices of actions.
 
-Where a protocol's `[features]` names the `columns` of an observation, the protocol's feature map
-turns observations into rows. A report then holds observations, one for each step and one more if
-the episode was cut off, and the names of actions or their places, counted from 0.
+If a protocol's `[features]` names the `columns` of an observation, the protocol's feature map turns
+observations into rows. A report then holds one observation for each step (and one more if the
+episode was truncated), and the names of actions or their indices from 0.
 
-Values of observations may be personal, so no error repeats them; nor does it repeat unknown names.
+Observations may be personal data, so errors do not repeat their values or unknown names.
 """
 
 import math
@@ -39,7 +39,7 @@ from rareswitch.support.arguments import NOT_NUMBERS, Rows, set_fields, short_re
 
 NEEDED = ("id", "observations", "actions", "rewards")
 FIELDS = (*NEEDED, "recommended", "propensities", "version", "member", *CLAIMS, "participant")
-TOLERANCE = 1e-9  # of a length that is 1 but for rounding
+TOLERANCE = 1e-9  # for rounding of a row's length
 
 
 class Column(NamedTuple):
@@ -51,10 +51,10 @@ class Column(NamedTuple):
     most: float = math.inf
 
     def checked(self, value: Any) -> int | float:
-        """Return a number of this column; the error does not repeat anything else."""
+        """Return a valid number of this column; the error does not repeat an invalid value."""
         kinds = (int, np.integer) if self.whole else (int, float, np.integer, np.floating)
         if isinstance(value, kinds) and not isinstance(value, NOT_NUMBERS):
-            # Whole numbers are compared exactly; others must be finite floats.
+            # Integers are compared exactly; other numbers must be finite floats.
             try:
                 number = int(value) if self.whole else float(value)
             except OverflowError:
@@ -67,14 +67,14 @@ class Column(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The action that a policy takes: its name, and its place among all actions."""
+    """The action that a policy takes: its name and its index."""
 
     action: str
     place: int
 
 
 def packed_features(features: Any, columns: Sequence[str]) -> tuple[FeatureTerms, bytes]:
-    """Return the `[features]` of a protocol, and the bytes of the map that are kept beside it.
+    """Return the `[features]` of a protocol, and the bytes of the feature map.
 
     >>> from rareswitch.features import OneHot
     >>> packed_features(OneHot(states=3, actions=2), ["severity"])[0].columns
@@ -92,11 +92,11 @@ def packed_features(features: Any, columns: Sequence[str]) -> tuple[FeatureTerms
 
 @dataclass(frozen=True, kw_only=True)
 class Observer:
-    """The feature map of a protocol, which takes observations by the names of their columns.
+    """The feature map of a protocol, for observations with named columns.
 
-    `data` are the bytes of the map; reading them imports no code. `actions` are the names of the
-    protocol, in the order of the map's rows. `subgroups` are those of the protocol; where they have
-    a column, a report gets its subgroup from the first observation.
+    `data` are the bytes of the map; reading them imports no code. `actions` are the protocol's
+    names, in the order of the map's rows. `subgroups` are the protocol's; if they have a column, a
+    report gets its subgroup from the first observation.
 
     >>> from rareswitch.features import OneHot
     >>> terms, data = packed_features(OneHot(states=3, actions=2), ["severity"])
@@ -168,7 +168,7 @@ class Observer:
         return rows
 
     def place(self, action: Any) -> int:
-        """Return the place of an action that is given by its name, or by its place."""
+        """Return the index of an action, given by its name or index."""
         if isinstance(action, str) and action in self._places:
             return self._places[action]
         counted = isinstance(action, int | np.integer) and not isinstance(action, NOT_NUMBERS)
@@ -183,17 +183,17 @@ class Observer:
         return self.actions[whole("place", place, least=0, most=len(self.actions) - 1)]
 
     def choose(self, member: Policy | Player, stage: int, observation: Any) -> Choice:
-        """Return the action that the member drawn for an episode takes."""
+        """Return the action of the member drawn for an episode."""
         place = member.act(stage, self.rows(observation, stage))
         return Choice(self.name(place), place)
 
     def probability(
         self, policy: Policy, steps: Iterable[tuple[Any, Any]], observation: Any, action: Any
     ) -> float:
-        """Return the probability of the next action given the earlier ones of its episode.
+        """Return the probability of the next action given the episode's earlier actions.
 
         `steps` are the earlier (observation, recommended action) pairs. The result is the share of
-        the members that recommend this action, among those that recommended all earlier ones.
+        members that recommend this action, among the members that recommended all earlier actions.
         """
         chances = [
             policy.chances(stage, self.rows(seen, stage), self.place(taken))
@@ -209,7 +209,7 @@ class Observer:
         return float(found[-1])
 
     def report(self, values: Any) -> Report:
-        """Return the report that holds observations, as JSON has it."""
+        """Return the report of JSON values with observations."""
         told = self.with_rows(values)
         try:
             return report_from(told)
@@ -217,7 +217,7 @@ class Observer:
             raise without_values(error) from None
 
     def with_rows(self, values: Any) -> dict[str, Any]:
-        """Return the report, as JSON has it, with rows of features in place of observations."""
+        """Return a report's JSON values with feature rows instead of observations."""
         if not isinstance(values, Mapping):
             raise TypeError(f"a report must be an object; got {type(values).__name__}")
         if unknown := [name for name in values if name not in FIELDS]:
@@ -288,12 +288,12 @@ class Observer:
 
 
 def without_values(error: Exception) -> ValueError:
-    """Return the error of a report without the value that it repeats."""
+    """Return a report's error without the given value."""
     return ValueError(str(error).partition("; got ")[0])
 
 
 def _one_letter_off(given: Any, known: str) -> bool:
-    """Return whether a text is a known one but for a letter more, less or other.
+    """Return whether a text differs from a known text by one letter added, removed or changed.
 
     >>> [_one_letter_off(given, "rewards") for given in ("reward", "rewarts", "rewardss", "word")]
     [True, True, True, False]
@@ -315,7 +315,7 @@ def _listed(name: str, told: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _within(where: str, read: Any, *arguments: Any) -> Any:
-    """Call a function whose errors shall say where in the report they are."""
+    """Call a function, and add the place in the report to its errors."""
     try:
         return read(*arguments)
     except (TypeError, ValueError) as error:
@@ -323,7 +323,7 @@ def _within(where: str, read: Any, *arguments: Any) -> Any:
 
 
 def space_of(features: Features, horizon: int) -> Space:
-    """Return the space whose states a map takes, if every action is feasible in all of them."""
+    """Return the state space of a feature map; raise if the map has a mask."""
     inner: Any = features
     while isinstance(inner, Wrapper):
         if isinstance(inner, Masked):
@@ -339,13 +339,13 @@ def space_of(features: Features, horizon: int) -> Space:
     if isinstance(inner, OneHot) and inner.space is not None:
         table = inner.space
         return table.space if isinstance(table, ObservationTable) else table
-    assert isinstance(inner, ActionBlocks)  # bytes hold no other map
+    assert isinstance(inner, ActionBlocks)  # bytes contain no other map
     return inner.basis.reads or Numbers(shape=(inner.basis.inputs,))
 
 
 def columns_of(space: Space, names: tuple[str, ...]) -> tuple[Column, ...]:
     """Return the columns of a space under these names, as many as it has."""
-    found = list(islice(_numbers_of(space), len(names) + 1))  # a hostile map has very many
+    found = list(islice(_numbers_of(space), len(names) + 1))  # a hostile map may have very many
     if len(found) != len(names):
         wanted = "more" if len(found) > len(names) else str(len(found))
         raise ValueError(
@@ -362,7 +362,7 @@ def columns_of(space: Space, names: tuple[str, ...]) -> tuple[Column, ...]:
 
 
 def _numbers_of(space: Space, key: str = "") -> Iterator[Column]:
-    """Yield the columns of a space in their order, under its keys where it has some."""
+    """Yield the columns of a space in order, named by its keys if it has keys."""
     if isinstance(space, Several):
         for place, part in zip(space.places, space.parts, strict=True):
             one = isinstance(part, Digits) and len(part.counts) == 1
@@ -378,7 +378,7 @@ def _numbers_of(space: Space, key: str = "") -> Iterator[Column]:
 
 
 def state_of(space: Space, numbers: Iterator[int | float]) -> Any:
-    """Return the state of a space that the next numbers make."""
+    """Build a state of a space from the next numbers."""
     if isinstance(space, Several):
         parts = tuple(state_of(part, numbers) for part in space.parts)
         return parts if space.keys is None else dict(zip(space.keys, parts, strict=True))

@@ -1,4 +1,4 @@
-"""CSV files of reports with raw columns: one row for each step, in the words of a site.
+"""CSV files of reports with raw columns: one row for each step, with a site's own names.
 
     id,action,reward,age,severity,site
     p1,low,0.5,63,2,north
@@ -14,18 +14,18 @@ skipped. Numbers have a decimal point. The header names each column once, in any
 | action | a name from `[task] actions` |
 | reward | from 0 to 1 |
 | step | 0, 1, 2, … or 1, 2, 3, … in each episode; needed where the horizon is above 1 |
-| propensity | the probability of the action given those before (optional) |
+| propensity | the probability of the action given the earlier actions (optional) |
 | recommended | the name of the action that the policy recommended (optional) |
 | version, member, site, began, ended, participant | the same in all rows of an episode, or empty |
 | subgroup | one of the protocol's subgroups, likewise |
 | events | adverse events by kind, `nausea:2; serious:1`, or `none`, likewise |
 
-An episode that was cut off has one more row, with its last observation and neither action nor
-reward. Without `step`, rows are read one by one. With it, the whole file is read first, since the
-rows of an episode may stand apart.
+A truncated episode has one more row, with its last observation and neither action nor reward.
+Without `step`, rows are read one by one. With it, the whole file is read first, because the rows of
+an episode may be apart.
 
-A header with a missing or an unknown column is refused as a whole, before any report is returned.
-No error repeats the content of a cell, or an unknown column: they may hold the name of a person.
+A missing or unknown column in the header refuses the file before any report is returned. Errors do
+not repeat the content of a cell or an unknown column, which may be a person's name.
 """
 
 import csv
@@ -39,7 +39,7 @@ from rareswitch.campaigns.report import Report
 from rareswitch.campaigns.rulebook.terms import ANALYSIS_COLUMNS, REPORT_COLUMNS
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(\.[0-9]*)?|(\.[0-9]+))([eE][+-]?[0-9]+)?")
-LONGEST_NUMBER = 400  # characters; Python refuses to read whole numbers of thousands of digits
+LONGEST_NUMBER = 400  # characters; Python refuses integers of thousands of digits
 LONGEST_HEADER = 2**16
 REWARD, PROPENSITY = Column("reward", least=0, most=1), Column("propensity", least=0, most=1)
 STEP = Column("step", whole=True, least=0, most=2**31)
@@ -54,7 +54,7 @@ NO_EVENTS = "none"
 
 
 class RowError(ValueError):
-    """A reason why the row or the episode at a line is no report; it repeats no cell."""
+    """The reason why the row or the episode at a line is invalid; it repeats no cell."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -80,12 +80,12 @@ class Row(NamedTuple):
 
 
 def read_csv(path: str | Path, observer: Observer) -> Iterator[Report | RowError]:
-    """Yield the report of each episode in a file, or the reason why it has none.
+    """Yield the report of each episode in a file, or the reason why it is invalid.
 
-    A ValueError refuses the whole file, before any report: its header is wrong or, with a column
-    `step`, a row cannot be read and may belong to any episode.
+    A ValueError refuses the whole file before any report, if its header is wrong or, with a column
+    `step`, if a row cannot be read and may belong to any episode.
     """
-    # Surrogates stand for bytes that are not UTF-8, so that one such row does not end the file.
+    # Surrogates replace bytes that are not UTF-8, so one such row does not refuse the file.
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         header, delimiter, line = _read_header(file, observer)
         rows = _read_rows(file, header, delimiter, line)
@@ -136,7 +136,7 @@ def _read_header(file: TextIO, observer: Observer) -> tuple[list[str], str, int]
 def _read_rows(
     file: TextIO, header: list[str], delimiter: str, line: int
 ) -> Iterator[Row | RowError]:
-    """Yield the rows after the header; a RowError stands for a row that cannot be read."""
+    """Yield the rows after the header, or a RowError for a row that cannot be read."""
     reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
         first = line + reader.line_num + 1
@@ -164,7 +164,7 @@ def _read_rows(
 
 
 def _read_episode(rows: list[Row], first_step: int, observer: Observer) -> Report | RowError:
-    """Return the report of the rows of one episode, or the first error in them."""
+    """Return the report of one episode's rows, or their first error."""
     try:
         return observer.report(_values(rows, first_step, observer))
     except RowError as error:
@@ -206,7 +206,7 @@ def _values(rows: list[Row], first_step: int, observer: Observer) -> dict[str, A
 
 
 def _of_analysis(observer: Observer) -> list[str]:
-    """Return the columns of claims for the analysis; an observation may have such a column."""
+    """Return the claim columns for the analysis, except those that an observation uses."""
     return [name for name in ANALYSIS_COLUMNS if name not in observer.features.columns]
 
 
@@ -226,7 +226,7 @@ def _events(row: Row) -> dict[str, int]:
 
 
 def _telling(name: str, rows: list[Row]) -> Row | None:
-    """Return the first row that tells a column, if all that tell it agree."""
+    """Return the first row with a value in a column; raise if other rows differ."""
     found = [row for row in rows if row.cells.get(name)]
     for row in found:
         if row.cells[name] != found[0].cells[name]:
@@ -235,7 +235,7 @@ def _telling(name: str, rows: list[Row]) -> Row | None:
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number in a text, or None if it does not hold one."""
+    """Return the number in a text, or None if it is not a number."""
     found = NUMBER.fullmatch(text)
     if found is None or len(text) > LONGEST_NUMBER:
         return None

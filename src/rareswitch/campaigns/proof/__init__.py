@@ -1,1 +1,1 @@
-"""Proof: of a store, of an export, and copies to keep."""
+"""Proof of a store or an export, and backups."""

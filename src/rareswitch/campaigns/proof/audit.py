@@ -1,7 +1,7 @@
-"""Going through a record in the order in which it was written: every rule is asked again.
+"""Audit of a record: every rule is checked again, in the order of writing.
 
-Between two entries of the ledger the rules do not change, so assignments come first, then rows of
-the log and refusals as they came.
+The rules do not change between two entries of the ledger, so assignments come first, then rows of
+the log and refusals in order.
 """
 
 import json
@@ -36,7 +36,7 @@ READ_TOGETHER = 512
 
 
 class Look(NamedTuple):
-    """The row or entry at which the engine looked, and the values that it saw, rule by rule."""
+    """A check of the stopping rules: its row or entry, and the value of each rule."""
 
     chain: str
     number: int
@@ -48,7 +48,7 @@ class Look(NamedTuple):
 
 
 class Audit:
-    """A record that is gone through row by row; `checks` collect the problems by chain.
+    """A row-by-row audit of a record; `checks` collect the problems by chain.
 
     `policies(digest)` returns a policy.
     """
@@ -65,13 +65,13 @@ class Audit:
         names = ("assignments", "refusals", "episodes", "rules", "stops", "deviations")
         self.checks = {name: Check(name=name) for name in names}
         self._history = history_of(task_of(terms.plain["task"]))
-        self._corrected = corrected  # the episodes whose rows are needed again
+        self._corrected = corrected  # corrected episodes, whose rows are kept
         self._assigned: dict[str, Assigned] = {}
         self._numbers: dict[str, int] = {}  # of the assignments
         self._recorded: set[str] = set()
         self._last: dict[str, LastRow] = {}
-        self._look: Look | None = None  # the last look, until something else happens
-        # A correction whose entry is next, and the row that it corrects.
+        self._look: Look | None = None  # the last look, until the next event
+        # A correction whose entry comes next, and the row that it corrects.
         self._unsigned: tuple[EpisodeRow, int] | None = None
         self._missed = False
         self._policies = policies
@@ -103,7 +103,7 @@ class Audit:
         self._numbers[name] = row.number
 
     def refusal(self, row: RefusalRow, rows: int) -> None:
-        """Check a refusal that came after so many rows of the log."""
+        """Check a refusal; `rows` is the length of the log before it."""
         self._go_on()
         self.checks["refusals"].rows += 1
         if row.seq != rows:
@@ -136,7 +136,7 @@ class Audit:
             self.read_contents()
 
     def entry(self, entry: Entry) -> None:
-        """Check an entry of the ledger, and go on to the state after it."""
+        """Check an entry of the ledger, and move to the state after it."""
         where, unsigned, self._unsigned = f"ledger: entry {entry.number}", self._unsigned, None
         row, corrects = unsigned or (None, 0)
         problems = self.checks["rules"].problems
@@ -171,7 +171,7 @@ class Audit:
             self._watch("ledger: entry", entry.number, row.version)
 
     def end(self) -> None:
-        """Leave the last look."""
+        """Finish the audit: close the last look and check for open approvals."""
         if self._unsigned is not None:
             self._not_signed(self._unsigned[0])
         if (approved := self.state.approved) is not None:
@@ -216,7 +216,7 @@ class Audit:
     def _correction(self, row: EpisodeRow) -> Iterator[str]:
         """Yield the problems of a row that corrects or withdraws an episode."""
         last = self._last.get(row.episode_id)
-        self._unsigned = row, last.seq if last else 0  # the engine looks when it is entered
+        self._unsigned = row, last.seq if last else 0  # the engine looks at its entry
         kept = attribution.correct(last, row.episode_id, version=row.version, member=row.member)
         assert last is not None
         assert last.place is not None
@@ -242,7 +242,7 @@ class Audit:
             yield why
 
     def read_contents(self) -> None:
-        """Check the bodies of the rows so far: digests, returns, the task, and deviations."""
+        """Check the bodies of the rows so far: digests, returns, task and deviations."""
         unread, self._unread = self._unread, []
         check = self.checks["episodes"]
         try:
@@ -257,14 +257,14 @@ class Audit:
             except ALTERED as error:
                 problems = [f"it cannot be checked, {describe(error)}"]
             else:
-                # Rows of an early version of the store have no count; all rows from the first on.
+                # Rows of an early store version have no count; after the first count, all rows do.
                 self._counts_deviations |= row.deviations is not None
                 if self._counts_deviations:
                     by_version.setdefault(row.version, []).append((row, report))
             if problems:
                 check.problems += [f"episodes: row {row.seq}: {problem}" for problem in problems]
         for version, some in by_version.items():
-            with suppress(*ALTERED):  # another check names a policy that cannot be read
+            with suppress(*ALTERED):  # another check reports an unreadable policy
                 self._count_deviations(version, *zip(*some, strict=True))
 
     def _content(self, row: EpisodeRow, body: bytes, report: Report) -> Iterator[str]:
@@ -274,12 +274,12 @@ class Audit:
         if report.total != row.total:
             yield f"its rewards add up to {report.total!r}, not {row.total!r}"
         if row.revision or not row.learn or row.episode_id in self._corrected:
-            self._history.check(report.episode)  # the replay meets all others
+            self._history.check(report.episode)  # the replay checks all others
 
     def _count_deviations(
         self, version: int, rows: Sequence[EpisodeRow], reports: Sequence[Report]
     ) -> None:
-        """Count the steps again at which the action was not the one that the member takes."""
+        """Recount the steps whose action differs from the member's action."""
         check = self.checks["deviations"]
         check.rows += len(rows)
         policy = self._policies(self.state.versions[version - 1].digest)
@@ -292,7 +292,7 @@ class Audit:
         ]
 
     def _key(self, episode_id: str) -> str:
-        """Return the key that drew the member of an episode."""
+        """Return the key that determines the member of an episode."""
         given = self._assigned.get(episode_id)
         return episode_id if given is None else given.key(episode_id)
 
@@ -305,20 +305,20 @@ class Audit:
             self._look = Look(chain, number, seen)
 
     def _go_on(self) -> None:
-        """Leave the last look: the campaign was not stopped there."""
+        """Close the last look, at which the campaign was not stopped."""
         look, self._look = self._look, None
         if look is None or self._missed:
             return
         for one in look.seen:
             if one.passed and not one.near:
-                self._missed = True  # every later look would repeat it
+                self._missed = True  # do not repeat the problem at every later look
                 self.checks["stops"].fail(
                     f"{look.where}: {_words(one)}, and the engine did not stop the campaign"
                 )
                 return
 
     def _check_warrant(self, where: str, entry: Entry) -> None:
-        """Check that a stop by the engine names the rule that was reached first."""
+        """Check that a stop by the engine names the first rule that was met."""
         look, self._look = self._look, None
         problems = self.checks["stops"].problems
         if look is None:
@@ -349,7 +349,7 @@ def _attribution(row: EpisodeRow) -> Attribution:
 def _digests(row: EpisodeRow, body: bytes) -> Iterator[str]:
     """Yield the digests that a report of this content may have.
 
-    Version and member may be left to the campaign; the digest is of the report as it was told.
+    A report may omit version and member, and its digest covers only the given fields.
     """
     for version in (None, row.version):
         for member in (None, row.member):

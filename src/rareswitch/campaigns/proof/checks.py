@@ -1,6 +1,6 @@
-"""Checks of a record and their problems, the errors that altered rows cause, and its chains.
+"""Checks of a record and their problems, errors of altered rows, and checks of chains.
 
-Every row of a chain is linked to the row before, and to the entries that saw it.
+Every row of a chain is linked to the row before, and to the later entries of the ledger.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,10 +10,10 @@ from typing import Any
 from rareswitch.campaigns.errors import ConflictError, DamagedError, NotAllowedError
 from rareswitch.campaigns.rulebook.rows import GENESIS, NUMBERS, Entry, Head, link_of
 
-Progress = Callable[[str, int, int], None]  # the check or file, its rows done, and all its rows
+Progress = Callable[[str, int, int], None]  # the check or file, its finished rows, all its rows
 Marks = Mapping[int, Sequence[tuple[str, str]]]
 
-# Errors of altered rows. A store that cannot be read is another matter.
+# Errors of altered rows; an unreadable store is not among them.
 ALTERED = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError,
     RecursionError, MemoryError, NotAllowedError, ConflictError, DamagedError,
@@ -22,7 +22,7 @@ ALTERED = (
 
 @dataclass(kw_only=True)
 class Check:
-    """A check of some rows: problems, remarks, and `unchecked`, the parts that were left out."""
+    """A check of rows: its problems, its remarks, and the parts that were not checked."""
 
     name: str
     rows: int = 0
@@ -39,7 +39,7 @@ class Check:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error with its kind: the text of a missing key says little else."""
+    """Return an error with its type, because the text of a KeyError is only the key."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -48,9 +48,9 @@ def quiet(check: str, done: int, of: int) -> None:
 
 
 class ChainCheck:
-    """Rows of one chain are shown one by one; `problems` name those that are wrong.
+    """A check of one chain, row by row; `problems` name the wrong rows.
 
-    `marks` are links at some lengths of the chain, and who saw them.
+    `marks` are known links at some lengths of the chain, with their source.
     """
 
     def __init__(self, chain: str, marks: Marks | None = None) -> None:
@@ -68,14 +68,14 @@ class ChainCheck:
             self._missing(self.length + 1, number - 1)
         try:
             links = [link_of(self.chain, before, row._asdict()) for before in self._before]
-        except (TypeError, ValueError):  # a value that no row holds
+        except (TypeError, ValueError):  # an impossible value
             links = []
         if row.link in links:
             links = []
         elif number == self.length + 1:
             self.problems.append(f"{self.chain}: row {number} was altered")
-        # The row after an altered row is right if it is linked to that row, with the link that is
-        # stored or, where that was altered, with its own.
+        # The row after an altered row is right if it follows that row's stored link or, if the link
+        # was altered, its recomputed link.
         self.length, self._link, self._before = number, row.link, [row.link, *links]
         self._compare_marks()
 
@@ -106,7 +106,7 @@ class ChainCheck:
 
 
 def marks_of(entries: Sequence[Entry], chain: str) -> dict[int, list[tuple[str, str]]]:
-    """Return the links that entries of the ledger saw at the head of a chain, by its length."""
+    """Return the heads of a chain that entries of the ledger hold, by length."""
     marks: dict[int, list[tuple[str, str]]] = {}
     for entry in entries:
         length, link = entry.payload["reached"][chain]
@@ -115,7 +115,7 @@ def marks_of(entries: Sequence[Entry], chain: str) -> dict[int, list[tuple[str, 
 
 
 def checked(rows: Iterator[Any], check: ChainCheck) -> Iterator[Any]:
-    """Yield rows while a check looks at each."""
+    """Yield rows, and pass each to a check."""
     for row in rows:
         check.see(row)
         yield row

@@ -1,7 +1,7 @@
-"""The record of an export: the files of a folder, read with Python and NumPy alone.
+"""The record of an export: the files of a folder, read with Python and NumPy only.
 
-The bytes of a body are made here a second time, from the JSON of the files, and so are the
-log-determinants that switching rules watch. Everything else is asked of the rulebook.
+This module recomputes the bytes of bodies from the JSON of the files, and the log-determinants of
+switching rules. The rulebook checks everything else.
 """
 
 import hashlib
@@ -46,12 +46,12 @@ class ExportedRecord:
         }
         if self.heads.keys() != CHAINS.keys():
             raise ValueError(f"heads must be of {', '.join(CHAINS)}")
-        self.problems: dict[str, None] = {}  # in their order, each once
+        self.problems: dict[str, None] = {}  # ordered and distinct
         self._offsets = {name: _offsets(folder / f"{name}.jsonl") for name in CHAINS}
         self._revisions = self._corrected()
 
     def rows(self, chain: str, *, after: int = 0, upto: int | None = None) -> Iterator[Any]:
-        """Yield the rows of a chain in their order; a line that is not a row is a problem."""
+        """Yield the rows of a chain in order; a line that is not a row is a problem."""
         offsets = self._offsets[chain]
         if after >= len(offsets):
             return
@@ -85,12 +85,12 @@ class ExportedRecord:
         raise DamagedError(f"artifact {digest[:12]} is missing")
 
     def _corrected(self) -> dict[tuple[str, int], Any]:
-        """Return the rows of the episodes that were corrected, by id and revision."""
+        """Return the rows of corrected episodes, by id and revision."""
         found: dict[tuple[str, int], Any] = {}
         counts: dict[str, int] = {}
         for row in self.rows("ledger"):
             payload: Any = json.loads(row.payload) if row.kind == "corrected" else None
-            if isinstance(payload, dict):  # else a rule names the entry
+            if isinstance(payload, dict):  # else a rule reports the entry
                 name = str(payload.get("episode_id"))
                 counts[name] = revision = counts.get(name, 0) + 1
                 found.setdefault((name, revision - 1), payload.get("corrects"))
@@ -99,7 +99,7 @@ class ExportedRecord:
 
 
 def _offsets(path: Path) -> "array[int]":
-    """Return where each line of a file begins."""
+    """Return the offset of each line of a file."""
     offsets, place = array("Q"), 0
     with open(path, "rb") as lines:
         for line in lines:
@@ -109,7 +109,7 @@ def _offsets(path: Path) -> "array[int]":
 
 
 def _row(chain: str, line: bytes) -> Any:
-    """Return the row of a line, which must be in the form in which it was exported."""
+    """Return the row of a line; raise if it is not exactly in the exported form."""
     values, fields = json.loads(line), CHAINS[chain]._fields
     if not isinstance(values, dict) or not {*fields} - {*OPTIONAL} <= {*values} <= {*fields}:
         raise ValueError(f"its columns must be {', '.join(fields)}")
@@ -118,7 +118,7 @@ def _row(chain: str, line: bytes) -> Any:
     written = dict(values)
     if values.get("body") is not None:
         values["body"], written["body"] = _pack(values["body"])
-    # JSON reads 1 and 1.0, or a key that comes twice, as one value: the text is another.
+    # Different texts may be the same JSON value: 1 and 1.0, or a duplicate key.
     if canonical(written).encode() + b"\n" != line:
         raise ValueError("it is not in the form in which it was exported")
     for name in TEXTS:
@@ -128,10 +128,10 @@ def _row(chain: str, line: bytes) -> Any:
 
 
 def _pack(body: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-    """Return the bytes of an episode's body, which the links cover, and its plain values again.
+    """Return the bytes of an episode's body, which the links cover, and its plain values.
 
-    b"rareswitch", the length of the header, the header, the arrays one after the other, and the
-    SHA-256 of all that. Features are rows of numbers, or positions where they are one-hot.
+    The bytes are b"rareswitch", the length of the header, the header, the arrays in order, and the
+    SHA-256 of all that. Features are rows of numbers, or positions if they are one-hot.
     """
     rows: Any = np.float64 if isinstance(body["features"][0], list) else np.int64
     following = [np.array(part, rows) for part in body["next_features"]]
@@ -156,9 +156,9 @@ def _pack(body: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
 
 
 class SecondGram:
-    """Λ = λI + Σφφᵀ of each pool, added up in extended precision from the exported rows.
+    """Λ = λI + Σφφᵀ of each pool, summed in extended precision from the exported rows.
 
-    It shares no code with the learner, and proves the log-determinants that rules watch.
+    It shares no code with the learner, and checks the log-determinants of switching rules.
     """
 
     def __init__(self, protocol: Mapping[str, Any]) -> None:
@@ -169,13 +169,13 @@ class SecondGram:
         self._pools = [range(horizon - 1), range(horizon)] if shared else each
         self._ridge = protocol["recipe"]["ridge"]
         self._blocks = task.get("blocks", 1)
-        # One-hot features are counted: most positions of a table are never visited.
+        # One-hot features are counted, because most positions of a table are never visited.
         empty = Counter if self._one_hot else self._zeros
         self._sums: list[Any] = [empty() for _ in self._pools]
         self.seq = 0
 
     def go_to(self, record: Record, seq: int) -> None:
-        """Add the rows up to one of them, as they were corrected by then."""
+        """Add the rows up to row `seq`, with the corrections up to it."""
         for row in record.rows("episodes", after=self.seq, upto=seq):
             self.seq = row.seq
             if not row.learn:
@@ -204,7 +204,7 @@ class SecondGram:
         return np.zeros((self._blocks, size, size), np.longdouble)
 
     def differs(self, clock: Clock) -> str | None:
-        """Return how the log-determinants of a clock differ from these, if they do."""
+        """Describe how the log-determinants of a clock differ from these; None if equal."""
         for pool, total in enumerate(self._sums):
             if self._one_hot:
                 counts = np.array([*total.values()], np.longdouble)
@@ -214,7 +214,7 @@ class SecondGram:
                 gram = (total + self._ridge * np.eye(total.shape[-1])).astype(np.float64)
                 own = float(np.linalg.slogdet(gram)[1].sum())
             told = float(clock.logdet[pool])
-            # Rounding of Σφφᵀ counts against the smallest eigenvalue, the ridge.
+            # The rounding error of Σφφᵀ is relative to the smallest eigenvalue, the ridge.
             largest = float(np.max(counts, initial=0.0))
             tolerance = 1e-9 * (1.0 + abs(own)) + 1e-14 * self._dim * largest / self._ridge
             if not abs(own - told) <= tolerance:

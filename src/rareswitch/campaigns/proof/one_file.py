@@ -1,8 +1,8 @@
-"""Building the verifier of one file from the modules of this package, word for word.
+"""Building the one-file verifier from the sources of this package.
 
-The file holds the source of every module that the verifier needs, one after the other, and a loader
-that imports from these sections and from nowhere else. It needs Python and NumPy. The same package
-always builds the same bytes, so their SHA-256 identifies the verifier.
+The file holds the unchanged source of every module that the verifier needs, and a loader that
+imports only from these sections. It needs Python and NumPy. The same package always builds the same
+bytes, so their SHA-256 identifies the verifier.
 """
 
 import ast
@@ -19,7 +19,7 @@ HEADER = Path(__file__).with_name("one_file_header.txt")
 
 @cache
 def verifier() -> bytes:
-    """Return the verifier of one file."""
+    """Return the one-file verifier."""
     found: dict[str, str] = {}
     waiting = [ENTRY]
     while waiting:
@@ -33,12 +33,12 @@ def verifier() -> bytes:
 
 
 def verifier_digest() -> str:
-    """Return the SHA-256 of the verifier of one file."""
+    """Return the SHA-256 of the one-file verifier."""
     return digest_of(verifier())
 
 
 def _path(name: str) -> Path | None:
-    """Return the file of a module of this package; None for a name that is not a module."""
+    """Return the file of a module of this package; None if the name is not a module."""
     place = SOURCE.joinpath(*name.split("."))
     for path in (place.with_suffix(".py"), place / "__init__.py"):
         if path.is_file():
@@ -47,7 +47,7 @@ def _path(name: str) -> Path | None:
 
 
 def _imports(source: str) -> list[str]:
-    """Return the modules of this package that a source imports when it runs."""
+    """Return the modules of this package that a source imports at run time."""
     tree = ast.parse(source)
     skipped = {
         part

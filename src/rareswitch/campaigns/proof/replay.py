@@ -1,4 +1,4 @@
-"""The log gives the policies that were in force: each is fitted again where it was first due."""
+"""Replay: each policy is fitted again from the log, at the row where it was first due."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +20,16 @@ from rareswitch.core.policy import Policy
 from rareswitch.statistics import history_of
 from rareswitch.support.imports import ForbiddenImportError
 
-# Numbers that differ by no more were rounded by another BLAS.
+# Smaller differences are rounding by another BLAS.
 TOLERANCE = 1e-9
-# The states in which policies that are not equal in bytes must act alike.
+# The number of states in which policies with different bytes must act the same.
 MOST_STATES = 5000
 SAID_EVERY = 5000
 Policies = Callable[[str], Policy]
 
 
 class UnknownRule:
-    """Stands for a schedule of the user's own that nobody allowed: it is never asked."""
+    """A placeholder for a user's schedule that is not in `allow`; it is never evaluated."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -39,7 +39,7 @@ class UnknownRule:
 
 
 class Replay:
-    """A learner that is led through log and ledger again, with every candidate compared."""
+    """A second run of the learner through log and ledger, which compares every candidate."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Replay:
         self.check = Check(name="replay")
 
     def run(self, entries: Sequence[Entry]) -> Check:
-        """Fold the log, ask the schedule after every episode, and fit every candidate again."""
+        """Absorb the log, evaluate the schedule after every episode, and refit every candidate."""
         entry, fold = entries[0], self.fold
         try:
             for entry in entries:
@@ -137,7 +137,7 @@ class Replay:
             if key == "changes" and key not in told:
                 continue
             if key == "warnings" and _as_many(told.get(key), found.get(key)):
-                continue  # another version of the library may word them otherwise
+                continue  # their wording may depend on the library's version
             if key == "worth" and key in found and _decided_by_rounding(found[key]):
                 told[key], found[key] = (_undecided(side.get(key)) for side in (told, found))
             if not alike(told.get(key), found.get(key)):
@@ -171,7 +171,7 @@ def unsound_rows(record: Record, task: dict[str, Any]) -> Iterator[str]:
 
 
 def _not_first(fold: Fold, entry: Entry, found: bool) -> Iterator[str]:
-    """Yield the problem if a planned candidate was not fitted where the first was due."""
+    """Yield a problem if a planned candidate was not fitted at the first due row."""
     where, seq = _name(entry), entry.payload["seq"]
     if found and fold.seq < seq:
         yield f"{where}: a new policy was due at row {fold.seq} already, not first at row {seq}"
@@ -182,7 +182,7 @@ def _not_first(fold: Fold, entry: Entry, found: bool) -> Iterator[str]:
 
 
 def _due_by_rounding(fold: Fold) -> bool:
-    """Return whether all reached triggers passed their thresholds by less than rounding."""
+    """Return whether all reached triggers passed their thresholds only within rounding."""
     return all(0.0 < one.margin <= TOLERANCE for one in fold.triggers if one.reached)
 
 
@@ -192,7 +192,7 @@ def _decided_by_rounding(worth: dict[str, Any]) -> bool:
 
 
 def _undecided(worth: Any) -> Any:
-    """Return the worth of a candidate without the decision, if it is a worth."""
+    """Return the worth of a candidate without the decision, if it has the form of a worth."""
     if not isinstance(worth, dict):
         return worth
     reasons = [one | {"reached": None} for one in worth["reasons"]]
@@ -208,7 +208,7 @@ def _as_many(told: Any, found: Any) -> bool:
 
 
 def alike(told: Any, found: Any) -> bool:
-    """Return whether two plain values are equal but for rounding."""
+    """Return whether two plain values are equal up to rounding."""
     if isinstance(found, float) and isinstance(told, int | float) and not isinstance(told, bool):
         return math.isclose(told, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     if isinstance(found, dict) and isinstance(told, dict):
@@ -219,7 +219,7 @@ def alike(told: Any, found: Any) -> bool:
 
 
 def nearly_equal(one: Policy, other: Policy) -> bool:
-    """Return whether two policies have the same arrays but for rounding."""
+    """Return whether two policies have the same arrays up to rounding."""
     for name in ("weights", "whitener", "levels", "directions", "offsets"):
         a, b = getattr(one, name), getattr(other, name)
         if (a is None) != (b is None):

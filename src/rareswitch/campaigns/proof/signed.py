@@ -1,6 +1,6 @@
-"""The signatures of a record that holds, summed up: how many, by which keys, and whose they are.
+"""A summary of the signatures of a valid record: their number, keys and owners.
 
-The rulebook has checked each of them with its entry. This check counts them for the verdict.
+The rulebook has checked each signature with its entry. This check counts them for the verdict.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "
 
 @dataclass(kw_only=True)
 class SignatureCheck(Check):
-    """A check of signatures: `passkeys` signed, and `passwords` signatures are statements.
+    """A check of signatures: the numbers of signing passkeys and of password signatures.
 
     >>> SignatureCheck(name="signatures", rows=1, remarks=[], passkeys=0, passwords=1).signed
     'signed by one password (as the service recorded)'
@@ -28,7 +28,7 @@ class SignatureCheck(Check):
 
     @property
     def signed(self) -> str:
-        """The keys that signed, in words: a part of the verdict."""
+        """The keys that signed, in words, for the verdict."""
         parts = [_count(self.passkeys, "passkey")] if self.passkeys else []
         if self.passwords:
             parts.append(f"{_count(self.passwords, 'password')} (as the service recorded)")
@@ -40,7 +40,7 @@ class SignatureCheck(Check):
 
 
 def signature_check(entries: Sequence[Entry], state: State) -> SignatureCheck | None:
-    """Return the check of all signatures; None if no entry carries one."""
+    """Return the check of all signatures; None if no entry has one."""
     signed = [entry for entry in entries if method_of(entry) is not None]
     if not signed:
         return None

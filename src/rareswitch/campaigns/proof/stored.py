@@ -1,4 +1,4 @@
-"""Proving a campaign from its store; copying stores: a backup while others write, restoration."""
+"""Verifying a campaign from its store; backup (also during writes) and restoration of stores."""
 
 import os
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from rareswitch.campaigns.store.tables import campaigns, metadata
 def verify(
     campaign: Campaign, *, anchors: Sequence[dict[str, Head]] = (), progress: Progress = quiet
 ) -> Verification:
-    """Check one moment of a campaign; every problem is named with its row.
+    """Check a snapshot of a campaign; every problem names its row.
 
-    `anchors` are heads of the chains that somebody kept elsewhere: the store must still have them.
+    `anchors` are heads of the chains kept elsewhere: the store must still contain them.
     """
     with campaign.store.reading() as connection:
         record = StoredRecord(connection, campaign.name)
@@ -34,20 +34,20 @@ def verify(
 
 
 def backup(store: Store, path: Path) -> list[str]:
-    """Copy one moment of a store into a new SQLite file; return the names of its campaigns.
+    """Copy a snapshot of a store into a new SQLite file; return the names of its campaigns.
 
     The file also has accounts and tokens, with hashes of their secrets, and passkeys. It is on
-    disk when this returns. A backup that fails leaves no file.
+    disk when this returns. A failed backup leaves no file.
     """
     if path.exists():
-        raise FileExistsError(f"{path} is there already; a backup is a new file")
+        raise FileExistsError(f"path must be a new file; {path} exists already")
     part = path.with_name(f"{path.name}.part")
     try:
         _remove(part)
         with open_store(part, create=True) as target:
             names = copy_campaigns(store, target)
             with target.plainly("written"), target.engine.connect() as connection:
-                # The backup is one file, without a log beside it.
+                # The backup is one file, without a write-ahead log.
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                 connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
         _sync(part)
@@ -69,7 +69,7 @@ def backup(store: Store, path: Path) -> list[str]:
 def restore(path: Path, target: Store) -> list[str]:
     """Copy all campaigns of a backup into a store that has none of them; return their names.
 
-    The file may be a store in use: all acknowledged rows are copied. No byte of it changes.
+    The file may be a store in use: all acknowledged rows are copied, and none of its bytes changes.
     Accounts and tokens are copied into a store that has no account.
     """
     with open_store(path, read_only=True) as source:
@@ -79,8 +79,8 @@ def restore(path: Path, target: Store) -> list[str]:
 def copy_campaigns(source: Store, target: Store) -> list[str]:
     """Copy all campaigns of a store into another that has none of them; return their names.
 
-    Accounts, tokens and passkeys come with them unless the other has had accounts: then a person
-    who lost access there does not get it back.
+    Accounts, tokens and passkeys are copied only if the other store never had accounts: otherwise a
+    person who lost access there would regain it.
     """
     with source.reading() as reading, target.creating("all") as writing:
         names = sorted(reading.execute(sa.select(campaigns.c.campaign)).scalars())
@@ -97,7 +97,7 @@ def copy_campaigns(source: Store, target: Store) -> list[str]:
 
 
 def _copy(reading: Connection, writing: Connection, table: sa.Table, campaign: str | None) -> None:
-    """Copy the rows of one campaign, or all rows, some at a time, in the order of their key."""
+    """Copy the rows of one campaign, or all rows, in batches, in the order of their key."""
     key = list(table.primary_key.columns)
     every = sa.select(table)
     if campaign is not None:

@@ -1,9 +1,9 @@
-"""Verifying an export: every file against the manifest, the record, and all that follows from it.
+"""Verifying an export: the files, the record, and everything derived from it.
 
-files      every file against its SHA-256 in manifest.json, and that against --manifest
-chains     every row against its link; rows that were altered, removed, added or moved are named
-rules      attribution, decisions, signatures, budget and stops, asked of the rulebook again
-replay     every policy fitted again where the schedule first asked for it, with its evidence
+files      every file against its SHA-256 in manifest.json, and manifest.json against --manifest
+chains     every row against its link; altered, removed, added and moved rows are named
+rules      attribution, decisions, signatures, budget and stops, checked again by the rulebook
+replay     every policy, fitted again where the schedule first asked for it, with its evidence
 derived    cohorts, tables and reports, made again from the chains and compared byte for byte
 """
 
@@ -38,9 +38,9 @@ from rareswitch.campaigns.rulebook.state import State
 READ_TOGETHER = 1000
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 SIMULATION_KINDS = ("json", "html", "txt")
-JUNK = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that systems leave in folders
-MOST_BYTES = 8 << 30  # of all files of a zip file together
-# Errors of a zip file that is damaged, locked by a password, or packed in an unknown way.
+JUNK = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that operating systems create
+MOST_BYTES = 8 << 30  # in all files of a zip file together
+# Errors of a zip file that is damaged, encrypted, or compressed in an unknown way.
 BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 
 
@@ -51,7 +51,7 @@ def verify_export(
     anchors: Sequence[dict[str, Head]] = (),
     allow: Sequence[str] = (),
 ) -> Verification:
-    """Check an export. `manifest` is the digest of manifest.json that the ledger or others keep."""
+    """Check an export. `manifest` is the digest of manifest.json from a trusted source."""
     record = ExportedRecord(folder)
     files = Check(name="files", rows=len(record.manifest["files"]))
     files.problems += _files(record, manifest)
@@ -65,7 +65,7 @@ def verify_export(
 
 @contextmanager
 def opened_export(path: Path) -> Iterator[Path]:
-    """Give the folder of an export; a zip file is unpacked into a temporary folder."""
+    """Yield the folder of an export; unpack a zip file into a temporary folder."""
     if not path.is_file():
         yield path
         return
@@ -90,7 +90,7 @@ def opened_export(path: Path) -> Iterator[Path]:
 
 
 def read_anchors(text: str, campaign: str | None = None) -> list[dict[str, Head]]:
-    """Return the heads in lines of JSON that `rareswitch campaign head` printed, of a campaign."""
+    """Return a campaign's heads from JSON lines that `rareswitch campaign head` printed."""
     lines = [json.loads(line) for line in filter(str.strip, text.splitlines())]
     return [
         {name: Head(int(n), str(link)) for name, (n, link) in line["heads"].items()}
@@ -100,7 +100,7 @@ def read_anchors(text: str, campaign: str | None = None) -> list[dict[str, Head]
 
 
 def _files(record: ExportedRecord, manifest: str | None) -> Iterable[str]:
-    """Yield the files that are missing, altered or strange."""
+    """Yield the missing, altered and unknown files."""
     folder, files = record.folder, record.manifest["files"]
     if manifest not in (None, record.digest):
         yield f"manifest.json is {record.digest}, not {manifest}"
@@ -116,9 +116,9 @@ def _files(record: ExportedRecord, manifest: str | None) -> Iterable[str]:
 
 
 def _derived(record: ExportedRecord) -> Check:
-    """Make the derived files again from the chains, and compare; all files are as in the manifest.
+    """Derive files again from the chains, and compare; all files already match the manifest.
 
-    The library that writes TOML is not here: such a file is read instead.
+    A TOML file is read instead, because the library that writes TOML is not available.
     """
     check, files = Check(name="derived"), record.manifest["files"]
     try:
@@ -130,7 +130,7 @@ def _derived(record: ExportedRecord) -> Check:
             due[f"protocol/revision-{number}.json"] = terms.digest
             name = f"protocol/revision-{number}.toml"
             text = (record.folder / name).read_text(encoding="utf-8")
-            told = "#" in _QUOTED.sub("", text)  # a comment, which an export does not have
+            told = "#" in _QUOTED.sub("", text)  # a comment; an export has none
             if told or tomllib.loads(text) != without_none(terms.plain):
                 check.fail(f"{name} is not the protocol that the record has")
         check.rows = len(due) + len(state.revisions)
@@ -149,7 +149,7 @@ def _derived(record: ExportedRecord) -> Check:
 
 
 def _others(state: State) -> dict[str, str | None]:
-    """Return the names of the other files of an export, with the digests that the ledger has."""
+    """Return the names of the other files of an export, with their digests in the ledger."""
     names: dict[str, str | None] = dict.fromkeys(f"{chain}.jsonl" for chain in CHAINS)
     names["episodes.parquet"] = None
     for number in range(1, len(state.revisions) + 1):
@@ -165,7 +165,7 @@ def _others(state: State) -> dict[str, str | None]:
 
 
 def _table(check: Check, record: ExportedRecord, rows: TableRows) -> None:
-    """Compare episodes.parquet with the rows that the log gives, where its library is installed."""
+    """Compare episodes.parquet with the rows from the log, if pyarrow is installed."""
     name = "episodes.parquet"
     try:
         import pyarrow
@@ -193,7 +193,7 @@ def _table(check: Check, record: ExportedRecord, rows: TableRows) -> None:
 
 
 def _told_as_made(told: dict[str, Any], made: dict[str, Any]) -> bool:
-    """Return whether a row is exact; probabilities that a policy gives may be rounded."""
+    """Return whether a row is exact; computed probabilities may differ by rounding."""
     return told.keys() == made.keys() and all(
         alike(told[name], value)
         if name == "propensities"
@@ -203,7 +203,7 @@ def _told_as_made(told: dict[str, Any], made: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    """Verify the export that the command line names."""
+    """Verify the export named on the command line."""
     parser = argparse.ArgumentParser(description="Verify the export of a rareswitch campaign.")
     parser.add_argument("folder", type=Path, help="the folder of the export, or its zip file")
     parser.add_argument("--manifest", help="SHA-256 of manifest.json, as the ledger has it")

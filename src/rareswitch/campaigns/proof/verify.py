@@ -1,4 +1,4 @@
-"""Proving a campaign from its record: chains, rules, stops, evidence, and every version again."""
+"""Verifying a campaign from its record: chains, rules, stops, evidence, and all policies."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.policy import Policy
 
 CHAINS = ("assignments", "refusals", "episodes")
-MOST_POLICIES = 32  # that are kept in memory
+MOST_POLICIES = 32  # in memory
 
 
 @dataclass(kw_only=True)
@@ -66,7 +66,7 @@ class Verification:
 
     @property
     def text(self) -> str:
-        """All of it for people, a line for each check, remark and problem."""
+        """The outcome for people, with a line for each check, remark and problem."""
         lines = []
         for check in self.checks:
             counted = "1 row" if check.rows == 1 else f"{check.rows} rows"
@@ -84,18 +84,18 @@ def verify_record(
     second: type[SecondGram] | None = None,
     progress: Progress = quiet,
 ) -> Verification:
-    """Check one moment of a campaign; every problem is named with its row.
+    """Check a snapshot of a campaign; every problem names its row.
 
     `allow` names the modules of the user's own code that the protocol may use. `anchors` are heads
-    of the chains that somebody kept elsewhere: the record must still contain them. `second` makes a
-    second computation of the log-determinants from a protocol.
+    of the chains kept elsewhere: the record must still contain them. `second` computes the
+    log-determinants a second time.
     """
     checks = [_anchored(record, anchors)] if anchors else []
     chain = ChainCheck("ledger")
     rows = list(checked(record.rows("ledger"), chain))
     checks.append(chain.end(record.heads["ledger"]))
     if checks[-1].problems:
-        return Verification(checks=checks)  # all other checks rest on the ledger
+        return Verification(checks=checks)  # all other checks depend on the ledger
     entries, problems = _read(rows)
     rules = Check(name="rules", rows=len(rows), problems=problems)
     if problems:
@@ -104,7 +104,7 @@ def verify_record(
     try:
         checks.extend(_walk(record, entries, policies, progress))
     except ALTERED as error:
-        rules.fail(f"the rules cannot be asked, {describe(error)}")
+        rules.fail(f"the rules cannot be checked, {describe(error)}")
         checks.append(rules)
     if any(check.problems for check in checks if check.name != "deviations"):
         return Verification(checks=checks)
@@ -120,7 +120,7 @@ def verify_record(
 
 
 def _anchored(record: Record, anchors: Sequence[dict[str, Head]]) -> Check:
-    """Compare the record with heads that somebody kept elsewhere."""
+    """Compare the record with heads kept elsewhere."""
     check = Check(name="anchors")
     for anchor in anchors:
         for chain, head in anchor.items():
@@ -136,7 +136,7 @@ def _anchored(record: Record, anchors: Sequence[dict[str, Head]]) -> Check:
 
 
 def _read(rows: Sequence[LedgerRow]) -> tuple[list[Entry], list[str]]:
-    """Return the entries of a ledger, and the problems up to the entry that ends the reading."""
+    """Return the entries of a ledger, and the problems up to the first damaged entry."""
     entries, problems, state = list[Entry](), list[str](), State()
     for row in rows:
         where, broken = f"ledger: entry {row.number}", list[Exception]()
@@ -166,7 +166,7 @@ def _walk(
     policies: Callable[[str], Policy],
     progress: Progress,
 ) -> Iterator[Check]:
-    """Go through all chains in the order in which they were written, links and rules at once."""
+    """Check links and rules of all chains together, in the order of writing."""
     audit = Audit(
         terms=Terms.of(entries[0].payload["protocol"]),
         corrected={e.payload["episode_id"] for e in entries if e.kind == "corrected"},
@@ -177,7 +177,7 @@ def _walk(
     done, length = audit.checks, record.heads["episodes"].length
 
     def until(reached: dict[str, Any] | None) -> None:
-        """Show the rows of each chain up to these lengths, or all that are left."""
+        """Check the rows of each chain up to these lengths, or all remaining rows."""
         part = {
             name: islice(
                 rows[name], max(0, reached[name][0] - done[name].rows) if reached else None
@@ -196,22 +196,22 @@ def _walk(
 
     try:
         for entry in entries:
-            until(entry.payload["reached"])  # a chain that is shorter fails its own check
+            until(entry.payload["reached"])  # a shorter chain fails its own check
             audit.entry(entry)
         until(None)
         audit.end()
     except ALTERED as error:
-        audit.checks["rules"].fail(f"the rules cannot be asked, {describe(error)}")
+        audit.checks["rules"].fail(f"the rules cannot be checked, {describe(error)}")
         audit.read_contents()
         for name in CHAINS:
-            deque(rows[name], maxlen=0)  # every row that was altered is named all the same
+            deque(rows[name], maxlen=0)  # altered rows are still named
     ended = [chain.end(record.heads[name]) for name, chain in chains.items()]
-    altered = [check for check in ended if check.problems]  # the rules speak of other rows then
+    altered = [check for check in ended if check.problems]  # these may mislead the rules
     yield from altered or audit.checks.values()
 
 
 def _artifacts(record: Record, state: State) -> Check:
-    """Check everything that the ledger names by its digest."""
+    """Check every artifact that the ledger names by its digest."""
     check = Check(name="artifacts")
     named = [version.entry for version in state.versions]
     named += [candidate.entry for candidate in state.candidates.values()]

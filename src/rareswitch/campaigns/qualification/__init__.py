@@ -1,1 +1,1 @@
-"""Qualification: evidence that an installation is complete and does what it must, with a report."""
+"""Qualification: a report with evidence that an installation is complete and works."""

@@ -1,4 +1,4 @@
-"""Drills: processes are killed, a disk has no room, and a backup is taken while others write."""
+"""Drills: killed processes, a full disk, and a backup during writes."""
 
 import json
 import os
@@ -27,14 +27,14 @@ from rareswitch.campaigns.store.rows import rows_of
 from rareswitch.core.task import Task
 
 KILLS = 10
-ANSWERS = 5  # that a process gives at least before it is killed
-PATIENCE = 30.0  # seconds that it may take for them
+ANSWERS = 5  # least number of answers before a process is killed
+PATIENCE = 30.0  # seconds to wait for them
 DURABLE = {"journal_mode": "wal", "synchronous": 2}  # of SQLite; 2 is FULL
 SERVER = {"fsync": "on", "full_page_writes": "on"}  # of PostgreSQL
 
 
 def create_drill(store: Store) -> Campaign:
-    """Create the campaign that drills record to."""
+    """Create the campaign for the drills."""
     return Campaign.create(
         store,
         golden_protocol(
@@ -48,7 +48,7 @@ def create_drill(store: Store) -> Campaign:
 
 
 def check_crashes(store: Store, address: str, *, kills: int = KILLS) -> Check:
-    """Kill -9 a process that records, again and again: its answers are kept, each once."""
+    """Kill -9 a recording process repeatedly; every acknowledged row must be kept exactly once."""
     check = Check(name="crash drill")
     campaign = create_drill(store)
     chance, acknowledged, first = random.Random(kills), dict[int, int](), 0
@@ -57,7 +57,7 @@ def check_crashes(store: Store, address: str, *, kills: int = KILLS) -> Check:
             if acknowledged.setdefault(number, seq) != seq:
                 before = acknowledged[number]
                 check.fail(f"episode p{number} was answered with row {before}, then row {seq}")
-        first = max(acknowledged, default=0)  # it is sent again, and the next was under way
+        first = max(acknowledged, default=0)  # send it again; the next was in progress
     check.rows = len(acknowledged)
     check.problems += lost_or_twice(campaign, acknowledged)
     check.problems += _not_durable(store)
@@ -66,7 +66,7 @@ def check_crashes(store: Store, address: str, *, kills: int = KILLS) -> Check:
 
 
 def _killed(address: str, first: int, wait: float) -> Iterator[tuple[int, int]]:
-    """Start a process that records, kill it, and yield the episodes that it acknowledged."""
+    """Start a recording process, kill it, and yield the acknowledged episodes."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", recorder.__name__, str(first)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(address),
@@ -91,13 +91,13 @@ def _killed(address: str, first: int, wait: float) -> Iterator[tuple[int, int]]:
         told = _last_line(said) or f"nothing within {PATIENCE:g} s"
         raise RuntimeError(f"the process that records gave no {ANSWERS} answers: {told}")
     for line in lines:
-        if line.endswith(b"\n"):  # else the process died while it wrote the answer
+        if line.endswith(b"\n"):  # else the process died while writing the answer
             number, seq = line.split()
             yield int(number), int(seq)
 
 
 def lost_or_twice(campaign: Campaign, acknowledged: Mapping[int, int]) -> list[str]:
-    """Return the acknowledged episodes that are lost, moved or twice in the log, and other gaps."""
+    """Return the lost, moved and duplicate acknowledged episodes, and gaps in the log."""
     with campaign.store.reading() as connection:
         rows = list(rows_of(connection, "episodes", campaign.name, columns=["episode_id"]))
     places = {row.episode_id: row.seq for row in rows}
@@ -115,7 +115,7 @@ def lost_or_twice(campaign: Campaign, acknowledged: Mapping[int, int]) -> list[s
 
 
 def _not_durable(store: Store) -> Iterator[str]:
-    """Yield the settings with which a commit is not on disk: kill -9 does not show these."""
+    """Yield settings that make commits not durable, which kill -9 cannot show."""
     with store.reading() as connection:
         for name, due in (DURABLE if store.is_sqlite else SERVER).items():
             told = "PRAGMA" if store.is_sqlite else "SHOW"
@@ -125,7 +125,7 @@ def _not_durable(store: Store) -> Iterator[str]:
 
 
 def check_room(folder: Path) -> Check:
-    """Let a file not grow any more: reports are refused, none is half-written, and it goes on."""
+    """Limit the size of files; reports must be refused as a whole, and work later."""
     check = Check(name="no room on disk")
     path = folder / "room.db"
     with open_store(path, create=True) as store:
@@ -151,7 +151,7 @@ def check_room(folder: Path) -> Check:
 
 
 def check_backup(store: Store, folder: Path) -> Check:
-    """Back up a store while others write, restore the backup, and compare the heads."""
+    """Back up a store during writes, restore the backup, and compare the heads."""
     check = Check(name="backup and restore")
     campaign = Campaign(store, recorder.NAME)
     with _writing(campaign):
@@ -163,7 +163,7 @@ def check_backup(store: Store, folder: Path) -> Check:
         check.rows = length = heads(copy)["episodes"].length
         if not before <= length <= after:
             check.fail(f"the backup has {length} rows; the store had from {before} to {after}")
-        # Everything in the backup must be in the store, link by link up to its heads.
+        # The store must contain everything in the backup, link by link up to its heads.
         found = verify(campaign, anchors=[heads(copy)])
         check.problems += [f"the store against the backup: {one}" for one in found.problems]
     check.remarks.append(f"backup while writing: rows {before} to {after}, copied {length}")
@@ -190,7 +190,7 @@ def check_backup(store: Store, folder: Path) -> Check:
 
 @contextmanager
 def _writing(campaign: Campaign) -> Iterator[None]:
-    """Record episodes in another thread; its error, if any, is raised at the end."""
+    """Record episodes in another thread; raise its error, if any, at the end."""
     ended, errors = threading.Event(), list[Exception]()
     begin = heads(campaign)["episodes"].length
 
@@ -226,7 +226,7 @@ def _last_line(text: str) -> str:
 
 
 def _environment(address: str) -> dict[str, str]:
-    """Let a child import the package that is qualified, and tell it the store."""
+    """Return a child's environment: the path of the qualified package, and the store."""
     folder = str(Path(rareswitch.__file__).parents[1])
     paths = [folder, *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), recorder.STORE: address}

@@ -1,6 +1,6 @@
 """Golden results: small learners and a campaign that every installation must reproduce.
 
-All numbers of their logs are exact in binary. `golden/` holds the policies, the campaign's store
+All numbers in their logs are exact in binary. `golden/` holds the policies, the campaign's store
 and `golden.json` with their digests; `python -m rareswitch.campaigns.qualification.golden FOLDER`
 makes them again.
 """
@@ -47,7 +47,7 @@ STORE = "campaign.db.gz"
 
 
 def golden_results() -> dict[str, Any]:
-    """Return the digests and heads that are kept, and the numerics that they were made with."""
+    """Return the stored digests and heads, and the numerics of the machine that made them."""
     found: dict[str, Any] = json.loads((FOLDER / "golden.json").read_text(encoding="utf-8"))
     return found
 
@@ -114,7 +114,7 @@ def golden_protocol(name: str = "golden", **changes: Any) -> Protocol:
 
 
 def golden_report(number: int, *, id: str | None = None, **told: Any) -> Report:
-    """Return the report of an episode that its number determines."""
+    """Return the report of an episode, determined by its number."""
     taken = [(number * 7 + 3 + stage * (number // 3)) % 3 for stage in range(2)]
     rewards = np.array([((number * 5 + 2 * action) % 8) / 8 for action in taken])
     episode = Episode(features=ACTIONS[taken], rewards=rewards, next_features=[ACTIONS])
@@ -123,7 +123,7 @@ def golden_report(number: int, *, id: str | None = None, **told: Any) -> Report:
 
 
 def play_golden_campaign(store: Store) -> Campaign:
-    """Play a campaign that has one of every event, by a clock that depends on no machine."""
+    """Play a campaign with every kind of event, by a clock that does not depend on the machine."""
     ticks = count()
     campaign = Campaign.create(
         store,
@@ -148,7 +148,7 @@ def play_golden_campaign(store: Store) -> Campaign:
 
 
 def _happens(campaign: Campaign, k: int) -> None:
-    """Let the other events of a campaign happen, each after its episode."""
+    """Make the other events of a campaign, each after its episode."""
     if k == 9:
         campaign.correct(golden_report(3, subgroup="mild"), by="ana", reason="typing error")
     if k == 14:
@@ -169,7 +169,7 @@ def _happens(campaign: Campaign, k: int) -> None:
 
 
 def unpack_golden_store(path: Path) -> None:
-    """Write the golden store, recorded when the golden results were made, to a new file."""
+    """Write the stored golden store to a new file."""
     with open(path, "xb") as file:
         file.write(gzip.decompress((FOLDER / STORE).read_bytes()))
 

@@ -1,4 +1,4 @@
-"""Installation: the files of the package, the libraries it needs, and the machine."""
+"""Installation: the files of the package, its libraries, and the machine."""
 
 import base64
 import hashlib
@@ -21,10 +21,10 @@ from rareswitch.campaigns.qualification.numerics import numerics
 from rareswitch.campaigns.store.schema import NEWEST
 
 PACKAGE = "rareswitch"
-DEVELOPMENT = ("test", "check", "docs", "dev")  # extras that no installation in use needs
+DEVELOPMENT = ("test", "check", "docs", "dev")  # extras for development only
 EARLIEST_PYTHON = (3, 11)
-EARLIEST_SQLITE = (3, 35)  # ON CONFLICT, RETURNING and write-ahead logs that are read-only
-# A requirement as wheels tell it: its name, the earliest version, and the extra that needs it.
+EARLIEST_SQLITE = (3, 35)  # ON CONFLICT, RETURNING and read-only write-ahead logs
+# A requirement in a wheel: its name, its earliest version, and its extra.
 REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<earliest>[0-9.]+))?"
     r"(?:\s*;.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?\s*"
@@ -40,7 +40,7 @@ class FileLine(NamedTuple):
 
 
 class LibraryLine(NamedTuple):
-    """A library that the package or one of its extras needs."""
+    """A library of the package or of one of its extras."""
 
     name: str
     needed_by: str
@@ -49,7 +49,7 @@ class LibraryLine(NamedTuple):
 
 
 def machine() -> dict[str, str]:
-    """Return the versions and settings that a qualification is valid for."""
+    """Return the versions and settings for which a qualification is valid."""
     return {
         "rareswitch": rareswitch.__version__,
         "schema of stores": NEWEST,
@@ -82,7 +82,7 @@ def check_versions() -> Check:
 
 
 def check_libraries(lines: list[LibraryLine]) -> Check:
-    """Check that every library is there, and recent enough; those of unused extras may miss."""
+    """Check that every library is present and recent enough; unused extras may be missing."""
     check = Check(name="libraries", rows=len(lines))
     if not lines:
         check.unchecked.append("libraries: the package has no metadata that names them")
@@ -96,7 +96,7 @@ def check_libraries(lines: list[LibraryLine]) -> Check:
 
 
 def libraries() -> list[LibraryLine]:
-    """Return the libraries that the package's metadata names, each with its version."""
+    """Return the libraries in the package's metadata, with their versions."""
     found = _distribution()
     lines: dict[tuple[str, str], LibraryLine] = {}
     for text in (found.requires or ()) if found is not None else ():
@@ -111,7 +111,7 @@ def libraries() -> list[LibraryLine]:
 
 
 def files() -> list[FileLine]:
-    """Return every file of the imported package, compared with the RECORD that installed it.
+    """Return every file of the imported package, compared with the wheel's RECORD.
 
     Outcomes: "as recorded", "altered", "missing", "not recorded", or "no record" of the package.
     """
@@ -135,7 +135,7 @@ def files() -> list[FileLine]:
 
 
 def check_files(lines: list[FileLine]) -> Check:
-    """Check that every file is as the wheel had it, that none misses and none was added."""
+    """Check that every file is as in the wheel, and that none is missing or added."""
     check = Check(name="installed files", rows=len(lines))
     unrecorded = [line for line in lines if line.outcome == "no record"]
     for line in lines:
@@ -189,7 +189,7 @@ def _installed(name: str) -> str:
 
 
 def _encoded(digest: bytes) -> str:
-    """Return a digest as RECORD writes it."""
+    """Return a digest in the form of RECORD."""
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 

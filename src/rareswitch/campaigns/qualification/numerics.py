@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Names under which builds of OpenBLAS tell the kernel that they chose for this processor.
+# Function names by which builds of OpenBLAS return their kernel for this processor.
 CORE_NAMES = (
     "scipy_openblas_get_corename64_",
     "scipy_openblas_get_corename",
@@ -15,7 +15,7 @@ CORE_NAMES = (
 
 
 def numerics() -> dict[str, str]:
-    """Return NumPy, its BLAS, the kernel of that BLAS and the instructions that NumPy uses.
+    """Return the versions of NumPy and its BLAS, the BLAS kernel, and NumPy's CPU instructions.
 
     Two machines with equal values give equal bytes. An unknown kernel is an empty text.
     """
@@ -32,13 +32,13 @@ def numerics() -> dict[str, str]:
 
 
 def same_numerics(told: dict[str, str]) -> bool:
-    """Return whether this process must give the bytes that were made with `told`."""
+    """Return whether this process must give the same bytes as a machine with `told`."""
     mine = numerics()
     return mine == told and bool(mine["kernel"])
 
 
 def _kernel() -> str:
-    """Return the kernel that OpenBLAS chose for this processor, if it can be told."""
+    """Return OpenBLAS's kernel for this processor; empty if unknown."""
     try:
         maps = Path("/proc/self/maps").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Operation: golden results are found again, and alterations are noticed."""
+"""Operation: golden results are reproduced, and alterations are detected."""
 
 import json
 import shutil
@@ -30,11 +30,11 @@ from rareswitch.campaigns.status import heads
 from rareswitch.campaigns.store import Store, migrate, open_store
 from rareswitch.core.policy import Policy
 
-LONGEST_PROOF = 120  # seconds that the one-file verifier may take
+LONGEST_PROOF = 120  # time limit of the one-file verifier in seconds
 
 
 def check_fits() -> Check:
-    """Fit the golden learners, and compare each policy with the bytes that the package holds."""
+    """Fit the golden learners, and compare each policy with the bytes in the package."""
     check, results = Check(name="golden fits"), golden_results()
     exact = same_numerics(results["numerics"])
     check.remarks.append(_which(exact, results["numerics"]))
@@ -69,7 +69,7 @@ def _which(exact: bool, made: Mapping[str, str]) -> str:
 
 
 def check_golden_record(folder: Path) -> Check:
-    """Upgrade a copy of the shipped golden store, and prove the campaign in it."""
+    """Migrate a copy of the golden store, and verify its campaign."""
     check, results = Check(name="golden record"), golden_results()
     if digest_of((FOLDER / STORE).read_bytes()) != results["store"]:
         check.fail("the golden store is not the one of golden.json")
@@ -86,7 +86,7 @@ def check_golden_record(folder: Path) -> Check:
 
 
 def check_golden_campaign(store: Store, folder: Path) -> Check:
-    """Play the golden campaign anew, prove it, export it and prove the export with one file."""
+    """Play the golden campaign again; verify it, and its export with the one-file verifier."""
     check, results = Check(name="golden campaign"), golden_results()
     campaign = play_golden_campaign(store)
     found, told = heads(campaign), dict(results["heads"])
@@ -94,7 +94,7 @@ def check_golden_campaign(store: Store, folder: Path) -> Check:
     if same_numerics(results["numerics"]):
         check.remarks.append("exact comparison of all four chains")
     else:
-        del told["ledger"]  # it has the digests of policies
+        del told["ledger"]  # it contains digests of policies
         check.remarks.append("exact comparison of all chains but the ledger: other numerics")
     check.problems += _other_heads(found, told)
     if campaign.version != results["versions"]:
@@ -109,7 +109,7 @@ def check_golden_campaign(store: Store, folder: Path) -> Check:
 
 
 def check_alterations(folder: Path) -> Check:
-    """Alter a row of the golden store and a byte of the export: both proofs must name it."""
+    """Alter a row of the golden store and of the export; both verifiers must name the row."""
     check = Check(name="alterations are noticed", rows=2)
     path = folder / "altered.db"
     unpack_golden_store(path)
@@ -153,7 +153,7 @@ def _other_heads(found: Mapping[str, Head], told: Mapping[str, Any]) -> list[str
 
 
 def _one_file(exported: Path, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
-    """Run the one-file verifier apart from the installed package; return its status and answer."""
+    """Run the one-file verifier without the installed package; return its status and answer."""
     path = folder / "verify_export.py"
     path.write_bytes(verifier())
     done = subprocess.run(

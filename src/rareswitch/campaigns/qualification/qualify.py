@@ -81,7 +81,7 @@ class Qualification:
 
     @property
     def text(self) -> str:
-        """The checks for people, a line for each check, problem and unchecked part."""
+        """The checks for people, with a line for each check, problem and unchecked part."""
         lines = []
         for check in self.checks:
             lines.append(f"{check.name:<24} {check.outcome}")
@@ -117,7 +117,7 @@ class Qualification:
 def qualify(out: Path, *, store: str | None = None, progress: Progress = quiet) -> Qualification:
     """Check this installation, and write the report to a folder.
 
-    Drills run on the disk of that folder, or, if `store` is given, in that empty PostgreSQL
+    Drills run on the disk of that folder or, if `store` is given, in that empty PostgreSQL
     database, which keeps their rows. A folder with an earlier report is refused.
     """
     if (out / REPORT).exists() or (out / PAGE).exists():
@@ -154,7 +154,7 @@ def _checks(
     libraries: list[installation.LibraryLine],
     files: list[installation.FileLine],
 ) -> dict[str, Callable[[], Check]]:
-    """Return the checks by name, in their order: later drills use the results of earlier ones."""
+    """Return the checks by name, in order: later drills use the results of earlier drills."""
     return {
         "versions": installation.check_versions,
         "libraries": lambda: installation.check_libraries(libraries),
@@ -170,7 +170,7 @@ def _checks(
 
 
 def run_checks(checks: dict[str, Callable[[], Check]], progress: Progress) -> list[Check]:
-    """Run every check; an error within one is its problem, and the others still run."""
+    """Run every check; an error in a check is its problem, and the other checks still run."""
     done = []
     for number, (name, check) in enumerate(checks.items()):
         progress(name, number, len(checks))
@@ -183,7 +183,7 @@ def run_checks(checks: dict[str, Callable[[], Check]], progress: Progress) -> li
 
 
 def requirements() -> list[dict[str, Any]]:
-    """Return the requirements, each with its number, its text and the tests that hold it."""
+    """Return the requirements, each with its number, text and tests."""
     with REQUIREMENTS.open("rb") as file:
         found: list[dict[str, Any]] = tomllib.load(file)["requirement"]
     return found
@@ -200,7 +200,7 @@ def _table(checks: Sequence[Check]) -> Table:
 
 @contextmanager
 def _opened(store: str | None, folder: Path) -> Iterator[tuple[Store, str]]:
-    """Give the store of the drills, and its address; a server's database must be empty."""
+    """Yield the store of the drills, and its address; a server's database must be empty."""
     address = str(folder / "drill.db") if store is None else store
     if store is not None and not store.startswith("postgres"):
         raise ValueError("store must be postgresql://…; SQLite files are made in out")

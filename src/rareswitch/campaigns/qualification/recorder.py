@@ -1,7 +1,7 @@
-"""A process that records: drills kill it, or leave it without room.
+"""A recording process for drills, which kill it or limit its disk space.
 
-python -m rareswitch.campaigns.qualification.recorder NUMBER    record until somebody kills it
-python -m rareswitch.campaigns.qualification.recorder room      run out of room and go on
+python -m rareswitch.campaigns.qualification.recorder NUMBER    record until it is killed
+python -m rareswitch.campaigns.qualification.recorder room      run out of space, then continue
 
 The environment names the store.
 """
@@ -23,8 +23,8 @@ from rareswitch.campaigns.store import open_store
 
 NAME = "drill"
 STORE = "RARESWITCH_STORE"
-ROOM = 256 * 1024  # bytes that the longest file may grow before there is no room
-MOST = 5000  # episodes that must not fit into it
+ROOM = 256 * 1024  # bytes by which the longest file may grow
+MOST = 5000  # episodes that need more space
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _run_out_of_room(campaign: Campaign, path: Path) -> dict[str, Any]:
-    """Record until a file may not grow any more, then with room again; tell what happened."""
+    """Record until files may not grow, then with space again; return the events."""
     acknowledged: dict[int, int] = {}
     refused, again = "", 0
     longest = max(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
@@ -51,7 +51,7 @@ def _run_out_of_room(campaign: Campaign, path: Path) -> dict[str, Any]:
                 acknowledged[number] = campaign.record(golden_report(number)).seq
             except UnavailableError as error:
                 refused = str(error)
-                again = campaign.record(golden_report(0)).seq  # known: it needs no room
+                again = campaign.record(golden_report(0)).seq  # it is known, so it needs no space
                 break
     following = len(acknowledged)
     acknowledged[following] = campaign.record(golden_report(following)).seq
@@ -60,7 +60,7 @@ def _run_out_of_room(campaign: Campaign, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _limited(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size."""
+    """Limit the size of this process's files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

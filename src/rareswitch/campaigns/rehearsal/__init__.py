@@ -1,1 +1,1 @@
-"""Campaigns played against a world, with all that goes wrong in the field."""
+"""Simulated campaigns in a world, with the mishaps of real sites."""

@@ -1,8 +1,8 @@
-"""Operating characteristics: what each design of a study would do in each scenario.
+"""Operating characteristics: the results of each design of a study in each scenario.
 
-Every scenario is played in many rounds. All designs of a round meet the same participants, mishaps
-and draws, and a round depends on its number and the seed alone: the numbers are the same whatever
-the number of workers, and a run that was interrupted goes on.
+Every scenario is played in many rounds. All designs of a round have the same participants, mishaps
+and draws. A round depends only on its number and the seed: the results do not depend on the number
+of workers, and an interrupted run can continue.
 """
 
 import json
@@ -36,13 +36,13 @@ DIGITS = 4  # of a calibrated confidence
 Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2.0)
 
 WorldMaker = Callable[[Scenario, Protocol, int, Study], World]
-# Called with the rounds done, all of them, and the seconds that the rounds of this run have taken.
+# Called with the finished rounds, all rounds, and the seconds that this run has taken.
 Progress = Callable[[int, int, float], None]
 QUIET: Progress = lambda done, total, seconds: None  # noqa: E731
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be played; the message names it."""
+    """A scenario failed; the message names it."""
 
 
 class Estimate(NamedTuple):
@@ -102,7 +102,7 @@ MEANS: Mapping[str, Callable[[TrialOutcome], float | None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One design in one scenario: every characteristic, None where no round could tell it."""
+    """One design in one scenario: every characteristic, None if no round has a value."""
 
     scenario: str
     null: bool
@@ -117,11 +117,11 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The confidence at which a design's rule of superiority errs as often as asked.
+    """The confidence at which a design's superiority rule has the requested error.
 
     `confidence` has its Monte-Carlo interval. `error` is the share of null scenarios' rounds with a
-    claim at that confidence, and `power` that of the other scenarios by name. Claims at the end are
-    not counted.
+    claim at that confidence; `power` is the same share in each other scenario, by name. Claims at
+    the end do not count.
     """
 
     design: str
@@ -133,11 +133,11 @@ class Calibration:
 
     @property
     def claims(self) -> int:
-        """The null rounds on which the error rests."""
+        """The number of null rounds with a claim."""
         return round(self.error.value * self.error.rounds)
 
     def protocol(self, design: Protocol) -> Protocol:
-        """Return the protocol of the design with the calibrated confidence."""
+        """Return the design's protocol with the calibrated confidence."""
         stopping = [
             replace(rule, confidence=self.confidence.value, calibrated=self.asked)
             if isinstance(rule, ControlSuperiority)
@@ -193,7 +193,7 @@ class Characteristics:
 
 
 class Piece(NamedTuple):
-    """One round of one scenario; `open` rounds measure evidence and stop for no superiority."""
+    """One round of one scenario; `open` rounds measure evidence and do not stop for superiority."""
 
     scenario: int
     round: int
@@ -209,12 +209,12 @@ def characteristics(
     calibrate: float | None = None,
     progress: Progress = QUIET,
 ) -> Characteristics:
-    """Play every scenario with every design, and count what happened.
+    """Play every scenario with every design, and summarize the outcomes.
 
-    Rounds are played by the processes of an executor, or one after the other. `worlds` makes the
-    world of a scenario. With `out` each round is kept in that folder as it ends, and rounds that
-    are kept are not played again. `calibrate` is the error that a rule of superiority may make in
-    the null scenarios.
+    The processes of an executor play the rounds, or they are played in sequence. `worlds` makes the
+    world of a scenario. With `out`, each finished round is stored in that folder, and stored rounds
+    are not played again. `calibrate` is the allowed error of a superiority rule in the null
+    scenarios.
     """
     if calibrate is not None:
         real("calibrate", calibrate, above=0.0, below=0.5)
@@ -247,7 +247,7 @@ def characteristics(
 def _played(
     pieces: Sequence[Piece], executor: Executor | None, *work: Any
 ) -> Iterator[tuple[Piece, dict[str, TrialOutcome]]]:
-    """Yield rounds as they end."""
+    """Yield rounds as they finish."""
     if executor is None:
         for piece in pieces:
             yield piece, play_piece(piece, *work)
@@ -347,7 +347,7 @@ def _calibrations(
             for place in range(len(study.scenarios))
         ]
         by_scenario = list(zip(study.scenarios, evidence, strict=True))
-        # With several null scenarios, the one in which the rule errs most often decides.
+        # With several null scenarios, the scenario with the largest error decides.
         nulls = [values for scenario, values in by_scenario if scenario.null]
         thresholds = max((_quantile(values, error) for values in nulls), key=lambda one: one.value)
 
@@ -355,7 +355,7 @@ def _calibrations(
             return Estimate.of_share(sum(value > limit for value in values), len(values))
 
         value, low, high = map(_confidence_of, thresholds[:3])
-        limit = -math.log1p(-value)  # of the confidence that is printed
+        limit = -math.log1p(-value)  # for the printed confidence
         claimed = max((claims(values, limit) for values in nulls), key=lambda one: one.value)
         found.append(
             Calibration(
@@ -381,7 +381,7 @@ def _evidence(outcome: TrialOutcome) -> float:
 def _quantile(values: Sequence[float], error: float) -> Estimate:
     """Return the least evidence that at most the share `error` of rounds exceeds.
 
-    The interval is that of order statistics: the number of values below a quantile is binomial.
+    The interval uses order statistics: the number of values below a quantile is binomial.
     """
     ordered, rounds = sorted(values), len(values)
     width = Z * math.sqrt(rounds * error * (1.0 - error))
@@ -394,16 +394,16 @@ def _quantile(values: Sequence[float], error: float) -> Estimate:
 
 
 def _confidence_of(evidence: float) -> float:
-    """Return the confidence of a rule that stops where evidence exceeds this, as a logarithm.
+    """Return the confidence of a rule that stops when log evidence exceeds `evidence`.
 
     >>> _confidence_of(math.log(40)), _confidence_of(-math.inf)
     (0.975, 0.5)
     """
-    confidence = max(0.5, 1.0 - math.exp(-max(evidence, 0.0)))  # no rule has less
-    return math.ceil(confidence * 10**DIGITS) / 10**DIGITS  # rounded down, it would err more often
+    confidence = max(0.5, 1.0 - math.exp(-max(evidence, 0.0)))  # the least confidence of a rule
+    return math.ceil(confidence * 10**DIGITS) / 10**DIGITS  # rounding down would raise the error
 
 
-# Rounds that were played
+# Stored rounds
 
 
 @contextmanager
@@ -412,7 +412,7 @@ def _kept(
 ) -> Iterator[
     tuple[dict[Piece, dict[str, TrialOutcome]], Callable[[Piece, dict[str, TrialOutcome]], None]]
 ]:
-    """Give the rounds that a folder keeps, and a function that keeps another."""
+    """Yield the rounds stored in a folder, and a function that stores another round."""
     if out is None:
         yield {}, lambda piece, found: None
         return
@@ -420,7 +420,7 @@ def _kept(
     path = out / TRIALS
     known, whole_bytes = _read(path, study)
     with path.open("r+" if path.exists() else "w", encoding="utf-8") as file:
-        file.truncate(whole_bytes)  # a line that was cut off is played again
+        file.truncate(whole_bytes)  # an incomplete round is played again
         file.seek(whole_bytes)
         if not whole_bytes:
             _write(file, {"study": study.digest})
@@ -439,7 +439,7 @@ def _write(file: TextIO, values: Any) -> None:
 
 
 def _read(path: Path, study: Study) -> tuple[dict[Piece, dict[str, TrialOutcome]], int]:
-    """Return the rounds in a file, and the bytes of its whole lines."""
+    """Return the rounds in a file, and the length of its complete lines in bytes."""
     known: dict[Piece, dict[str, TrialOutcome]] = {}
     if not path.exists():
         return known, 0

@@ -1,4 +1,4 @@
-"""The picture of operating characteristics: one row of points a scenario, one marker a design."""
+"""The picture of operating characteristics: a row of points per scenario, a marker per design."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ PANELS = (
     ("mean_return", "expected return of participants", False),
     ("begun", "episodes begun until the stop", False),
 )
-# Okabe and Ito's colours, which readers who are colour-blind tell apart; each has its own marker.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; each has its own marker.
 STYLES = (
     LineStyle("#0072b2", "o"),
     LineStyle("#d55e00", "s"),
@@ -51,7 +51,7 @@ def draw_characteristics(found: Characteristics) -> Figure:
 
 
 def _draw(axis: Any, cells: Sequence[Cell], name: str, place: int, designs: int) -> None:
-    """Draw one characteristic of one design in every scenario that can tell it."""
+    """Draw one characteristic of one design in every scenario that has a value."""
     line = STYLES[place % len(STYLES)]
     apart = (place - (designs - 1) / 2.0) * 0.7 / max(designs, 2)
     told = [(row + apart, one) for row, cell in enumerate(cells) if (one := cell.values[name])]

@@ -1,4 +1,4 @@
-"""The field of a simulated campaign: all sites, the learner and whoever signs, tick by tick."""
+"""The field of a simulated campaign: all sites, the learner and the signers, tick by tick."""
 
 import heapq
 import json
@@ -30,14 +30,14 @@ from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
 from rareswitch.support.streams import Seed
 
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # of the clock, which moves an hour a tick
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # start of the clock; a tick is an hour
 HOUR = timedelta(hours=1)
 DAMAGES = (7.0, "good")  # in place of a reward
 APPROVER = "simulated approver"
 
 
 class SimulatedClock:
-    """A clock that stands still until it is moved to another `tick`.
+    """A clock that shows the time of `tick`, which the simulation sets.
 
     >>> clock = SimulatedClock()
     >>> clock.tick = 25
@@ -57,16 +57,16 @@ class SimulatedClock:
         return (BEGIN + tick * HOUR).isoformat(timespec="milliseconds")
 
     def tick_after(self, text: str) -> int:
-        """Return the first tick that is not before a time."""
+        """Return the first tick at or after a time."""
         return -((BEGIN - datetime.fromisoformat(text)) // HOUR)
 
 
 class ProcessDied(BaseException):
-    """The learner's process is gone; nothing in it may catch this."""
+    """The simulated death of the learner's process; code in the process must not catch it."""
 
 
 class MortalCampaign(Campaign):
-    """A campaign as the learner's process has it open: it may die right before an entry."""
+    """The learner's campaign, whose process may die right before an entry."""
 
     dies = False
 
@@ -77,7 +77,7 @@ class MortalCampaign(Campaign):
 
 
 class LearnerProcess:
-    """One learner after the other; what dies leaves behind only what is in the store."""
+    """A sequence of learners; a dead learner leaves only its data in the store."""
 
     def __init__(self, campaign: Campaign) -> None:
         known: dict[str, Any] = {"allow": campaign.allow, "clock": campaign.clock}
@@ -87,7 +87,7 @@ class LearnerProcess:
         self.down_until = self.deaths = 0
 
     def look(self, tick: int, death: tuple[str, int] | None) -> None:
-        """Propose all that is due, unless the process is down, or dies of it."""
+        """Propose all due policies, unless the process is down or dies."""
         if tick < self.down_until:
             return
         moment, outage = death or ("", 0)
@@ -106,17 +106,17 @@ class LearnerProcess:
             self.deaths += 1
             self.down_until = tick + outage
             self.end()
-            self.look(tick, None)  # where there is no outage, another looks at once
+            self.look(tick, None)  # without an outage, a new process looks at once
 
     def end(self) -> None:
-        """Let go of everything that a process holds."""
+        """Release everything that a process holds."""
         if self._learning is not None:
             self._learning.__exit__()
             self._learning = None
 
 
 class Field:
-    """All sites, the learner and whoever signs, from tick to tick."""
+    """All sites, the learner and the signers, from tick to tick."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Field:
         self._loss = cache(lambda v, member: world.loss(self._policy(v).alone(member)))  # type: ignore[attr-defined]
         self._coming: list[tuple[int, int, Callable[[], None]]] = []  # by tick, then by order
         self._order = count()
-        self._seen: dict[int, int] = {}  # by candidate: the tick at which somebody saw it first
+        self._seen: dict[int, int] = {}  # by candidate: the tick at which a signer first saw it
         self.delays = 0
         self.totals: dict[str, float] = {}
         self._signer = next(iter(self.protocol.approval.signers), "")
@@ -151,7 +151,7 @@ class Field:
         clock.tick = max(self.enrolled, *map(clock.tick_after, times))
 
     def play(self, episodes: int | None, progress: Callable[[int, int], None]) -> None:
-        """Go on until as many episodes have begun, and all that is reported has come in."""
+        """Continue until `episodes` more have begun and all their reports have arrived."""
         planned = self.protocol.episodes
         last = planned if episodes is None else min(planned, self.enrolled + episodes)
         ended = self.campaign.state.stopped is not None
@@ -165,14 +165,14 @@ class Field:
             if self.clock.tick % self.are.learn_every == 0:
                 self.learner.look(self.clock.tick, self.fates.death(self.clock.tick))
             self._sign()
-        self.learner.down_until = 0  # another takes over
+        self.learner.down_until = 0  # a new process takes over
         self.learner.look(self.clock.tick, None)
         if self.enrolled == planned and self.campaign.state.stopped is None:
             reason = f"all {planned} episodes have begun, and reports are in"
             self.campaign.stop(by=self._signer or SIMULATION, reason=reason)
 
     def _begin(self, number: int) -> bool:
-        """Let a site begin an episode; return False if none may begin any more."""
+        """Let a site begin an episode; return False if no more episodes may begin."""
         fate, clock = self.fates.episode(number), self.clock
         episode_id = f"{fate.site}:{number:05d}"
         try:
@@ -240,7 +240,7 @@ class Field:
         del self.totals[report.id]
 
     def _sign(self) -> None:
-        """Let whoever signs look at a candidate that waits, when its time has come."""
+        """Let the signers decide about a pending candidate at its time."""
         if not self.are.signs or self.protocol.approval.by == "schedule":
             return
         if (waiting := self.campaign.state.waiting) is None:
@@ -262,7 +262,7 @@ class Field:
 
 
 def signers_of(approval: Approval) -> list[str]:
-    """Return as many persons as a candidate of the schedule needs, of every group.
+    """Return enough signers, from every group, for a candidate of the schedule.
 
     >>> signers_of(Approval(by="second-person", quorum=3, groups={"clinic": ["ana"]}))
     ['ana', 'simulated approver', 'simulated approver 2']
@@ -285,10 +285,10 @@ def played(
     fate: EpisodeFate,
     analysis: AnalysisTerms | None = None,
 ) -> Report:
-    """Let one member of a policy play an episode; return what is to be reported of it.
+    """Let one member of a policy play an episode; return the report.
 
-    Where people decide otherwise the report tells what was recommended, and nobody knows how likely
-    what they did was. A world's subgroup and events are told where `analysis` declares such.
+    If people override actions, the report contains the recommended actions, and no propensities. It
+    contains the world's subgroup and events if `analysis` declares them.
     """
     offered, places, rewards, recommended, *_ = play(world, policy, number, fate)
     taken = np.array([rows[place] for rows, place in zip(offered, places, strict=False)])
@@ -305,7 +305,7 @@ def played(
 
 
 def _claims_of(world: World, analysis: AnalysisTerms) -> dict[str, Any]:
-    """Return the subgroup and the events of the episode that a world has just played."""
+    """Return the subgroup and the events of a world's last episode."""
     claims: dict[str, Any] = {}
     if analysis.subgroups is not None and hasattr(world, "subgroup"):
         claims["subgroup"] = world.subgroup()
@@ -315,7 +315,7 @@ def _claims_of(world: World, analysis: AnalysisTerms) -> dict[str, Any]:
 
 
 def mistaken(report: Report) -> Report:
-    """Return the report as it was first entered: with the last reward turned round."""
+    """Return the report as it was first entered, with a wrong last reward r → 1 − r."""
     episode = report.episode
     rewards = episode.rewards.copy()
     rewards[-1] = 1.0 - rewards[-1]
@@ -324,6 +324,6 @@ def mistaken(report: Report) -> Report:
 
 
 def damaged(report: Report, kind: int) -> str:
-    """Return the report as a text that must be refused: with a first reward that is not valid."""
+    """Return the report as a text that must be refused, with an invalid first reward."""
     plain = report.plain
     return json.dumps(plain | {"rewards": [DAMAGES[kind % 2], *plain["rewards"][1:]]})

@@ -11,13 +11,13 @@ from rareswitch.core.policy import Policy
 from rareswitch.support.arguments import FLOAT64, Floats, Rows, floats, positions, short_repr, whole
 from rareswitch.support.streams import KeyedStream, Seed, Stream
 
-# A policy is valued on so many participants, whose numbers no study reaches.
+# The number of participants that value a policy; no study reaches their numbers.
 VALUED_ON = 500
 FIRST_VALUED = 2**40
 
 
 class Participant(NamedTuple):
-    """The rows and mean rewards of a participant, and the uniform that decides the reward."""
+    """The rows and mean rewards of a participant, and the uniform number for the reward."""
 
     rows: Rows
     means: list[float]
@@ -28,13 +28,13 @@ class Participant(NamedTuple):
 class OneStep:
     """Participants who are treated once, and their rewards.
 
-    `participant(rng)` draws one, and returns a row of features and a mean reward for each action:
-    rows (A, d) and means (A,). The reward is 1 with the mean of the action taken as its
-    probability, and else 0. `reward(rng, mean)` draws a reward in [0, 1] of that mean instead. The
-    function may return the name of the participant's subgroup too: (rows, means, subgroup).
+    `participant(rng)` draws a participant, and returns a feature row and a mean reward for each
+    action: rows (A, d) and means (A,). The reward is 1 with the mean of the action taken as its
+    probability, and else 0; `reward(rng, mean)` can draw another reward in [0, 1] of that mean. The
+    function may also return the name of the participant's subgroup: (rows, means, subgroup).
 
-    Each participant has a generator of its own, keyed by the seed and the number: the order in
-    which participants come, and the actions that they get, change no draw.
+    Each participant has its own generator, keyed by the seed and the number, so the draws do not
+    depend on the order of participants or on their actions.
 
     >>> def participant(rng):
     ...     severe = float(rng.random() < 0.5)
@@ -65,7 +65,7 @@ class OneStep:
     def begin(self, number: int) -> Rows:
         number = whole("number", number, least=1)
         self._number = number
-        if number not in self._known:  # designs that are compared meet the same participants
+        if number not in self._known:  # compared designs have the same participants
             self._known[number] = self._draw(number)
         return self._known[number].rows
 
@@ -79,11 +79,11 @@ class OneStep:
         return Step(reward, None, True, mean, mean >= max(means) - EQUAL_VALUES)
 
     def subgroup(self) -> str | None:
-        """Return the subgroup of the participant of the last episode, if it was told."""
+        """Return the subgroup of the last participant, if the function returned it."""
         return self._known[self._number].subgroup
 
     def value(self, policy: Policy) -> float:
-        """Return the mean of the expected rewards of participants who are in no study.
+        """Return the mean expected reward over participants outside any study.
 
         They are the same for every policy.
         """
@@ -115,8 +115,8 @@ class OneStep:
                 "participant must return (rows, means) or (rows, means, subgroup); got "
                 f"{short_repr(drawn)}"
             ) from None
-        rows = np.array(given)  # a copy: the function may use its array again
-        if rows.dtype is not FLOAT64 or rows.ndim != 2:  # else whoever acts and learns checks it
+        rows = np.array(given)  # a copy: the function may reuse its array
+        if rows.dtype is not FLOAT64 or rows.ndim != 2:  # other rows are checked when they are used
             one_hot = rows.ndim == 1
             rows = positions("rows", given, 2**31) if one_hot else floats("rows", given, ("A", "d"))
         chances = np.asarray(means).tolist()

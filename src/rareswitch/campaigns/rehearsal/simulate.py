@@ -1,8 +1,8 @@
-"""A campaign played against a world: the acceptance test of a protocol, and a rehearsal for people.
+"""A campaign in a simulated world: the acceptance test of a protocol, and a rehearsal for people.
 
-Sites ask for assignments, play, and report late, never, twice or wrongly; the learner's process
-dies; somebody signs, or does not. Everything is drawn from the seed, and the clock is simulated
-too, so the same seed makes the same ledger, link by link.
+Sites request assignments, play, and report late, never, twice or wrongly; the learner's process
+dies; persons sign, or do not. The seed determines everything, including the simulated clock, so the
+same seed gives the same ledger, link by link.
 """
 
 from collections.abc import Callable
@@ -30,14 +30,14 @@ REHEARSAL = "a rehearsal: a world answers, and nobody is treated"
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedCampaign:
-    """What a simulation came to, counted at the sites; the store must tell the same.
+    """The outcome of a simulation, counted at the sites.
 
-    `begun` to `overridden` count the episodes of this simulation, `refused` its reports. The others
-    are of the whole campaign: `mean_return` of the recorded episodes, as corrected; `deployments`
-    after the first; `decision_delays`, the episodes recorded between the row a version was fitted
-    at and its deployment; `problems` of the record, as `verify` names them; `regret` of the
-    episodes begun, under the recommended actions, None where the world cannot tell; `links`, the
-    last links of the chains.
+    `begun` to `overridden` count the episodes of this simulation, `refused` its reports. The other
+    fields describe the whole campaign: `mean_return` of the recorded episodes, as corrected;
+    `deployments` after the first; `decision_delays`, the episodes recorded between the fit of a
+    version and its deployment; `problems` found by `verify`; `regret` of the episodes begun, under
+    the recommended actions, None if the world cannot compute it; `links`, the last links of the
+    chains.
     """
 
     begun: int
@@ -57,7 +57,7 @@ class SimulatedCampaign:
     budget: int
     rejections: int
     declined: int  # candidates that the schedule found not worth proposing
-    waiting: int | None  # the candidate that somebody has to decide about
+    waiting: int | None  # the pending candidate
     decision_delays: tuple[int, ...]
     stopped: str | None
     problems: tuple[str, ...]
@@ -65,7 +65,7 @@ class SimulatedCampaign:
 
     @property
     def ledger_link(self) -> str:
-        """The last link of the ledger: equal ones are equal ledgers."""
+        """The last link of the ledger; equal links mean equal ledgers."""
         return self.links["ledger"]
 
     @property
@@ -86,13 +86,13 @@ def simulate(
     features: bytes | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> SimulatedCampaign:
-    """Rehearse a protocol in a world, in a store of its own; return the outcome.
+    """Rehearse a protocol in a world, in a separate store; return the outcome.
 
-    `episodes` more begin, by default all that the protocol plans; then, unless a rule has done so
-    already, the campaign is stopped. The same call continues a rehearsal; a campaign that is not a
-    rehearsal is never touched. `simulation` and `features` are the report and the feature map whose
-    digests the protocol has. `progress` is called with the episodes begun, and all of them. At the
-    end the whole record is verified.
+    `episodes` more begin, by default all planned episodes; then the campaign is stopped, unless a
+    rule has stopped it. The same call continues a rehearsal; a campaign that is not a rehearsal is
+    never touched. `simulation` and `features` are the report and the feature map; the protocol
+    holds their digests. `progress` is called with the episodes begun and all episodes. At the end
+    the whole record is verified.
 
     >>> import tempfile
     >>> import rareswitch as rs
@@ -130,7 +130,7 @@ def simulate(
 
 
 def check_fit(world: World, protocol: Protocol) -> None:
-    """Refuse a world whose rows are not those of the protocol's task."""
+    """Refuse a world whose rows do not fit the protocol's task."""
     task = protocol.task
     try:
         protocol.learner().policy.choices(0, world.begin(1))

@@ -1,7 +1,7 @@
-"""A study to be planned: scenarios, and designs that are tried in each, from a TOML file.
+"""A planned study: scenarios, and designs that are tried in each, from a TOML file.
 
-A scenario is a world that may be true. A design is a protocol: the base protocol, with tables of
-its own. The file is data: a simulator that it names runs only if a person allows its module.
+A scenario is a possible world. A design is the base protocol with some tables replaced. The file is
+data: a simulator that it names runs only if a person allows its module.
 """
 
 import hashlib
@@ -38,10 +38,9 @@ CIRCUMSTANCES = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A world that may be true: a `kind` of KINDS, its name and its arguments.
+    """A possible world: a `kind` of KINDS, its name and its arguments.
 
-    In a scenario with `null` learned policies cannot be better than the control: a claim is an
-    error.
+    In a `null` scenario learned policies cannot be better than the control, so a claim is an error.
     """
 
     name: str
@@ -54,9 +53,9 @@ class Scenario:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Scenarios and designs, and the seed of all that is drawn.
+    """Scenarios and designs, and the seed of all draws.
 
-    `allow` names the modules that a person allowed, and `folder` is one in which they may lie.
+    `allow` names the modules that a person allowed, and `folder` is searched for them.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -118,7 +117,7 @@ class Study:
 
     @cached_property
     def plain(self) -> dict[str, Any]:
-        """All that the trials of a round depend on, as plain values; rounds are not part of it."""
+        """Everything that the trials of a round depend on, as plain values, without `rounds`."""
         return {
             "rareswitch": rareswitch.__version__,
             "seed": self.seed,
@@ -127,7 +126,7 @@ class Study:
         }
 
     def plain_scenario(self, scenario: Scenario) -> dict[str, Any]:
-        """Return a scenario as plain values, with a digest of the code that it names."""
+        """Return a scenario as plain values, with a digest of its code."""
         plain = dict(vars(scenario), circumstances=dict(vars(scenario.circumstances)))
         code = source_digest(scenario.world, self.folder) if scenario.kind == "simulator" else ""
         return plain | {"code": code}
@@ -136,7 +135,7 @@ class Study:
     def from_plain(
         cls, plain: Mapping[str, Any], *, allow: Collection[str] = (), folder: str = ""
     ) -> "Study":
-        """Return the study that `plain` described, for a process that has no file of it."""
+        """Return the study of a `plain` value, for a process without the file."""
         scenarios = []
         for table in plain["scenarios"]:
             told = {name: value for name, value in table.items() if name != "code"}
@@ -156,14 +155,13 @@ class Study:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of `plain`: trials of equal digests may be counted together."""
+        """SHA-256 of `plain`; trials with equal digests may be counted together."""
         return digest_of(canonical(self.plain))
 
     def protocol(self, design: str, round_: int) -> Protocol:
-        """Return the protocol of a design with the draws of a round.
+        """Return the protocol of a design with the seed of a round.
 
-        A study has one seed, which nobody knows yet: each round draws one, the same for all
-        designs.
+        The seed of the real study is unknown, so each round draws a seed, the same for all designs.
         """
         found = self.designs[design]
         return replace(found, recipe=replace(found.recipe, seed=(self.seed, round_)))
@@ -190,7 +188,7 @@ def simulated_world(
     allow: Collection[str],
     folder: str = "",
 ) -> World:
-    """Return the world that a function of the user's own makes: function(seed, **arguments)."""
+    """Return the world of a user's function: function(seed, **arguments)."""
     found = load_object(name, allow=allow, folders=[folder] if folder else [])
     made = checked_maker(name, found, ("begin", "step"))(seed, **arguments)
     if not all(has_method(type(made), method) for method in ("begin", "step")):
@@ -202,9 +200,9 @@ def simulated_world(
 
 
 def source_digest(name: str, folder: str = "") -> str:
-    """Return the digest of the file that holds a module, without importing it; "" if there is none.
+    """Return the digest of a module's file, without importing it; "" if there is none.
 
-    A folder's file is looked for before an installed module, which has its own version.
+    A file in `folder` takes precedence over an installed module.
     """
     module = module_of(name)
     for place in (Path.cwd(), Path(folder or ".")):
@@ -263,7 +261,7 @@ def _circumstances(table: Any, shared: Circumstances) -> Circumstances:
 def _designs(
     base: dict[str, Any], tables: Sequence[Any], allow: Collection[str]
 ) -> dict[str, Protocol]:
-    """Return the protocol of each design; without designs, the base protocol is the only one."""
+    """Return the protocol of each design; without designs, only the base protocol."""
     try:
         agreed = Protocol.from_plain(base, allow=allow)
     except (TypeError, ValueError) as error:
@@ -284,7 +282,7 @@ def _designs(
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tables with changes, table by table; lists, and rules of another kind, are replaced.
+    """Return tables with changes merged in; lists, and rules of another kind, are replaced.
 
     >>> merged({"budget": {"deployments": 5}}, {"budget": {"deployments": 9}})
     {'budget': {'deployments': 9}}
@@ -310,7 +308,7 @@ def _list(tables: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _known(value: Any, name: str, keys: Sequence[str]) -> dict[str, Any]:
-    """Return a table, if all its keys are known."""
+    """Return a table, or raise if a key is unknown."""
     where = f"{name} " if name else ""
     if not isinstance(value, Mapping):
         raise TypeError(f"{where}must be a table; got {short_repr(value)}")
@@ -321,7 +319,7 @@ def _known(value: Any, name: str, keys: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
-    """Let an error about a key say in which table it is."""
+    """Add the table's name to an error about one of its keys."""
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""A campaign in memory: the decisions of a rehearsal without a store, for very many of them.
+"""A campaign in memory: a fast rehearsal without a store, for many repetitions.
 
 Assignments, deployments, stops and cohorts are those of `simulate` with the same protocol, world,
-circumstances and seed; a test holds both to each other. Ledger, proofs, crashes of the learner and
-reports that are refused, corrected or withdrawn belong to a rehearsal in a store.
+circumstances and seed; a test compares both. Only a rehearsal in a store has a ledger, proofs,
+crashes of the learner, and refused, corrected or withdrawn reports.
 """
 
 import heapq
@@ -27,12 +27,12 @@ from rareswitch.support.arguments import all_within, short_repr
 from rareswitch.support.streams import Seed
 
 NEVER = 2**62  # after the last episode of any study
-# Mishaps that only a rehearsal in a store can play.
+# Mishaps that only a rehearsal in a store can simulate.
 STORE_ONLY = ("repeated", "damaged", "corrected", "withdrawn", "crashes")
 
 
 class Assigned(NamedTuple):
-    """Who plays an episode, and its place in time."""
+    """The player of an episode, and its time."""
 
     number: int
     version: int
@@ -50,7 +50,7 @@ class Deployed(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The rule that ended a trial, in words, and the counts at that moment."""
+    """The rule that ended a trial, its reason, and the counts at that time."""
 
     rule: str
     reason: str
@@ -60,7 +60,7 @@ class Stop(NamedTuple):
 
 
 class _Coming(NamedTuple):
-    """A report on its way; reports of one tick come in the order in which they were sent."""
+    """A report in transit; reports of one tick arrive in the order of sending."""
 
     tick: int
     order: int
@@ -70,7 +70,7 @@ class _Coming(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A candidate that waits: the tick and the answer of its decision, and the rows it saw."""
+    """A pending candidate: the tick and the answer of its decision, and its rows."""
 
     tick: int
     approves: bool
@@ -82,8 +82,8 @@ class Trial:
     """One simulated trial of a protocol in a world; `run` plays it to its end.
 
     `fates` are those of the circumstances and the seed, for trials that share them. `evidence` is
-    the largest evidence at a look for superiority over the control, by the margin of the rule
-    `measures`, which does not stop the trial.
+    the largest evidence at a look for superiority over the control by the margin of the rule
+    `measures`; this rule does not stop the trial.
 
     >>> import rareswitch as rs
     >>> from rareswitch.campaigns import FiniteWorld
@@ -131,17 +131,17 @@ class Trial:
         horizon = protocol.task.horizon
         self._fates = fates or Fates(circumstances, horizon=horizon, seed=seed)
         self._looks = hasattr(protocol.schedule, "accepts")
-        self._players: dict[int, Policy] = {}  # of the version in force
+        self._players: dict[int, Policy] = {}  # by member, for the version in force
         self._coming: list[_Coming] = []
-        self._log: list[Episode | None] = []  # None for a row that fits do not learn from
-        self._seen = 0  # the rows that the learner has absorbed
-        self._watched = 0  # the row up to which the schedule is not asked any more
+        self._log: list[Episode | None] = []  # None for a row that fits do not use
+        self._seen = 0  # rows absorbed by the learner
+        self._watched = 0  # the row up to which the schedule needs no evaluation
         self._earliest = 0  # the first episode before which a policy may be due
-        self._entries = 2  # of the ledger: it draws the time that a signature takes
+        self._entries = 2  # of the ledger; the number draws the time of a signature
         self._waiting: _Waiting | None = None
 
     def run(self) -> "Trial":
-        """Play until every report has come in; return the trial."""
+        """Play until every report has arrived; return the trial."""
         ended, planned, every = False, self.terms.episodes, self.are.learn_every
         while not ended or self._coming:
             self.tick += 1
@@ -167,7 +167,7 @@ class Trial:
 
     @property
     def deployments(self) -> int:
-        """Deployments after the first."""
+        """The number of deployments after the first."""
         return len(self.versions) - 1
 
     @property
@@ -178,14 +178,14 @@ class Trial:
 
     @cached_property
     def recommended(self) -> Policy:
-        """The greedy policy of all reported episodes that fits learn from."""
+        """The greedy policy from all reported episodes that fits use."""
         self._absorb(len(self._log))
         return self.learner.recommend()
 
     def _begin(self, number: int) -> None:
         fate, version = self._fates.episode(number), len(self.versions)
         policy = self.versions[-1].policy
-        # A concealed allocation is drawn by a salt, which has the distribution of the id.
+        # A salt draws a concealed allocation, with the same distribution as the id.
         key = f"{fate.site}:{number:05d}"
         member = policy.allocate(key)
         given = Assigned(number, version, member, policy.split.role(member), self.tick)
@@ -228,7 +228,7 @@ class Trial:
         self._expire()
 
     def _expire(self) -> None:
-        """Give up a candidate that has waited as long as the protocol says."""
+        """Let a candidate expire after the protocol's waiting time."""
         after, rows = self.terms.approval.expires_after, len(self._log)
         if after is None or self._waiting is None or rows < self._waiting.rows + after:
             return
@@ -242,7 +242,7 @@ class Trial:
         self.stop = Stop(rule, reason, len(self.assignments), len(self._log), self.tick)
 
     def _learn(self) -> None:
-        """Propose every policy that is due, as the learner of a campaign does."""
+        """Propose every due policy, like the learner of a campaign."""
         while (
             self._waiting is None
             and self.stop is None
@@ -255,7 +255,7 @@ class Trial:
         """Absorb reports until a policy is due; return whether one is."""
         rows = len(self._log)
         while self._seen < rows:
-            # Rows at which no policy can be due are absorbed with the next of them.
+            # Rows at which no policy can be due are absorbed in one batch.
             ahead = max(self._watched, self._seen, self._earliest - 2)
             if ahead >= rows:
                 return False
@@ -289,7 +289,7 @@ class Trial:
             self._deploy(policy)
 
     def _sign(self) -> None:
-        """Let a second person decide about the candidate that waits, when the time has come."""
+        """Let a second person decide about the pending candidate at its time."""
         assert self._waiting is not None
         when, approves, policy, _ = self._waiting
         if not self.are.signs or self.tick < when:
@@ -313,7 +313,7 @@ class Trial:
 
 
 def first_date(schedule: Schedule, clock: Clock) -> int:
-    """Return the first episode before which a rule can be due, as far as it has dates.
+    """Return the first episode before which a rule can be due; 0 if it has no dates.
 
     >>> from rareswitch import Learner, SpreadBudget, Task
     >>> learner = Learner(Task(dim=2, horizon=1, episodes=90), SpreadBudget(switches=2))
@@ -330,7 +330,7 @@ def first_date(schedule: Schedule, clock: Clock) -> int:
 
 
 def _episode_of(done: PlayedEpisode) -> Episode:
-    """Return a played episode as a learner takes it; rows are checked when it is absorbed."""
+    """Return a played episode for a learner; rows are checked when it is absorbed."""
     offered, places, rewards = done.offered, done.places, np.array(done.rewards)
     if len(places) > 1:
         return Episode.of_offers(offered, places, rewards)

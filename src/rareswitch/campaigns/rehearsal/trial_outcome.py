@@ -1,4 +1,4 @@
-"""The outcome of one simulated trial, as its statistician counts it."""
+"""The outcome of one simulated trial, for statistics over trials."""
 
 import math
 from collections import Counter
@@ -26,20 +26,20 @@ from rareswitch.core.policy import FIELDS, Policy
 HARM = (Harm.name, ControlHarm.name)
 FUTILITY = (Futility.name, ControlFutility.name)
 LOOK, END = "look", "end"
-# A world that cannot tell the value of a policy plays so many new episodes of it.
+# A world without policy values plays this number of new episodes instead.
 NEW_EPISODES = 400
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """What one trial came to; None stands for values that its protocol or its world cannot tell.
+    """The outcome of one trial; None marks values that its protocol or world does not provide.
 
-    `claim` is "look" if the rule of superiority stopped the trial, "end" if the interval at the end
-    is above the margin, and "" if nothing is claimed. `begun`, `recorded` and `elapsed` are those
-    at the stop. `difference` is the estimate at the end, `truth` its value in the world. Returns
-    are expected returns of the episodes that began, where the world tells them. `best` is the share
-    of steps with a best action. `beats` says whether the recommended policy is worth more than the
-    control in the world. `evidence` is the largest at a look, as a logarithm.
+    `claim` is "look" if the superiority rule stopped the trial, "end" if the interval at the end is
+    above the margin, and "" if nothing is claimed. `begun`, `recorded` and `elapsed` are those at
+    the stop. `difference` is the estimate at the end, `truth` its value in the world. Returns are
+    expected returns of the episodes that began, if the world provides them. `best` is the share of
+    steps with a best action. `beats` is whether the recommended policy is worth more than the
+    control in the world. `evidence` is the largest log evidence at a look.
     """
 
     stop: str
@@ -58,7 +58,7 @@ class TrialOutcome:
 
 
 def outcome_of(trial: Trial) -> TrialOutcome:
-    """Return the outcome of a trial that was run."""
+    """Return the outcome of a finished trial."""
     stop, compares = trial.stop, bool(trial.terms.control_share)
     assert stop is not None
     returns = {True: list[float](), False: list[float]()}
@@ -92,7 +92,7 @@ def outcome_of(trial: Trial) -> TrialOutcome:
 
 
 def _claim(trial: Trial) -> str:
-    """Return when superiority over the control is claimed, as `campaign analyse` concludes it."""
+    """Return when superiority over the control is claimed, like `campaign analyse`."""
     assert trial.stop is not None
     if not trial.terms.intake.assigned:
         return ""  # roles can be chosen, so nothing is concluded
@@ -108,7 +108,7 @@ def _claim(trial: Trial) -> str:
 
 
 def _unreported(trial: Trial) -> Counter[tuple[int, str]]:
-    """Count the episodes that were never reported, by version and role."""
+    """Count the unreported episodes by version and role."""
     begun = Counter((one.version, one.role) for one in trial.assignments)
     return begun - trial.reported
 
@@ -116,7 +116,7 @@ def _unreported(trial: Trial) -> Counter[tuple[int, str]]:
 def _differences(trial: Trial) -> tuple[float | None, float | None]:
     """Return the estimated difference from the control, and its value in the world.
 
-    The second has the weights of the first, and the values of the versions' learned members.
+    The second uses the weights of the first and the true values of the learned members.
     """
     strata, horizon = trial.cohorts.strata, trial.cohorts.horizon
     used = {version: one for version, one in strata.items() if one.compares}
@@ -137,7 +137,8 @@ def _differences(trial: Trial) -> tuple[float | None, float | None]:
 def _beats_control(trial: Trial) -> bool:
     """Return whether the recommended policy is worth more than the control.
 
-    Where the world cannot tell, both play the same new episodes, and two standard errors decide.
+    If the world does not provide values, both play the same new episodes, and the difference must
+    exceed two standard errors.
     """
     recommended, control = trial.recommended, _control_of(trial)
     value = getattr(trial.world, "value", None)
@@ -157,7 +158,7 @@ def _returns(world: World, policy: Policy, numbers: range) -> Any:
 
 
 def _control_of(trial: Trial) -> Policy:
-    """Return the policy that the control is."""
+    """Return the policy of the control."""
     control = trial.protocol.recipe.control
     assert control is not None
     if control.action is None:

@@ -1,6 +1,6 @@
-"""What a campaign is rehearsed in: a world that answers to actions, and all that goes wrong.
+"""The world of a rehearsal: its answers to actions, and the mishaps at sites.
 
-An episode begins at every tick of the clock, somewhere.
+An episode begins at every tick of the clock, at some site.
 """
 
 from dataclasses import dataclass
@@ -29,20 +29,19 @@ SHARES = (
 )  # fmt: skip
 DURATIONS = ("delay", "outage", "signing")
 DELAY_LAWS = ("exponential", "fixed")
-# What the numbers of a simulation are drawn for; part of every recorded seed.
+# The purposes of random draws; part of every recorded seed.
 EPISODE, LEARNER, DECISION = range(3)
 MOMENTS = ("before the fit", "before the entry", "after the entry")
-# Values of actions that differ by no more are equal.
+# Smaller differences between values of actions count as 0.
 EQUAL_VALUES = 1e-9
 
 
 class Step(NamedTuple):
-    """What a world answers to an action.
+    """A world's answer to an action.
 
-    `reward` lies in [0, 1]; `offered` are the rows of the next state, None if there is none. An
-    episode that is `over` though rows are offered was cut off. A world that knows its model may
-    tell the `expected` reward of the action in its state, and whether the action is among the
-    `best` there.
+    `reward` lies in [0, 1]; `offered` are the rows of the next state, or None. An episode that is
+    `over` with rows offered was truncated. A world with a known model may set the `expected` reward
+    of the action in its state, and whether the action is among the `best` there.
     """
 
     reward: float
@@ -55,17 +54,16 @@ class Step(NamedTuple):
 class World(Protocol):
     """A world that plays one episode at a time.
 
-    What it draws in an episode depends on its number and on nothing else, so that episodes are the
-    same in whichever order they are played. A world may tell its `horizon`, which then must be that
-    of the protocol, and its `feature_norm`, which then must not be above the protocol's. Where it
-    is known what a policy loses against the best one, a world has `loss(policy)` too: the expected
-    regret of an episode, or None. A world that knows the expected return of an episode under a
-    policy has `value(policy)`; a control and a floor count by their shares.
+    The draws in an episode depend only on its number, so episodes are the same in any order. A
+    world may have a `horizon`, which must equal the protocol's, and a `feature_norm`, which must
+    not exceed the protocol's. It may have `loss(policy)`, the expected regret of an episode (or
+    None), and `value(policy)`, the expected return of an episode; a control and a floor count by
+    their shares.
 
     Two more methods are optional, about the episode just played. `subgroup() -> str | None` returns
     the participant's subgroup, and `events() -> dict[str, int] | None` the number of adverse events
-    of each kind, empty if there were none. The field asks for them where the protocol's [analysis]
-    declares subgroups or events, and reports tell them.
+    of each kind, empty if there were none. They are called, and reported, if the protocol's
+    [analysis] declares subgroups or events.
     """
 
     def begin(self, number: int) -> Rows:
@@ -73,14 +71,14 @@ class World(Protocol):
         ...
 
     def step(self, place: int) -> Step:
-        """Take the action whose row has that place among those offered."""
+        """Take the action with that index among the offered rows."""
         ...
 
 
 class FiniteWorld:
     """Episodes of a finite MDP that all begin in one state.
 
-    Episode k moves by the same noise as the k-th of `rareswitch.simulate` with that seed.
+    Episode k has the same noise as the k-th episode of `rareswitch.simulate` with that seed.
 
     >>> import rareswitch as rs
     >>> world = FiniteWorld(rs.worlds.tabular(states=2, actions=3, horizon=1, seed=0))
@@ -123,19 +121,19 @@ class FiniteWorld:
         self._state = int((self.mdp.thresholds[at] <= self._noise[self._number - 1][h]).sum())
         self._stage = h + 1
         over = self._stage == self.mdp.horizon
-        reward = min(max(float(self.mdp.rewards[at]), 0.0), 1.0)  # but for rounding it lies there
+        reward = min(max(float(self.mdp.rewards[at]), 0.0), 1.0)  # corrects rounding
         offered = None if over else self._offers[self._state]
         return Step(reward, offered, over, reward, bool(self._optimal[at]))
 
     def loss(self, policy: Policy) -> float:
-        """Return V*₁ − V₁^π at the first state, of a mixture the mean of its members.
+        """Return V*₁ − V₁^π at the first state; for a mixture, the mean over its members.
 
         A control and a floor count by their shares.
         """
         return max(self._best - self.value(policy), 0.0)
 
     def value(self, policy: Policy) -> float:
-        """Return V₁^π at the first state, of a mixture the mean of its members."""
+        """Return V₁^π at the first state; for a mixture, the mean over its members."""
         split, control = policy.split, policy.control
         value = split.learned * self._value(policy) if split.learned else 0.0
         if policy.floor:
@@ -162,21 +160,22 @@ class FiniteWorld:
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """How many sites, how late they report, and what share of which mishaps there is.
+    """The number of sites, the delays, and the shares of mishaps.
 
-    Of the episodes that begin, `missing` are never reported; reports come `delay` ticks later on
-    average, `damaged` ones first in a form that is refused, and `repeated` ones twice. `corrected`
-    ones were reported with a wrong last reward, and are corrected later; `withdrawn` ones are taken
-    back later. Of all steps, people decide otherwise than recommended in `overridden`, at random.
+    The share `missing` of episodes is never reported. Reports arrive `delay` ticks later on
+    average; the share `damaged` is first sent in a form that is refused, and the share `repeated`
+    is sent twice. The share `corrected` is reported with a wrong last reward and corrected later;
+    the share `withdrawn` is withdrawn later. In the share `overridden` of steps, people take
+    another action at random.
 
-    The learner looks every `learn_every` ticks; each time its process dies with probability
-    `crashes`, and another begins `outage` ticks later on average. Where a second person has to sign
-    and `signs` is True, one decides `signing` ticks after a candidate was proposed on average, and
-    turns down `rejected` of them. With `signs=False` candidates wait for you.
+    The learner runs every `learn_every` ticks; each time its process dies with probability
+    `crashes`, and a new process begins `outage` ticks later on average. If a second person must
+    sign and `signs` is True, a person decides `signing` ticks after a proposal on average, and
+    rejects the share `rejected`. With `signs=False`, candidates wait for you.
 
     `accrual` episodes begin per unit of time, and `delay`, `outage` and `signing` are in that unit:
     a delay of 60 days at 5 participants a day is 300 episodes. A tick is the time from one episode
-    to the next. With the `delay_law` "fixed" every report takes `delay`.
+    to the next. With `delay_law` "fixed", every report takes exactly `delay`.
 
     >>> Circumstances(missing=0.1).missing
     0.1
@@ -214,33 +213,33 @@ class Circumstances:
 
     @classmethod
     def calm(cls) -> "Circumstances":
-        """Return circumstances in which nothing goes wrong: one site that reports at once."""
+        """Return circumstances without mishaps: one site that reports at once."""
         none = dict.fromkeys((*SHARES, *DURATIONS), 0.0)
         return cls(sites=1, learn_every=1, **none)  # type: ignore[arg-type]
 
 
 class EpisodeFate(NamedTuple):
-    """What happens to one episode, `delay` and `later` in ticks."""
+    """The events of one episode; `delay` and `later` are in ticks."""
 
     site: str
-    damage: int  # which of the kinds there are
+    damage: int  # the kind
     missing: bool
     repeated: bool
     damaged: bool
     corrected: bool
     withdrawn: bool
     delay: int
-    later: int  # when it is sent again, corrected or withdrawn, after its report
+    later: int  # ticks from its report to its repetition, correction or withdrawal
     overridden: Bools  # (H,)
-    choices: Floats  # (H,), uniforms that say what people do instead
+    choices: Floats  # (H,), uniforms that draw the actions of people
 
 
 class PlayedEpisode(NamedTuple):
-    """An episode as it went: the rows offered at each step, and the places taken among them.
+    """A played episode: the rows offered at each step, and the indices of the actions taken.
 
-    The rows after the last step are there too if the episode was cut off. `recommended` are the
-    places that the player recommends; people may take others. `expected` is the sum of the expected
-    rewards, and `best` counts the best actions; both are None where the world does not tell.
+    The rows after the last step are included if the episode was truncated. `recommended` are the
+    player's actions; people may take others. `expected` is the sum of the expected rewards, and
+    `best` counts the best actions; both are None if the world does not provide them.
     """
 
     offered: list[Rows]
@@ -254,7 +253,7 @@ class PlayedEpisode(NamedTuple):
 def play(
     world: World, player: Policy | Player, number: int, fate: EpisodeFate | None = None
 ) -> PlayedEpisode:
-    """Let a player play an episode; by its fate, people decide otherwise at some steps."""
+    """Let a player play an episode; by its fate, people override some steps."""
     offered: list[Rows] = [world.begin(number)]
     rewards, places, recommended = list[float](), list[int](), list[int]()
     expected: float | None = 0.0
@@ -278,9 +277,9 @@ def play(
 
 
 class Fates:
-    """What is drawn for a simulation: of every episode, look and candidate by its number alone.
+    """The draws of a simulation: each depends only on the number of its episode, look or candidate.
 
-    The same numbers are drawn whatever the circumstances are, so that simulations can be compared.
+    The draws do not depend on the circumstances, so simulations can be compared.
     """
 
     def __init__(self, circumstances: Circumstances, *, horizon: int, seed: Seed) -> None:
@@ -291,7 +290,7 @@ class Fates:
         self._stream = KeyedStream(seed, Stream.CAMPAIGN)
 
     def episode(self, number: int) -> EpisodeFate:
-        """Return what happens to an episode, counted from 1."""
+        """Return the events of an episode, counted from 1."""
         if (known := self._known.get(number)) is None:
             known = self._known[number] = self._episode(number)
         return known
@@ -312,14 +311,14 @@ class Fates:
         )
 
     def death(self, tick: int) -> tuple[str, int] | None:
-        """Return when the learner's process dies at a look, and for how long; None if it lives."""
+        """Return the moment of the learner's death at a look, and the outage; None if it lives."""
         rng = self._at(LEARNER, tick)
         dies, outage = rng.random(), rng.exponential() * self._are.outage * self._are.accrual
         moment = MOMENTS[int(rng.integers(len(MOMENTS)))]
         return (moment, int(outage)) if dies < self._are.crashes else None
 
     def decision(self, candidate: int) -> tuple[int, bool]:
-        """Return how long somebody thinks about a candidate, and whether it is approved."""
+        """Return the time to decide about a candidate, and whether it is approved."""
         rng = self._at(DECISION, candidate)
         thought = rng.exponential() * self._are.signing * self._are.accrual
         return int(thought), bool(rng.random() >= self._are.rejected)

@@ -1,5 +1,5 @@
-"""The rules of a campaign, each said once: asked before a row is written, and by every verifier.
+"""The rules of a campaign, shared by the writer and every verifier.
 
-Pure functions of the standard library. The writer builds a row and asks whether it breaks a rule;
-`verify` and the verifier of one file ask the same functions about every row that was written.
+These are pure functions of the standard library. The writer checks each new row with them; `verify`
+and the one-file verifier check every written row with the same functions.
 """

@@ -1,4 +1,4 @@
-"""How proposals are approved: by whom, by how many persons, for how long, and signed by what."""
+"""How proposals are approved: signers, their number, expiry, and method of signature."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -9,13 +9,13 @@ from rareswitch.campaigns.rulebook.signatures import PASSKEY, PASSWORD
 from rareswitch.support.arguments import flag, one_of, set_fields, short_repr, whole
 
 APPROVALS = ("schedule", "second-person")
-METHODS = ("any", PASSWORD, PASSKEY)  # each asks for more than the one before
-# Protocols that do not set these keys do not have them, and keep their digest.
+METHODS = ("any", PASSWORD, PASSKEY)  # from weak to strong
+# These keys are left out if they are not set, so old protocols keep their digest.
 OPTIONAL = ("signers", "quorum", "groups", "expires_after", "signature", "countersign_rollbacks")
 
 
 class Owed(NamedTuple):
-    """The signatures that a proposal lacks: their number, and the groups that have not signed."""
+    """The missing signatures of a proposal: their number, and the groups that have not signed."""
 
     signatures: int
     groups: tuple[str, ...]
@@ -25,16 +25,16 @@ class Owed(NamedTuple):
 class Approval:
     """How a candidate comes into force.
 
-    By the "schedule" alone, or signed by a "second-person" who did not propose it; an amendment and
-    the reopening of a stopped campaign then need two persons too. After a rejection the schedule is
-    asked again when `retry_after` more episodes were recorded. If `signers` are named, nobody else
-    decides anything.
+    The "schedule" approves alone, or a "second-person" who did not propose the candidate signs. An
+    amendment and the reopening of a stopped campaign then need two persons too. After a rejection
+    the schedule is evaluated again when `retry_after` more episodes are recorded. If `signers` are
+    named, only they decide.
 
-    A candidate and an amendment need `quorum` signatures besides the proposer's, and one of each of
-    the `groups`, which share no person. A candidate expires when `expires_after` rows were recorded
-    since it was entered. With `signature` "password" decisions are signed by password or passkey,
-    with "passkey" by passkey. With `countersign_rollbacks` no candidate is deployed until another
-    person has signed for a rollback, which is in force at once.
+    A candidate and an amendment need `quorum` signatures besides the proposer's, and one from each
+    of the `groups`, which share no person. A candidate expires `expires_after` rows after its
+    entry. With `signature` "password", decisions are signed by password or passkey; with "passkey",
+    by passkey. A rollback is in force at once; with `countersign_rollbacks`, no candidate is
+    deployed until another person countersigns it.
 
     >>> both = Approval(by="second-person", groups={"clinic": ["ana"], "statistics": ["ben", "cy"]})
     >>> both.owed(["ana"])
@@ -71,7 +71,7 @@ class Approval:
                     raise ValueError(f'{name} needs by = "second-person"; got by = {self.by!r}')
 
     def _check_possible(self) -> None:
-        """Refuse terms under which no amendment, which a signer proposes, could be approved."""
+        """Refuse terms under which no amendment by a signer could be approved."""
         names = self.signers
         if not names:
             return
@@ -92,7 +92,7 @@ class Approval:
 
     @property
     def several(self) -> bool:
-        """Whether one approval may be too few."""
+        """Whether a proposal may need more than one approval."""
         return self.quorum > 1 or bool(self.groups)
 
     @property
@@ -104,7 +104,7 @@ class Approval:
         return not self.signers or person_key(name) in map(person_key, self.signers)
 
     def owed(self, approvers: Iterable[str]) -> Owed:
-        """Return the signatures that a proposal lacks which these persons have approved."""
+        """Return the signatures that are missing after these persons' approvals."""
         keys = {person_key(name) for name in approvers}
         groups = tuple(
             group

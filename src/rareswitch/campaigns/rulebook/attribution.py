@@ -1,7 +1,7 @@
-"""The rules of rows and assignments: who played an episode, and whether fits learn from it.
+"""The rules of rows and assignments: the player of an episode, and whether fits learn from it.
 
-The writer takes the columns of a row from these functions; every verifier asks them again and
-compares.
+The writer computes the columns of a row with these functions; every verifier recomputes and
+compares them.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from rareswitch.campaigns.rulebook.state import State
 
 
 class Assigned(NamedTuple):
-    """The version, the member and the key that an episode was assigned."""
+    """The version, the member and the salt of an assigned episode."""
 
     version: int
     member: int
@@ -62,9 +62,9 @@ def attribute(
     assigned: Assigned | None,
     rows: int,
 ) -> Attribution:
-    """Return who played an episode that is recorded as row `rows` + 1, or raise why it cannot be.
+    """Return the player of an episode to record as row `rows` + 1, or raise if it is not allowed.
 
-    `version` and `member` are those that the report names, None where it leaves them out.
+    `version` and `member` are the report's values, or None.
     """
     intake, in_force = state.terms.intake, state.in_force.version
     if episode_id in state.cancelled_ids:
@@ -106,7 +106,7 @@ def attribute(
 def assign(
     state: State, episode_id: str, *, salt: str | None, recorded: bool, begun: int
 ) -> Assigned:
-    """Return the version and member of an episode that is about to begin, or raise why it may not.
+    """Return the version and member of a new episode, or raise if it may not begin.
 
     `begun` is the number of assignments so far.
     """
@@ -128,7 +128,7 @@ def assign(
 def correct(
     last: LastRow | None, episode_id: str, *, version: int | None = None, member: int | None = None
 ) -> Attribution:
-    """Return who played an episode that is corrected or withdrawn, or raise why it cannot be."""
+    """Return the player of an episode to correct or withdraw, or raise if it is not allowed."""
     if last is None:
         raise NotAllowedError(f"episode {episode_id} is not recorded")
     if last.withdrawn:

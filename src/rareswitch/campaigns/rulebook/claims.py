@@ -1,6 +1,6 @@
 """The claims of a report: site, begin and end, and the participant's subgroup and adverse events.
 
-The writer and every verifier ask `broken_claim` whether a row may hold them.
+The writer and every verifier check them with `broken_claim`.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def checked_events(events: Any) -> dict[str, int]:
 
 
 def broken_claim(analysis: AnalysisTerms, claims: Any) -> str | None:
-    """Return why a report must not make these claims, plain values of JSON; None if it may.
+    """Return why claims (JSON values) are not allowed; None if they are.
 
     >>> broken_claim(AnalysisTerms(events=["nausea"]), {"events": {"headache": 1}})
     "events must be of the kinds nausea, as the protocol declares; got 'headache'"

@@ -1,9 +1,9 @@
 """The returns of each version and the intake, counted row by row.
 
-A cohort is the episodes that one version played, as shares of the horizon, counted in the order in
-which reports came. A corrected episode counts in its first place with its last return; a withdrawn
-episode does not count. Where the protocol has a control, the episodes of learned members and of
-the control are counted apart too.
+A cohort holds the returns of one version's episodes, as shares of the horizon, in the order of
+their reports. A corrected episode keeps its first place and counts with its last return; a
+withdrawn episode does not count. If the protocol has a control, the episodes of learned members
+and of the control are also counted separately.
 """
 
 import json
@@ -25,8 +25,8 @@ COUNTED = ("episodes", "refusals")
 class Cohorts:
     """The cohorts of a campaign after some rows and refusals.
 
-    `control` is the control's share among the episodes that it and learned members play; 0 without
-    a control. `changed` are the versions whose stored text is another.
+    `control` is the control's share among its own and the learned members' episodes; 0 without a
+    control. `changed` are the versions whose stored text is outdated.
     """
 
     def __init__(self, *, horizon: int, control: float = 0.0) -> None:
@@ -41,7 +41,7 @@ class Cohorts:
 
     @property
     def intake(self) -> RunningMean:
-        """The share of refused reports, since the campaign began or was reopened."""
+        """The share of refused reports since the campaign began or was reopened."""
         return self[INTAKE]
 
     @property
@@ -50,9 +50,9 @@ class Cohorts:
         return self._strata
 
     def record(self, version: int, total: float, role: str = LEARNED) -> Place:
-        """Count an episode that was just recorded; return its place, for a later correction.
+        """Count a newly recorded episode; return its place, for a later correction.
 
-        `role` says who played it: a learned member, the control or the floor.
+        `role` is learned, control or floor.
         """
         known = self._known
         seen = known.get(version, NOTHING)
@@ -66,7 +66,7 @@ class Cohorts:
         return place
 
     def refuse(self) -> None:
-        """Count a report that was just refused."""
+        """Count a newly refused report."""
         self._set(INTAKE, self[INTAKE].after(1.0))
 
     def correct(
@@ -77,7 +77,7 @@ class Cohorts:
         after: float | None,
         role: str = LEARNED,
     ) -> None:
-        """Count an episode with another return, or, if that is None, no more."""
+        """Change an episode's return; with `after` None, remove the episode."""
         seen = self[version].add(place, before / self.horizon, -1)
         if self.control:
             self._count(version, role, before, -1)
@@ -92,7 +92,7 @@ class Cohorts:
     def _count(self, version: int, role: str, total: float, sign: int) -> None:
         """Count a return in the arm of its role; the floor has none."""
         if (seen := self._strata.get(version)) is None:
-            # The mean of all returns before the first of this version, with one return of ½.
+            # The mean of all earlier returns and one return of ½.
             means = [one for number, one in self._known.items() if number != INTAKE]
             number = 1 + sum(one.observations for one in means)
             seen = Stratum((0.5 + sum(one.total for one in means)) / number)
@@ -103,7 +103,7 @@ class Cohorts:
         self._strata[version] = seen
 
     def reopen(self) -> None:
-        """Forget all refusals so far: a reopened campaign begins a new intake."""
+        """Forget all refusals so far: a reopened campaign restarts its intake."""
         self._set(INTAKE, NOTHING)
 
     def _set(self, version: int, seen: RunningMean) -> None:
@@ -111,7 +111,7 @@ class Cohorts:
         self.changed.add(version)
 
     def texts(self, heads: Mapping[str, Head]) -> dict[int, str]:
-        """Return the changed cohorts as sealed texts; the intake names the rows they count."""
+        """Return the changed cohorts as sealed texts; the intake's text names the counted rows."""
         summary = {
             "intake": list(self[INTAKE]),
             "episodes": self.episodes,
@@ -129,7 +129,7 @@ class Cohorts:
         return sums
 
     def load(self, texts: Mapping[int, str], heads: Mapping[str, Head]) -> bool:
-        """Take all texts of `texts`; return False if they are damaged, or count other rows."""
+        """Load all cohorts from `texts`; return False if they are damaged or count other rows."""
         try:
             opened = {version: json.loads(_unseal(text)) for version, text in texts.items()}
             summary = opened.pop(INTAKE)
@@ -137,7 +137,7 @@ class Cohorts:
             known = {version: RunningMean(*sums[:means]) for version, sums in opened.items()}
             strata = {version: _stratum(*sums[means:]) for version, sums in opened.items()}
             if any((one is not None) != bool(self.control) for one in strata.values()):
-                return False  # of a store that did not count arms
+                return False  # an old store did not count arms
             total = sum(seen.observations for seen in known.values())
             if (len(known), total) != (summary["cohorts"], summary["episodes"]):
                 return False
@@ -165,5 +165,5 @@ def _unseal(sealed: str) -> str:
 
 
 def in_their_order(rows: Iterable[Any], refusals: Iterable[Any]) -> Iterator[Any]:
-    """Return rows of the log, and each refusal after the row that was the last row then."""
+    """Yield the rows of the log and the refusals in the order in which they were written."""
     return merge(rows, refusals, key=attrgetter("seq"))

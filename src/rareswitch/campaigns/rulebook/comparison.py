@@ -1,21 +1,21 @@
-"""Learned episodes against the concurrent control: the difference of their mean returns.
+"""The difference of mean returns between learned members and the concurrent control.
 
-The key of an episode draws its role at random. Among the episodes of one version that learned
-members or the control play, each is the control's with probability q, whatever happened before. So
-within a version both roles meet the same participants at the same time, and δ_v, the difference of
-their means, does not move when outcomes drift from version to version. The combined difference is
+The key of an episode draws its role at random. Among the episodes of learned members and the
+control in one version, each is the control's with probability q, whatever happened before. So
+within a version both roles have comparable participants at the same time, and a drift of outcomes
+between versions does not affect δ_v, the difference of their means. The combined difference is
 
     δ = Σ_v n_v δ_v / Σ_v n_v,      n_v the episodes of version v that both roles played:
 
 every episode has the same weight. The rule for the weights is fixed before the first episode.
 
-**At the end** of a study whose length was planned, an interval for δ is Σ ω_v (x̄_v1 − x̄_v0) ± t·se
-with ω_v = n_v/n, se² = Σ ω_v² (s₁²/n_v1 + s₀²/n_v0), and s² the variance of a role's returns within
-versions, pooled over them, but not below that of both roles together: a control with few episodes
-and rare successes would seem certain where it has none. Versions in which one of the roles has no
-outcome do not enter.
+**At the end** of a study of planned length, an interval for δ is Σ ω_v (x̄_v1 − x̄_v0) ± t·se with
+ω_v = n_v/n and se² = Σ ω_v² (s₁²/n_v1 + s₀²/n_v0). Here s² is the variance of a role's returns
+within versions, pooled over versions, but at least the variance of both roles together: otherwise a
+control with few episodes and no success would have variance 0. Versions in which one role has no
+outcome are left out.
 
-**At any time** an interval must hold at all looks together. Let m_v in [0, 1] be settled before the
+**At any time** an interval must hold at all looks together. Let m_v in [0, 1] be fixed before the
 first outcome of version v. The score of an episode with return x is
 
     D = (x − m_v)/(1−q) if learned members played,   D = −(x − m_v)/q if the control did,
@@ -26,11 +26,10 @@ so E[D] = δ_v, and D ≥ −c_v with c_v = max((1−m_v)/q, m_v/(1−q)). For 0
 
 so exp(λ·Σ(D−δ) − Σψ(λ)D²) is a supermartingale for each λ, and so is its average E over a few λ.
 E exceeds 1/α at any time with probability at most α (Ville). The lower end of the interval is the
-largest δ at which E reaches 1/α; the upper end is that of the roles exchanged. E at a margin is the
-*evidence* that the difference is larger. It is the time-uniform empirical-Bernstein bound of
-Howard, Ramdas, McAuliffe and Sekhon (2021, Theorem 4) with a discrete mixture. It needs no model of
-the outcomes but that they lie in [0, 1], and holds for any number of versions and any reason to
-stop.
+largest δ at which E reaches 1/α; exchanging the roles gives the upper end. E at a margin is the
+*evidence* that the difference is larger. This is the time-uniform empirical-Bernstein bound of
+Howard, Ramdas, McAuliffe and Sekhon (2021, Theorem 4) with a discrete mixture. It assumes only that
+outcomes lie in [0, 1], and holds for any number of versions and any reason to stop.
 
 Returns are shares of the horizon here.
 """
@@ -45,13 +44,13 @@ from rareswitch.campaigns.rulebook.running_mean import Bounds
 
 # The λ of the mixture are these shares of the smallest 1/c that is possible.
 RATES = tuple(2.0 ** (-step / 2.0) for step in range(1, 11))
-ROUNDING = 1e-12  # variances below are those of equal returns, rounded
-LEAST_FREEDOM = 5  # degrees of freedom of an interval: below, its quantile is not right
+ROUNDING = 1e-12  # smaller variances are rounding errors of equal returns
+LEAST_FREEDOM = 5  # degrees of freedom; below, the interval's quantile is inaccurate
 LARGEST_STEPS = 100  # of Newton's method, which needs about five
 
 
 class Arm(NamedTuple):
-    """The returns of one role under one version: how many, their sum, and that of their squares."""
+    """The returns of one role in one version: their number, sum, and sum of squares."""
 
     episodes: int = 0
     total: float = 0.0
@@ -72,7 +71,7 @@ class Arm(NamedTuple):
 
 
 class Stratum(NamedTuple):
-    """The outcomes of one version; `centre` is m_v, settled before the first of them."""
+    """The outcomes of one version; `centre` is m_v, fixed before the first outcome."""
 
     centre: float
     learned: Arm = Arm()
@@ -93,9 +92,9 @@ class Stratum(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """An estimated difference and its interval; the ends are None where it cannot be told.
+    """An estimated difference and its interval; the ends are None if it cannot be computed.
 
-    `error` is the standard error, and `episodes` the number of those that enter.
+    `error` is the standard error, and `episodes` the number of episodes used.
     """
 
     value: float | None
@@ -139,7 +138,7 @@ def difference_at_the_end(strata: Sequence[Stratum], confidence: float) -> Diffe
 
 
 def variances(squares: Sequence[float], degrees: Sequence[float]) -> list[float] | None:
-    """Return the variance of each role, at least that of all together; None if returns are equal.
+    """Return each role's variance, at least the pooled variance; None if all returns are equal.
 
     >>> variances([0.0, 20.0], [10, 90])
     [0.2, 0.2222222222222222]
@@ -157,7 +156,7 @@ def variances(squares: Sequence[float], degrees: Sequence[float]) -> list[float]
 def bounds_at_any_time(strata: Sequence[Stratum], share: float, confidence: float) -> Bounds:
     """Return the interval of the combined difference that holds at all looks together.
 
-    `share` is q, that of the control among the episodes that both roles play.
+    `share` is q, the control's share among the episodes of both roles.
 
     >>> one = Stratum(0.5, Arm(400, 280.0, 280.0), Arm(100, 40.0, 40.0))
     >>> [round(end, 2) for end in bounds_at_any_time([one], 0.2, 0.95)]
@@ -168,16 +167,16 @@ def bounds_at_any_time(strata: Sequence[Stratum], share: float, confidence: floa
 
 
 def largest_difference(strata: Sequence[Stratum], share: float, error: float) -> float:
-    """Return a bound that the combined difference exceeds at some look with at most this error."""
+    """Return an upper bound of the combined difference; `error` holds for all looks together."""
     return -least_difference([one.exchanged for one in strata], 1.0 - share, error)
 
 
 def least_difference(strata: Sequence[Stratum], share: float, error: float) -> float:
-    """Return a bound that the combined difference is below at some look with at most this error."""
+    """Return a lower bound of the combined difference; `error` holds for all looks together."""
     seen, needed = _Scores(strata, share), -math.log(error)
     if not seen.episodes:
         return -1.0
-    # The bound of one λ alone is below the mixture's; from there Newton's method only ascends.
+    # The bound for a single λ is below that of the mixture; Newton's method ascends from there.
     found = max(
         (seen.total - (needed - weight) / rate) / seen.episodes
         for rate, weight in zip(seen.rates, seen.weights, strict=True)
@@ -220,7 +219,7 @@ class _Scores:
                 self.weights[place] += squares * penalty / range_**2
 
     def evidence(self, difference: float) -> tuple[float, float]:
-        """Return log E at a difference, and the slope by which it falls there."""
+        """Return log E at a difference, and its rate of decrease there."""
         above = self.total - self.episodes * difference
         logs = [w + rate * above for rate, w in zip(self.rates, self.weights, strict=True)]
         largest = max(logs)
@@ -239,9 +238,9 @@ def _penalties(centre: float, share: float) -> tuple[float, list[float]]:
 
 
 def student_quantile(probability: float, freedom: float) -> float:
-    """Return the quantile of Student's distribution, by its expansion around the normal one.
+    """Return the quantile of Student's t distribution, by an expansion around the normal quantile.
 
-    With five degrees of freedom or more it is right to 0.1%.
+    The error is below 0.1% for five or more degrees of freedom.
 
     >>> round(student_quantile(0.975, 10), 3), round(student_quantile(0.975, 1e9), 3)
     (2.228, 1.96)

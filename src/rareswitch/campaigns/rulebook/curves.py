@@ -1,7 +1,7 @@
 """Signatures on two elliptic curves, verified in plain Python: ECDSA on P-256, and Ed25519.
 
-Verification handles public values only, so it need not take constant time. A signature that cannot
-be read does not hold; no function raises for bytes of any kind.
+Verification handles public values only, so it need not take constant time. A malformed signature is
+invalid; no function raises, whatever the bytes.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ NEUTRAL: Extended = (0, 1, 1, 0)
 
 
 def es256_holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Return whether a DER signature (r, s) of ECDSA with SHA-256 holds for an uncompressed point.
+    """Return whether a DER signature (r, s) of ECDSA with SHA-256 is valid for an uncompressed key.
 
-    Both s and n − s are accepted, as WebAuthn asks for neither.
+    Both s and n − s are accepted, because WebAuthn requires neither.
     """
     key, pair = p256_point(public), _read_der(signature)
     if key is None or pair is None:
@@ -76,7 +76,7 @@ def _multiply(scalar: int, point: Point) -> Point:
 
 
 def _read_der(data: bytes) -> tuple[int, int] | None:
-    """Return r and s of a DER sequence of two positive integers, without a byte too many."""
+    """Return r and s of a DER sequence of two positive integers without extra bytes."""
     if len(data) < 2 or data[0] != 0x30 or data[1] >= 0x80 or data[1] != len(data) - 2:
         return None
     found, rest = [], data[2:]
@@ -86,13 +86,13 @@ def _read_der(data: bytes) -> tuple[int, int] | None:
         number, rest = rest[2 : 2 + rest[1]], rest[2 + rest[1] :]
         padded = len(number) > 1 and number[0] == 0
         if number[0] & 0x80 or (padded and not number[1] & 0x80):
-            return None  # negative, or with a zero in front that is not needed
+            return None  # negative, or with an unneeded leading zero
         found.append(int.from_bytes(number, "big"))
     return None if rest else (found[0], found[1])
 
 
 def ed25519_holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Return whether a signature R ‖ S of Ed25519 holds: R = [S]B − [k]A, compared as bytes."""
+    """Return whether an Ed25519 signature R ‖ S is valid: R = [S]B − [k]A, compared as bytes."""
     key = ed25519_point(public)
     if key is None or len(signature) != 64:
         return False
@@ -107,9 +107,9 @@ def ed25519_holds(public: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def ed25519_point(public: bytes) -> Extended | None:
-    """Return the point of 32 bytes; None for bytes that are not a point, or one of small order.
+    """Return the point of 32 bytes; None if it is not a point or has small order.
 
-    For a key of small order anybody could make signatures.
+    Anybody could forge signatures of a key of small order.
     """
     point = _decode(public)
     if point is None:
@@ -119,7 +119,7 @@ def ed25519_point(public: bytes) -> Extended | None:
 
 
 def _decode(data: bytes) -> Extended | None:
-    """Return the point of its one encoding: y < q in 255 bits, and the lowest bit of x."""
+    """Return the point of a canonical encoding: y < q in 255 bits, and the lowest bit of x."""
     if len(data) != 32:
         return None
     number = int.from_bytes(data, "little")

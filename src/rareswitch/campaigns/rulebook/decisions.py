@@ -1,6 +1,6 @@
-"""The rules that every entry of the ledger keeps, given the state before it.
+"""The rules that every entry of the ledger obeys, given the state before it.
 
-The writer asks `broken_rules` about an entry before it is written; every verifier asks it again.
+The writer checks a new entry with `broken_rules`; every verifier checks it again.
 """
 
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ from rareswitch.campaigns.rulebook.terms import Terms
 ENDED_BY_A_STOP = (
     "candidate", "declined", "approved", "deployed", "amendment", "amended", "stopped", "expired",
 )  # fmt: skip
-# The entries that only a person who may sign enters.
+# The kinds of entry that only a signer may make.
 SIGNED = (
     "approved", "rejected", "rolled-back", "countersigned", "amendment", "amended", "reopening",
     "reopened",
 )  # fmt: skip
-SIMULATION = "simulation"  # who creates a rehearsal
+SIMULATION = "simulation"  # the actor who creates a rehearsal
 
 
 def broken_rules(state: State, entry: Entry) -> Iterator[CampaignError]:
@@ -61,14 +61,14 @@ def broken_rules(state: State, entry: Entry) -> Iterator[CampaignError]:
 
 
 def _carries_out(entry: Entry, approved: Entry) -> bool:
-    """Return whether an entry deploys or amends what the approval before it completed."""
+    """Return whether an entry carries out the complete approval before it."""
     what = "amendment" if "amendment" in approved.payload else "candidate"
     done = {"candidate": "deployed", "amendment": "amended"}[what]
     return entry.kind == done and entry.payload.get(what) == approved.payload.get(what)
 
 
 def _signer(state: State, entry: Entry) -> Iterator[CampaignError]:
-    """Yield why an entry cannot be signed by its actor."""
+    """Yield the reasons why the actor may not make an entry."""
     kind, actor = entry.kind, entry.actor
     by_schedule = dict.fromkeys(("candidate", "declined", "deployed"), SCHEDULE)
     nobody = ({"stopped": ENGINE, "expired": ENGINE} | by_schedule).get(kind)
@@ -145,7 +145,7 @@ def _not_next(state: State, entry: Entry) -> Iterator[CampaignError]:
     version, last = entry.payload["version"], len(state.versions)
     if version != last + 1:
         yield MovedError(
-            f"version {last} is in force; this is about version {version}", version=last
+            f"version {last} is in force; the decision is about version {version}", version=last
         )
 
 
@@ -205,7 +205,7 @@ def _approved(state: State, entry: Entry) -> Iterator[CampaignError]:
 def _adds_nothing(
     state: State, entry: Entry, proposal: Candidate | Entry
 ) -> Iterator[CampaignError]:
-    """Yield why a signature brings a proposal no nearer to its approval."""
+    """Yield the reasons why a signature does not count towards a proposal's approval."""
     approval, lacks = state.terms.approval, state.owed(proposal)
     approvals = state.amendment_approvals if isinstance(proposal, Entry) else proposal.approvals
     signed = [one.actor for one in approvals]
@@ -218,7 +218,7 @@ def _adds_nothing(
 
 
 def owed_words(state: State, proposal: Candidate | Entry) -> str:
-    """Return the signatures that a proposal lacks, in words."""
+    """Describe the missing signatures of a proposal in words."""
     signatures, groups = state.owed(proposal)
     persons = [f"{group} ({' or '.join(state.terms.approval.groups[group])})" for group in groups]
     many = "1 signature" if signatures == 1 else f"{signatures} signatures"
@@ -271,7 +271,7 @@ def _rejected(state: State, entry: Entry) -> Iterator[CampaignError]:
 
 
 def _find_waiting(state: State, number: Any) -> Candidate | CampaignError:
-    """Return the candidate that waits under a number, or why it does not."""
+    """Return the pending candidate with a number, or the error if it is not pending."""
     if state.waiting is not None and state.waiting.number == number:
         return state.waiting
     found = state.candidates.get(number)

@@ -1,6 +1,6 @@
 """Drafts of decisions: the kind and the payload of the entry that a decision would make now.
 
-Whoever decides signs for a draft; the entry that is written afterwards is made from the same draft.
+A person signs a draft; the entry is then made from the same draft.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Draft(NamedTuple):
 
 
 def draft_approval(state: State, number: int) -> Draft:
-    """Return the entry that approves a proposal; where one approval is enough, it also amends."""
+    """Return the entry that approves a proposal; if one approval is enough, it also amends."""
     kind = _waiting(state, number)
     if kind == "candidate":
         version = state.candidate(number).version
@@ -34,9 +34,9 @@ def draft_approval(state: State, number: int) -> Draft:
 
 
 def draft_carrying_out(state: State, approval: Draft, names: tuple[str, ...]) -> Draft:
-    """Return the entry after the approval that completes those of a proposal.
+    """Return the entry that carries out a proposal after its last approval.
 
-    `names` are the fields of a candidate that its deployment repeats.
+    `names` are the fields that a deployment copies from its candidate.
     """
     if "amendment" in approval.payload:
         return Draft("amended", _proposed_protocol(state) | approval.payload)
@@ -58,7 +58,7 @@ def draft_comment(state: State, number: int, *, reviewed: bool) -> Draft:
 
 
 def draft_rollback(state: State, to: int, *, rows: int) -> Draft:
-    """Return the entry that puts an earlier policy in force when the log has so many rows."""
+    """Return the entry that puts an earlier policy in force; `rows` is the length of the log."""
     earlier = state.version(to)
     told: dict[str, Any] = {
         "digest": earlier.digest,
@@ -77,7 +77,7 @@ def draft_countersignature(number: int) -> Draft:
 
 
 def draft_amendment(state: State, protocol: Mapping[str, Any], digest: str) -> Draft:
-    """Return the entry that amends the protocol, or proposes to where two persons must agree."""
+    """Return the entry that amends the protocol, or proposes it if two persons must agree."""
     kind = "amendment" if state.terms.approval.two_persons else "amended"
     return Draft(kind, {"protocol": dict(protocol), "digest": digest})
 
@@ -91,7 +91,7 @@ def draft_stop() -> Draft:
 
 
 def _waiting(state: State, number: int) -> str:
-    """Return which kind of proposal a number is: an amendment or reopening that waits, or else."""
+    """Return the kind of a proposal: a pending amendment or reopening, else a candidate."""
     for kind in PROPOSALS[1:]:
         if (waiting := getattr(state, kind)) is not None and waiting.number == number:
             return kind

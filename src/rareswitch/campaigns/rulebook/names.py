@@ -1,4 +1,4 @@
-"""Names and texts: safe in a path, an address, a table and a log, and one person under one name."""
+"""Names and texts that are safe in paths, URLs, tables and logs; one key for each person."""
 
 import re
 import unicodedata
@@ -9,14 +9,14 @@ from rareswitch.support.arguments import short_repr
 MOST_CHARACTERS = 200
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_:@+=-]|\.(?!\.))*")
 DIGEST = re.compile(r"[0-9a-f]{64}")
-ENGINE, SCHEDULE = "engine", "schedule"  # who stops by a rule, and who proposes what is due
+ENGINE, SCHEDULE = "engine", "schedule"  # actors: stops by a rule; proposes due policies
 NOBODY = (ENGINE, SCHEDULE)
 # Control, format (zero width, bidirectional), surrogate, private and unassigned characters, and
 # the separators of lines and paragraphs.
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-# Letters and a symbol that are blank on paper: the fillers of Hangul, and Braille without dots.
+# Characters that look blank: the fillers of Hangul, and Braille without dots.
 BLANK = "\u115f\u1160\u3164\uffa0\u2800"
-# Letters of other scripts, rare letters, and digits, that look like these Latin letters.
+# Characters that look like these Latin letters: other scripts, rare letters and digits.
 ALIKE = str.maketrans(
     "авсԁеɡһніјкӏмոпоргѕтсуԛԝхзαβεικνορτυχωηγօսɑıȷᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ01",
     "abcdeghhijklmnnoprstcyqwxzabeikvoptuxwnyouaijabcdeghijklmnoprtuvwyzol",
@@ -78,7 +78,7 @@ def checked_names(what: str, given: Any) -> tuple[str, ...]:
 
 
 def checked_person(what: str, value: Any) -> str:
-    """Return the name of a person who signs, with single spaces; the engine is no person.
+    """Return the name of a signer, with single spaces; engine and schedule are not persons.
 
     >>> checked_person("by", " Ana  Ruiz")
     'Ana Ruiz'
@@ -99,15 +99,15 @@ def checked_person(what: str, value: Any) -> str:
 
 
 def _scripts(word: str) -> set[str]:
-    """Return the scripts of a word's letters, as the names of the letters begin."""
+    """Return the scripts of a word's letters, from the letters' Unicode names."""
     letters = [sign for sign in word if unicodedata.category(sign) in ("Ll", "Lo", "Lt", "Lu")]
     return {unicodedata.name(letter, "").partition(" ")[0] for letter in letters}
 
 
 def person_key(name: str) -> str:
-    """Return a key that two spellings of one name share.
+    """Return a key that all spellings of one name share.
 
-    Case, accents, spaces, punctuation and letters that look alike make no other person.
+    Case, accents, spaces, punctuation and similar letters do not change it.
 
     >>> {person_key(name) for name in ("Ana", "a na.", "аna", "Aná")}
     {'ana'}
@@ -120,7 +120,7 @@ def person_key(name: str) -> str:
 
 
 def same_person(one: str, other: str) -> bool:
-    """Return whether two signatures are of one person.
+    """Return whether two names are of one person.
 
     >>> same_person("Ana ", "ana"), same_person("ana", "ben")
     (True, False)

@@ -1,4 +1,4 @@
-"""The form of entries: the fields that the payload of each kind has, and their types."""
+"""The form of entries: the fields and types of the payload of each kind."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -39,7 +39,7 @@ _TRIGGER = {"quantity": TEXT, "value": (int, float), "threshold": (int, float), 
 
 
 def misshapen(entry: Entry) -> Iterator[str]:
-    """Yield the fields that an entry lacks, or holds in another form than its kind has."""
+    """Yield the missing and malformed fields of an entry."""
     payload = entry.payload
     if entry.kind not in PAYLOADS:
         yield f"{entry.kind} is not a kind of entry"
@@ -80,7 +80,7 @@ def misshapen(entry: Entry) -> Iterator[str]:
 
 
 def _are_shares(shares: Any) -> bool:
-    """Return whether a table holds the shares of a control and a floor."""
+    """Return whether a table holds valid shares of a control and a floor."""
     if not isinstance(shares, dict) or {*shares} != {"control", "controls", "floor"}:
         return False
     control, controls, floor = (shares[name] for name in ("control", "controls", "floor"))

@@ -1,8 +1,8 @@
 """The rows of the four chains, their links, and the record that holds them.
 
-Rows are only ever appended, numbered from 1 without a gap, and each is linked to the row before: by
-the SHA-256 of its canonical text and of the link before.
-Whoever reads a record reads it through `Record`: an open store or the files of an export.
+Chains are append-only, and rows are numbered from 1 without gaps. The link of a row is the SHA-256
+of its canonical text and of the link before.
+A `Record` is read from an open store or from the files of an export.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def digest_of(data: bytes | str) -> str:
 
 
 def without_none(table: Any) -> Any:
-    """Return a table without the keys whose value is None, which TOML does not have.
+    """Return a table without keys whose value is None, because TOML has no null.
 
     >>> without_none({"a": {"b": None, "c": 1}, "d": None})
     {'a': {'c': 1}}
@@ -55,8 +55,8 @@ class EpisodeRow(NamedTuple):
     """A row of the log: a recorded episode, its correction, or its withdrawal (no `body`).
 
     `total` is the return. `claims` is JSON: site, begin, end, subgroup and adverse events as the
-    actor tells them. `digest` is that of the report. `deviations` counts the steps at which another
-    action was taken than the assigned member takes; None where the report does not tell enough.
+    actor reports them. `digest` is that of the report. `deviations` counts the steps whose action
+    differs from the assigned member's action; None if the report does not show it.
     """
 
     seq: int
@@ -77,7 +77,7 @@ class EpisodeRow(NamedTuple):
 
 
 class AssignmentRow(NamedTuple):
-    """An episode that was about to begin; `salt` is part of its key where allocation is concealed.
+    """An assignment of a new episode; `salt` is part of its key if allocation is concealed.
 
     `assigned` is the time.
     """
@@ -119,7 +119,7 @@ class LedgerRow(NamedTuple):
 class Entry(NamedTuple):
     """An entry of the ledger: who decided what, when and why.
 
-    `payload` says what it is about, and how long the other chains were then (`reached`).
+    `payload` holds the details, and the heads of the other chains at that time (`reached`).
     """
 
     number: int
@@ -142,7 +142,7 @@ class Entry(NamedTuple):
 
     @property
     def position(self) -> int:
-        """How many rows the log had when the entry was written."""
+        """The length of the log when the entry was written."""
         return int(self.payload["reached"]["episodes"][0])
 
 
@@ -153,17 +153,17 @@ CHAINS: dict[str, type[Any]] = {
     "refusals": RefusalRow,
     "episodes": EpisodeRow,
 }
-# Each row is numbered by its first column. The link covers all others in the order of their names.
+# The first column is the number of a row. The link covers all others in the order of their names.
 NUMBERS = {chain: str(row._fields[0]) for chain, row in CHAINS.items()}
 _LINKED = {
     chain: [(name, f'"{name}":') for name in sorted({*row._fields} - {"link"})]
     for chain, row in CHAINS.items()
 }
-OPTIONAL = ("deviations", "salt")  # no part of the link where they are None
+OPTIONAL = ("deviations", "salt")  # not part of the link if None
 
 
 class Record(Protocol):
-    """One moment of a campaign, as a store or an export holds it."""
+    """A snapshot of a campaign from a store or an export."""
 
     campaign: str
     heads: Mapping[str, Head]
@@ -177,7 +177,7 @@ class Record(Protocol):
         ...
 
     def artifact(self, digest: str) -> bytes:
-        """Return the bytes that are kept under a digest: a policy, a feature map, a simulation."""
+        """Return the bytes with a digest: a policy, a feature map or a simulation."""
         ...
 
 
@@ -197,7 +197,7 @@ def link_of(chain: str, previous: str, row: Mapping[str, Any]) -> str:
     return digest_of(f"{previous}{{{','.join(written)}}}")
 
 
-# A chain has very many rows of numbers and short texts: an encoder made for each takes longer.
+# Reused encoders are faster, because a chain has very many rows of numbers and short texts.
 _WRITERS: dict[type, Callable[[Any], str]] = {
     str: json.encoder.encode_basestring,
     int: int.__repr__,

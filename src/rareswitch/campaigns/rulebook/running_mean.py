@@ -1,18 +1,18 @@
-"""The mean of observations in [0, 1], with an interval that holds at every look at once.
+"""The mean of observations in [0, 1], with an interval that is valid at any time.
 
 It is the empirical-Bernstein confidence sequence of Waudby-Smith and Ramdas (2023, Theorem 2). For
-observations x in [0, 1] with one conditional mean, and any λ_t that is settled before x_t is seen,
+observations x in [0, 1] with one conditional mean, and any λ_t that is fixed before x_t is seen,
 
     Σλx / Σλ  ±  (log(2/α) + Σ v·ψ(λ)) / Σλ,      v_t = (x_t − m_{t−1})²,   ψ(λ) = −log(1−λ) − λ,
 
-covers the mean at all t together with probability 1 − α. Looking after every observation, and
-stopping at any of them, does not make the interval wrong more often.
+covers the mean at all t together with probability at least 1 − α. Looking after every observation,
+and stopping at any of them, does not reduce the coverage.
 """
 
 import math
 from typing import NamedTuple
 
-# λ is tuned to this α; the interval is valid for any.
+# λ is tuned for this α; the interval is valid for any α.
 TUNED_FOR = math.log(2 / 0.05)
 LARGEST_LAMBDA = 0.5
 
@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of an observation: it was the t-th, and its weight was settled before it came."""
+    """The place of an observation: its number t, and the weight that was fixed before it."""
 
     t: int
     mean: float  # m_{t−1}, with one observation of ½
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class RunningMean(NamedTuple):
-    """A few sums over observations in [0, 1], whatever their number.
+    """The sufficient sums over observations in [0, 1].
 
     >>> seen = RunningMean()
     >>> for _ in range(200):
@@ -67,7 +67,7 @@ class RunningMean(NamedTuple):
         """Return the sums with an observation in its place, or without it (sign −1).
 
         A correction replaces an observation in its place. The weights of later observations stay:
-        each was settled before its observation came, so the interval still holds.
+        each was fixed before its observation, so the interval remains valid.
         """
         t, mean, weight = place
         observations, total, squares, weights, weighted, spread = self

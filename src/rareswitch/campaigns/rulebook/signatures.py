@@ -1,8 +1,8 @@
-"""Signatures by passkey: the bytes that are signed, and their verification by a stranger.
+"""Signatures by passkey: the signed bytes, and their verification from the record alone.
 
 A passkey signs SHA-256(subject ‖ protocol ‖ head ‖ meaning). The first three are SHA-256 digests,
-each written as 64 digits 0-9a-f; the meaning follows in UTF-8. Nothing stands between them: the
-first three have a fixed length, so no other four texts make the same bytes.
+each written as 64 digits 0-9a-f; the meaning follows in UTF-8. No separator is needed: the first
+three have a fixed length, so no other four texts give the same bytes.
 """
 
 import base64
@@ -25,14 +25,14 @@ from rareswitch.campaigns.rulebook.names import checked_digest
 
 ALGORITHMS = {"ES256": (p256_point, es256_holds), "EdDSA": (ed25519_point, ed25519_holds)}
 PASSWORD, PASSKEY = "password", "passkey"
-# The fields of a signature as an entry of the ledger holds it, by its method.
+# The fields of a signature in an entry of the ledger, by method.
 SIGNATURE_FIELDS = {
     PASSWORD: ("method", "head"),
     PASSKEY: ("method", "head", "credential", "authenticator_data", "client_data", "signature"),
 }
 KEY_FIELDS = ("credential", "algorithm", "public", "relying_party")
 DOMAIN = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.(?!$)|$))+")
-MOST_BYTES = 4096  # of a part of a signature
+MOST_BYTES = 4096  # in a part of a signature
 # Flags of authenticator data: the user was present, the user was verified, other data follow.
 PRESENT, VERIFIED, ATTESTED, EXTENDED = 0x01, 0x04, 0x40, 0x80
 
@@ -49,10 +49,10 @@ def challenge_of(subject: str, protocol: str, head: str, meaning: str) -> bytes:
 
 
 class Passkey(NamedTuple):
-    """A public key and the person whom it belongs to, as entry `number` registered them.
+    """A public key and its owner, registered by entry `number`.
 
     `public` is 04 ‖ x ‖ y for ES256, and the 32 bytes of RFC 8032 for EdDSA. `relying_party` is the
-    domain for which the passkey was made.
+    domain of the passkey.
     """
 
     person: str
@@ -69,7 +69,7 @@ class Passkey(NamedTuple):
 
 
 def broken_key(table: Mapping[str, Any]) -> str | None:
-    """Return why a table does not describe the public key of a passkey; None if it does."""
+    """Return why a table is not a valid public key of a passkey; None if it is."""
     algorithm, relying_party = table["algorithm"], table["relying_party"]
     if algorithm not in ALGORITHMS:
         return f"algorithm must be {' or '.join(ALGORITHMS)}; got {algorithm!r}"
@@ -85,10 +85,10 @@ def broken_key(table: Mapping[str, Any]) -> str | None:
 
 
 def broken_assertion(key: Passkey, signature: Mapping[str, str], challenge: bytes) -> str | None:
-    """Return why a passkey's signature does not hold for a challenge; None if it holds.
+    """Return why a passkey's signature is invalid for a challenge; None if it is valid.
 
-    The checks are those of WebAuthn, 7.2, with user verification required. No extension is asked
-    for, so authenticator data have exactly 37 bytes.
+    The checks are those of WebAuthn, 7.2, with user verification required. No extension is
+    requested, so authenticator data have exactly 37 bytes.
     """
     parts = [from_base64url(signature[name]) for name in SIGNATURE_FIELDS[PASSKEY][3:]]
     authenticator_data, client_data, signed = parts
@@ -119,9 +119,9 @@ def broken_assertion(key: Passkey, signature: Mapping[str, str], challenge: byte
 
 
 def counter_of(signature: Mapping[str, str]) -> dict[str, int]:
-    """Return the counter of the authenticator by its credential; nothing for a password.
+    """Return the authenticator's counter by its credential; empty for a password.
 
-    An authenticator that counts sends a larger number with each signature, others always send 0.
+    An authenticator with a counter sends a larger number with each signature; others always send 0.
     """
     if signature["method"] != PASSKEY:
         return {}
@@ -130,20 +130,20 @@ def counter_of(signature: Mapping[str, str]) -> dict[str, int]:
 
 
 def origin_of(signature: Mapping[str, str]) -> str:
-    """Return the page on which a signature was made, as its client data tell; "" if they do not."""
+    """Return the page of a signature from its client data; "" if they do not name it."""
     origin = _read_client_data(from_base64url(signature["client_data"]) or b"").get("origin")
     return origin if isinstance(origin, str) else ""
 
 
 @lru_cache(maxsize=4096)
 def _holds(algorithm: str, public: bytes, message: bytes, signature: bytes) -> bool:
-    """Return whether a signature holds; a verifier asks about each several times."""
+    """Return whether a signature is valid; cached, because a verifier checks each several times."""
     _, holds = ALGORITHMS[algorithm]
     return holds(public, message, signature)
 
 
 def _read_client_data(data: bytes) -> dict[str, Any]:
-    """Return the table of a browser's client data; an empty table if it is none."""
+    """Return the table of a browser's client data; empty if the data are not a table."""
     try:
         found = json.loads(data.decode(), object_pairs_hook=_table)
     except (ValueError, RecursionError):
@@ -159,7 +159,7 @@ def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fits(origin: Any, relying_party: str) -> bool:
-    """Return whether an origin is a secure page of a domain or of a domain below it."""
+    """Return whether an origin is a secure page of a domain or of its subdomain."""
     if not isinstance(origin, str):
         return False
     try:
@@ -184,7 +184,7 @@ def to_base64url(data: bytes) -> str:
 
 
 def from_base64url(text: Any) -> bytes | None:
-    """Return the bytes of a text that `to_base64url` makes; None for any other value."""
+    """Return the bytes of a text from `to_base64url`; None for any other value."""
     if not isinstance(text, str) or not text.isascii() or len(text) > 2 * MOST_BYTES:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Signatures as people and programs read them: name, time and meaning, and the key behind them."""
+"""Signatures for people and programs to read: name, time, meaning and key."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,11 +9,11 @@ from rareswitch.campaigns.rulebook.signatures import PASSKEY
 from rareswitch.campaigns.rulebook.signing import SENSES, sense_of
 from rareswitch.campaigns.rulebook.state import Candidate, State
 
-FEW_DIGITS = 16  # of a fingerprint, for people who compare two
+FEW_DIGITS = 16  # of a fingerprint, enough for people to compare
 
 
 def method_of(entry: Entry) -> str | None:
-    """Return how an entry was signed, "passkey" or "password"; None if its name was typed."""
+    """Return how an entry was signed, "passkey" or "password"; None for a typed name."""
     method: str | None = entry.payload.get("signature", {}).get("method")
     return method
 
@@ -26,7 +26,7 @@ def fingerprint_of(state: State, entry: Entry) -> str | None:
 
 
 def signed_plain(state: State, entry: Entry) -> dict[str, Any]:
-    """Return an entry as a signature: who, when, in which sense and with which meaning."""
+    """Return an entry as a signature: who, when, and its sense and meaning."""
     return {
         "entry": entry.number,
         "kind": entry.kind,
@@ -41,7 +41,7 @@ def signed_plain(state: State, entry: Entry) -> dict[str, Any]:
 
 
 def signed_line(signed: dict[str, Any]) -> str:
-    """Return a signature in words.
+    """Describe a signature in words.
 
     >>> signed_line({"by": "ben", "at": "2026-05-12", "meaning": "reviewed candidate 7",
     ...     "method": "passkey", "fingerprint": "3f2a" * 16})
@@ -54,7 +54,7 @@ def signed_line(signed: dict[str, Any]) -> str:
 
 
 def decisions_of(candidate: Candidate) -> Iterator[Entry]:
-    """Yield the entries by which persons proposed a candidate and decided about it."""
+    """Yield the entries of persons who proposed a candidate or decided about it."""
     found = [candidate.entry, *candidate.approvals, candidate.decision]
     numbers = set[int]()
     for entry in found:
@@ -72,7 +72,7 @@ def comments_on(state: State, number: int) -> list[Entry]:
 
 
 def unsigned(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the decisions of persons that carry no signature."""
+    """Yield the decisions of persons without a signature."""
     before: Entry | None = None
     for entry in entries:
         carried_out = before is not None and before.kind == "approved" and entry.kind == "amended"

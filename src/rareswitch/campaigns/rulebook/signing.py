@@ -1,8 +1,8 @@
-"""The rules of signatures on entries: the subject and meaning that each has, and who signed them.
+"""The rules of signatures on entries: their subject, meaning and signer.
 
-A signature belongs to one entry. It names the head of the ledger that its person had seen: no
-earlier than the proposal that it is about, or the version in force where nobody proposed, and no
-earlier than the person's last signature.
+A signature belongs to one entry. It names the head of the ledger that the signer has seen. This
+head is no earlier than the signed proposal (or the version in force, if there is no proposal), and
+no earlier than the signer's last signature.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ from rareswitch.campaigns.rulebook.signatures import (
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.support.arguments import short_repr
 
-# The sense in which an entry is signed, for those that may carry a signature.
+# The sense of a signature, for the kinds of entry that may carry one.
 SENSES = {
     **dict.fromkeys(("candidate", "amendment", "reopening"), "proposed"),
     **dict.fromkeys(("approved", "reopened", "countersigned"), "approved"),
@@ -34,8 +34,8 @@ SENSES = {
     "rejected": "rejected",
     "commented": "commented",
 }
-# Entries that are signed where the protocol asks for signatures. A rollback and a stop protect
-# participants: both are possible without a passkey at hand.
+# Entries that must be signed if the protocol requires signatures. A rollback and a stop protect
+# participants, so both are possible without a passkey.
 ASKED = (
     "approved", "rejected", "countersigned", "amendment", "amended", "reopening", "reopened",
 )  # fmt: skip
@@ -43,7 +43,7 @@ PROPOSALS = ("candidate", "amendment", "reopening")
 
 
 class About(NamedTuple):
-    """The subject of an entry by its digest, the entry that proposed it, and the meaning."""
+    """The digest of an entry's subject, the entry that proposed it, and the meaning."""
 
     subject: str
     since: int
@@ -51,7 +51,7 @@ class About(NamedTuple):
 
 
 class ToSign(NamedTuple):
-    """The four texts that a signature is over, and the challenge that a passkey signs.
+    """The four signed texts, and the challenge for a passkey.
 
     `subject` and `protocol` are digests, and `head` is the link of the last entry of the ledger.
     """
@@ -64,7 +64,7 @@ class ToSign(NamedTuple):
 
 
 def to_sign(state: State, kind: str, payload: Mapping[str, Any]) -> ToSign:
-    """Return the texts to sign for an entry that would be the next."""
+    """Return the texts to sign for the next entry."""
     about = about_entry(state, kind, payload)
     if about is None:
         raise NotAllowedError(f"there is nothing to sign: {proposal_named(payload)} does not wait")
@@ -73,7 +73,7 @@ def to_sign(state: State, kind: str, payload: Mapping[str, Any]) -> ToSign:
 
 
 def about_entry(state: State, kind: str, payload: Mapping[str, Any]) -> About | None:
-    """Return what an entry is about; None if it names a proposal that is not there."""
+    """Return the subject and meaning of an entry; None if its proposal does not exist."""
     last = state.in_force.entry.number
     match kind:
         case "candidate":
@@ -101,7 +101,7 @@ def about_entry(state: State, kind: str, payload: Mapping[str, Any]) -> About | 
 
 
 def _about_proposal(state: State, kind: str, payload: Mapping[str, Any]) -> About | None:
-    """Return what a decision or a comment is about."""
+    """Return the subject and meaning of a decision or a comment."""
     named = [name for name in PROPOSALS if payload.get(name) is not None]
     if len(named) != 1:
         return None
@@ -125,13 +125,13 @@ def _about_proposal(state: State, kind: str, payload: Mapping[str, Any]) -> Abou
 
 
 def proposal_named(payload: Mapping[str, Any]) -> str:
-    """Return the proposal that an entry names, in words."""
+    """Describe the proposal that an entry names."""
     names = [*PROPOSALS, "rollback"]
     return next((f"{name} {payload[name]}" for name in names if name in payload), "the campaign")
 
 
 def sense_of(entry: Entry) -> str:
-    """Return the sense in which an entry was signed: proposed, reviewed, approved, responsible."""
+    """Return the sense of an entry's signature: proposed, reviewed, approved or responsible."""
     if entry.kind == "commented" and entry.payload["reviewed"]:
         return "reviewed"
     if entry.kind == "amended" and entry.payload.get("amendment") is not None:
@@ -140,7 +140,7 @@ def sense_of(entry: Entry) -> str:
 
 
 def misshapen_signature(entry: Entry) -> Iterator[str]:
-    """Yield why the signature of an entry is not of the form that its method has."""
+    """Yield the errors in the form of an entry's signature."""
     signature = entry.payload.get("signature")
     if "signature" not in entry.payload:
         return
@@ -156,7 +156,7 @@ def misshapen_signature(entry: Entry) -> Iterator[str]:
 
 
 def broken_signature(state: State, entry: Entry) -> Iterator[CampaignError]:
-    """Yield why an entry is not signed as it must be."""
+    """Yield the rules of signing that an entry breaks."""
     kind, payload = entry.kind, entry.payload
     signature: dict[str, str] | None = payload.get("signature")
     if (new := state.registered) is not None and (
@@ -189,7 +189,7 @@ def broken_signature(state: State, entry: Entry) -> Iterator[CampaignError]:
 
 
 def _unsigned(state: State, entry: Entry) -> Iterator[CampaignError]:
-    """Yield that an entry lacks a signature; nobody signs in a rehearsal."""
+    """Yield an error if an entry lacks a signature; a rehearsal needs no signatures."""
     asked = state.terms.approval.signature
     if asked == "any" or state.rehearsal or entry.kind not in ASKED:
         return
@@ -203,7 +203,7 @@ def _unsigned(state: State, entry: Entry) -> Iterator[CampaignError]:
 
 
 def _unseen_head(state: State, entry: Entry, since: int) -> Iterator[CampaignError]:
-    """Yield why the head that was signed is too old, or not one of this ledger."""
+    """Yield an error if the signed head is too old or not in this ledger."""
     head = entry.payload["signature"]["head"]
     seen = next((n for n in range(len(state.links), 0, -1) if state.links[n - 1] == head), 0)
     last = state.last_signed.get(person_key(entry.actor), 0)
@@ -222,7 +222,7 @@ def _unseen_head(state: State, entry: Entry, since: int) -> Iterator[CampaignErr
 
 
 def _broken_passkey(state: State, entry: Entry, about: About) -> Iterator[CampaignError]:
-    """Yield why the passkey's signature does not hold for an entry."""
+    """Yield the reasons why a passkey's signature is invalid for an entry."""
     signature = entry.payload["signature"]
     key = state.passkeys.get(signature["credential"])
     if key is None:
@@ -251,7 +251,7 @@ def _broken_passkey(state: State, entry: Entry, about: About) -> Iterator[Campai
 
 
 def broken_registration(state: State, entry: Entry) -> Iterator[CampaignError]:
-    """Yield why a passkey cannot be registered: each belongs to one person, and is named once."""
+    """Yield why a passkey cannot be registered: it belongs to one person and is registered once."""
     table = {name: entry.payload[name] for name in KEY_FIELDS}
     if (why := broken_key(table)) is not None:
         yield SignatureError(f"signature: key: {why}")
@@ -265,7 +265,7 @@ def broken_registration(state: State, entry: Entry) -> Iterator[CampaignError]:
 
 
 class Signature(NamedTuple):
-    """A signature as it is handed in: `stored` is the part that an entry keeps.
+    """A submitted signature: `stored` is the part that an entry keeps.
 
     `key` and `origin` are the public key and the page of a passkey.
     """
@@ -276,7 +276,7 @@ class Signature(NamedTuple):
 
     @classmethod
     def of(cls, given: Any) -> "Signature":
-        """Read a signature from plain values, as a page or a client sends it."""
+        """Read a signature from plain values of a page or a client."""
         method = given.get("method") if isinstance(given, Mapping) else None
         if not isinstance(given, Mapping) or method not in SIGNATURE_FIELDS:
             raise ValueError(
@@ -302,9 +302,9 @@ class Signature(NamedTuple):
         return cls(stored, told, given["origin"])
 
     def check(self, state: State) -> dict[str, str] | None:
-        """Return the passkey as it is to be registered; None if the ledger has it already.
+        """Return the passkey to register; None if the ledger has it already.
 
-        Another key under a known credential is refused, and a page other than that of the browser.
+        Refuse another key for a known credential, and an origin that differs from the client data.
         """
         if self.key is None:
             return None

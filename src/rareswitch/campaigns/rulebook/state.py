@@ -1,4 +1,4 @@
-"""Where a campaign stands: a function of the ledger's entries, in their order, and nothing else."""
+"""The state of a campaign: a function of the ledger's entries in their order, and nothing else."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.core.control import Split
 from rareswitch.support.persistent import PersistentList
 
-# Errors of an entry that is not of the form that its kind has.
+# Errors from a malformed entry.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, AssertionError)
 
 
@@ -27,8 +27,8 @@ class Version(NamedTuple):
     """A policy that is or was in force.
 
     It was fitted on the log up to `seq`, and put in force when the log had `since` rows. A rollback
-    has the policy of an earlier version, `rollback_to`; `origin` is the version that first had it.
-    `shares` are those of a control and a floor, None without both.
+    has the policy of an earlier version, `rollback_to`; `origin` is the first version with that
+    policy. `shares` are those of a control and a floor; None if there is neither.
     """
 
     version: int
@@ -44,7 +44,7 @@ class Version(NamedTuple):
 
     @property
     def split(self) -> Split:
-        """How the episodes of the version are split between its players."""
+        """The split of the version's episodes between its players."""
         return Split(self.members, self.allocation, **self.shares or {})
 
     def member(self, key: str) -> int:
@@ -53,11 +53,11 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A policy fitted on the log up to `seq` that would be `version`, with its evidence.
+    """A policy fitted on the log up to `seq`, proposed as `version`, with its evidence.
 
-    `number` is that of its entry. `status` is waiting, rejected, deployed, void if another version
-    came into force meanwhile or it expired, or declined if the schedule found it not worth
-    proposing. `approvals` are the persons' signatures for it under the protocol in force.
+    `number` is that of its entry. `status` is waiting, rejected, deployed, void (another version
+    came into force or the candidate expired), or declined (the schedule found it not worth
+    proposing). `approvals` are the persons' signatures under the protocol in force.
     """
 
     number: int
@@ -81,18 +81,18 @@ class Candidate:
 
     @property
     def approver(self) -> str | None:
-        """The person who signed for it."""
+        """The person who approved it."""
         decision = self.decision
         return decision.actor if decision is not None and decision.kind == "approved" else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Where a campaign stands after some entries of its ledger.
+    """The state of a campaign after some entries of its ledger.
 
     At most one candidate, one amendment and one reopening wait for a second person. `approved` is
-    the approval that completes those of a proposal: the next entry carries it out. `registered` is
-    a passkey whose first signature is the next entry.
+    the last approval of a proposal; the next entry carries the proposal out. `registered` is a
+    passkey whose first signature is the next entry.
     """
 
     entries: int = 0
@@ -113,7 +113,7 @@ class State:
     corrections: int = 0
     withdrawn: int = 0
     cancelled: PersistentList[str] = field(default_factory=PersistentList)
-    # The first row at which the schedule is asked after a rejection, or when there is budget again.
+    # The first row at which the schedule is evaluated after a rejection or an increase of budget.
     asked_again: int = 0
     links: PersistentList[str] = field(default_factory=PersistentList)  # of all entries
     passkeys: Mapping[str, Passkey] = field(default_factory=dict)  # by credential
@@ -137,7 +137,7 @@ class State:
 
     @cached_property
     def spent(self) -> int:
-        """Deployments after the first, without rollbacks."""
+        """The number of deployments after the first, without rollbacks."""
         return sum(version.rollback_to is None for version in self.versions) - 1
 
     @property
@@ -161,17 +161,17 @@ class State:
 
     @property
     def may_propose(self) -> bool:
-        """Whether a candidate may be entered now, if a policy is due."""
+        """Whether a candidate may be entered when a policy is due."""
         return self.waiting is None and not self.stopped and self.left > 0
 
     @property
     def expires_at(self) -> int | None:
-        """The row of the log at which the candidate that waits expires."""
+        """The row of the log at which the pending candidate expires."""
         after = self.terms.approval.expires_after
         return None if after is None or not self.waiting else self.waiting.entry.position + after
 
     def owed(self, proposal: Candidate | Entry) -> Owed:
-        """Return the signatures that a waiting candidate, amendment or reopening lacks."""
+        """Return the missing signatures of a pending candidate, amendment or reopening."""
         approval = self.terms.approval
         if isinstance(proposal, Candidate):
             approvals = proposal.approvals
@@ -183,7 +183,7 @@ class State:
 
     @property
     def watched(self) -> int:
-        """The row of the log up to which the schedule was asked, or is not asked any more."""
+        """The row of the log up to which the schedule needs no evaluation."""
         last = self.waiting or (self.settled[-1] if len(self.settled) else None)
         return max(last.seq if last else 0, self.asked_again - 1)
 
@@ -204,7 +204,7 @@ class State:
         return version
 
     def role(self, version: int, member: int) -> str:
-        """Return who a member of a version is: learned, the control or the floor."""
+        """Return the role of a version's member: learned, control or floor."""
         return self.version(version).split.role(member)
 
     def candidate(self, number: int) -> Candidate:
@@ -256,9 +256,9 @@ def _amended(state: State, entry: Entry) -> Changes:
     terms = Terms.of(entry.payload["protocol"])
     changes: Changes = {"revisions": state.revisions.extend([terms]), "amendment": None}
     changes |= {"amendment_approvals": (), "approved": None}
-    if state.waiting is not None:  # signatures were given under the revision before
+    if state.waiting is not None:  # its signatures were for the earlier revision
         changes["waiting"] = replace(state.waiting, approvals=())
-    if not state.left and terms.budget > state.spent:  # nobody was asked at the rows before
+    if not state.left and terms.budget > state.spent:  # earlier rows are not evaluated
         changes["asked_again"] = max(state.asked_again, entry.position + 1)
     return changes
 
@@ -330,7 +330,7 @@ def _put_in_force(state: State, entry: Entry) -> Changes:
         decision = state.approved if deployed else None
         settled = settled.extend([replace(state.waiting, status=status, decision=decision)])
     to = payload.get("to")
-    number = len(state.versions) + 1  # whatever the entry says: a rule compares them
+    number = len(state.versions) + 1  # not the entry's number: a rule compares the two
     told = {name: payload[name] for name in ("digest", "seq", "members", "allocation")}
     origin = number if to is None else state.version(to).origin
     told |= {"since": entry.position, "rollback_to": to, "origin": origin, "entry": entry}

@@ -1,9 +1,9 @@
 """The rules that end a campaign because of returns, refused reports or the number of episodes.
 
-The engine asks them after every row. A rule about the mean return of a version shares its error α
-among versions: version v has α/(v(v+1)) of it, which adds up to α. So does a rule about the
-difference of one version from the control. A rule about the combined difference looks at one
-sequence, and has all of its error.
+The engine checks them after every row. A rule about the mean return of a version, or about the
+difference of one version from the control, splits its error α among versions: version v gets
+α/(v(v+1)), and these parts add up to α. A rule about the combined difference watches one sequence,
+and uses its whole error.
 """
 
 import math
@@ -23,15 +23,15 @@ from rareswitch.support.arguments import real, set_fields, whole
 if TYPE_CHECKING:
     from rareswitch.campaigns.rulebook.terms import Terms
 
-EPISODES = "episodes"  # the rule that every protocol has: no more than it plans
-# Values that differ by no more may be rounded otherwise on another machine.
+EPISODES = "episodes"  # the rule of every protocol: no more than planned
+# Smaller differences between values may be rounding on another machine.
 TOLERANCE = 1e-9
-# Evidence that is less by no more may have been rounded, as a logarithm.
+# Smaller differences of log evidence may be rounding.
 NEAR = 1e-6
 
 
 class Watched(NamedTuple):
-    """The value that a rule looks at, whether it has passed the threshold, and why if it has."""
+    """The value that a rule watches, whether it has passed the threshold, and the reason if so."""
 
     rule: str
     value: float
@@ -49,13 +49,13 @@ class Watched(NamedTuple):
     def near(self) -> bool:
         """Whether another machine may have rounded the value to the other side of the threshold.
 
-        A value that equals the threshold is exact: a number of episodes, or the end of an interval
-        that was cut off at 0 or 1.
+        A value equal to the threshold is exact: a number of episodes, or the end of an interval
+        clipped to 0 or 1.
         """
         return 0.0 < abs(self.value - self.threshold) <= TOLERANCE
 
     def is_told_by(self, payload: Mapping[str, Any]) -> bool:
-        """Return whether an entry tells this value, but for rounding."""
+        """Return whether an entry holds this value up to rounding."""
         numbers = [payload.get(name) for name in ("value", "threshold", "margin")]
         seen = (self.value, self.threshold, self.value - self.threshold)
         return payload.get("rule") == self.rule and all(
@@ -66,7 +66,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Harm:
-    """Stop when the mean return of a version is surely below `below`.
+    """Stop when the mean return of a version is below `below` with the rule's confidence.
 
     >>> seen = Cohorts(horizon=1)
     >>> for _ in range(100):
@@ -85,11 +85,11 @@ class Harm:
         set_fields(self, below=below, confidence=_confidence(self.confidence))
 
     def check(self, horizon: int, episodes: int) -> None:
-        """Refuse a rule that can never be reached, or is reached from the start."""
+        """Refuse a rule that is never met or met from the start."""
         _check_return("below", self.below, horizon)
 
     def watch(self, cohorts: Cohorts, version: int) -> Watched | None:
-        """Return the value that the rule looks at; None while the rule waits."""
+        """Return the value that the rule watches; None while the rule waits."""
         high = _highest_mean(cohorts, version, self.confidence)
         if not high < self.below:
             return Watched(self.name, high, self.below)
@@ -100,9 +100,9 @@ class Harm:
 
 @dataclass(frozen=True, kw_only=True)
 class Futility:
-    """Stop when, after `after` episodes, the version that acts surely returns less than `target`.
+    """Stop when, after `after` episodes, the acting version confidently returns less than `target`.
 
-    It is harm with a goal in place of a limit, and it waits until there was time to learn.
+    It is `Harm` with a goal instead of a limit, and it waits to give time to learn.
     """
 
     name: ClassVar[str] = "futility"
@@ -139,7 +139,7 @@ class Futility:
 
 @dataclass(frozen=True, kw_only=True)
 class DataQuality:
-    """Stop when surely more than the share `most` of all reports has to be refused."""
+    """Stop when, with confidence, more than the share `most` of all reports is refused."""
 
     name: ClassVar[str] = "data-quality"
 
@@ -163,13 +163,13 @@ class DataQuality:
 
 @dataclass(frozen=True, kw_only=True)
 class ControlSuperiority:
-    """Stop when learned members surely return more than the control, by more than `margin`.
+    """Stop when learned members confidently return more than the control, by more than `margin`.
 
-    It looks at the combined difference of all versions, once `after` episodes are compared.
-    `confidence` is one-sided: 0.975 claims a gain that is not there in at most 2.5% of campaigns.
-    A margin below 0 asks for non-inferiority: −0.05 stops when learned members surely return no
-    less than the control minus 0.05. If the confidence was calibrated, `calibrated` is the error at
-    the looks in the simulation that the protocol attaches; reports name it.
+    It watches the combined difference of all versions, once `after` episodes are compared.
+    `confidence` is one-sided: 0.975 claims a false gain in at most 2.5% of campaigns. A margin
+    below 0 tests non-inferiority: −0.05 stops when learned members confidently return at least the
+    control minus 0.05. If the confidence was calibrated, `calibrated` is the error at the looks in
+    the attached simulation; reports name it.
     """
 
     name: ClassVar[str] = "control-superiority"
@@ -203,7 +203,7 @@ class ControlSuperiority:
 
 @dataclass(frozen=True, kw_only=True)
 class ControlHarm:
-    """Stop when a version surely returns less than its control, by more than `margin`.
+    """Stop when a version confidently returns less than its control, by more than `margin`.
 
     `confidence` is one-sided, and holds for all versions together.
     """
@@ -235,9 +235,9 @@ class ControlHarm:
 
 @dataclass(frozen=True, kw_only=True)
 class ControlFutility:
-    """Stop when, after `after` compared episodes, the gain over the control surely is below target.
+    """Stop when the gain over the control is confidently below `target`, after `after` episodes.
 
-    It looks at the combined difference of all versions. `confidence` is one-sided.
+    It watches the combined difference of all versions. `confidence` is one-sided.
     """
 
     name: ClassVar[str] = "control-futility"
@@ -272,10 +272,10 @@ RULES: dict[str, type[StoppingRule]] = {kind.name: kind for kind in get_args(Sto
 
 
 def may_pass(rule: StoppingRule, cohorts: Cohorts, version: int) -> bool:
-    """Return False where a rule surely is not reached, for less than the cost of asking it.
+    """Return False if a rule is certainly not met; this is cheaper than `watch`.
 
-    A rule about the control is reached where the evidence at its threshold is large enough; its
-    bound need not be solved for.
+    A rule about the control is met if the evidence at its threshold is large enough, so its bound
+    need not be computed.
     """
     share, horizon = cohorts.control, cohorts.horizon
     if not isinstance(rule, AGAINST_CONTROL):
@@ -300,7 +300,7 @@ def may_pass(rule: StoppingRule, cohorts: Cohorts, version: int) -> bool:
 
 
 def evidence_for(rule: ControlSuperiority, cohorts: Cohorts) -> float:
-    """Return the logarithm of the evidence that the rule looks at; −∞ while the rule waits.
+    """Return the log evidence that the rule watches; −∞ while the rule waits.
 
     The rule of confidence c stops when the evidence exceeds 1/(1−c).
     """
@@ -328,7 +328,7 @@ def rule_of(plain: Mapping[str, Any]) -> StoppingRule:
 
 
 def plain_rule(rule: StoppingRule) -> dict[str, Any]:
-    """Return what `rule_of` takes; a key without a value is left out."""
+    """Return the table that `rule_of` takes; keys without a value are left out."""
     return {"rule": rule.name} | {k: v for k, v in vars(rule).items() if v is not None}
 
 
@@ -343,12 +343,12 @@ def _highest_mean(cohorts: Cohorts, version: int, confidence: float) -> float:
 
 
 def _share(error: float, version: int) -> float:
-    """Return the part of an error that a version has; the parts of all versions add up to it."""
+    """Return a version's part of an error; the parts of all versions add up to the error."""
     return error / (version * (version + 1))
 
 
 def _compared(cohorts: Cohorts, after: int) -> list[Stratum] | None:
-    """Return the outcomes of all versions, once so many episodes are compared with the control."""
+    """Return the outcomes of all versions once `after` episodes are compared; None before."""
     strata = [cohorts.strata[version] for version in sorted(cohorts.strata)]
     if not cohorts.control or sum(one.episodes for one in strata) < after:
         return None
@@ -379,7 +379,7 @@ def _check_return(name: str, value: float, horizon: int) -> None:
 
 
 def watch(terms: "Terms", cohorts: Cohorts, version: int) -> list[Watched]:
-    """Return the value that each stopping rule looks at, in the order in which they are asked."""
+    """Return the value of each stopping rule, in the order of checking."""
     seen = [rule.watch(cohorts, version) for rule in terms.stopping]
     planned, episodes = terms.episodes, cohorts.episodes
     last = Watched(EPISODES, episodes, planned, episodes >= planned, f"all {planned} are recorded")

@@ -1,7 +1,7 @@
-"""The terms of a protocol that rules ask for: budget, approval, intake, analysis, stopping, sizes.
+"""The terms of a protocol that rules need: budget, approval, intake, analysis, stopping, sizes.
 
-`Terms` is read from the plain tables of a protocol. It makes no schedule and no feature map, so
-nothing that a stranger's record names is ever imported to read it.
+`Terms` is read from the plain tables of a protocol. It builds no schedule and no feature map, so
+reading a stranger's record imports no code that the record names.
 """
 
 import json
@@ -22,13 +22,13 @@ LATE = ("learn", "record")
 MISSING = ("reported", "zero", "worst")
 # The tables that an amendment may change; recorded episodes do not depend on them.
 AMENDABLE = ("episodes", "schedule", "budget", "approval", "intake", "stopping", "access")
-# The columns of a CSV file of reports that are no part of an observation.
+# The columns of a CSV file of reports that are not part of an observation.
 REPORT_COLUMNS = (
     "id", "step", "action", "reward", "propensity", "recommended", "version", "member", "site",
     "began", "ended", "participant",
 )  # fmt: skip
-# Columns of such a file too, and no names of an observation's columns where the protocol has
-# [analysis]; protocols without it may have such columns.
+# Further columns of such a file. If the protocol has [analysis], an observation's columns cannot
+# have these names.
 ANALYSIS_COLUMNS = ("subgroup", "events")
 
 
@@ -36,11 +36,11 @@ ANALYSIS_COLUMNS = ("subgroup", "events")
 class Intake:
     """Which reports are recorded.
 
-    `late` says whether fits "learn" from episodes of a replaced version, or the log only has them
-    on "record". An episode that was not assigned may name an earlier version while at most `grace`
-    episodes were recorded since it was replaced. With `assigned` only assigned episodes are
-    recorded. With `concealed` too, a salt that is drawn at the assignment decides the member, so
-    that nobody can choose an episode's id by its treatment.
+    With `late` "learn", fits use episodes of a replaced version; with "record", the log only keeps
+    them. An unassigned episode may name an earlier version while at most `grace` episodes were
+    recorded since its replacement. With `assigned`, only assigned episodes are recorded. With
+    `concealed` too, a salt drawn at the assignment decides the member, so nobody can choose an
+    episode's id to get a treatment.
     """
 
     late: str = "learn"
@@ -94,9 +94,9 @@ class FeatureTerms:
 class Subgroups:
     """The subgroups of participants, by their names.
 
-    Without a `column`, actors tell the subgroup in a report. With it, the subgroup follows from
-    that column of the first raw observation: a value below the first of the `cuts` is in the first
-    subgroup, a value from the last cut on is in the last.
+    Without a `column`, reports name the subgroup. With it, the subgroup follows from that column of
+    the first raw observation: a value below the first of the `cuts` is in the first subgroup, a
+    value equal to or above the last cut is in the last.
 
     >>> Subgroups(names=["mild", "severe"], column="severity", cuts=[2.0]).of(2)
     'severe'
@@ -140,10 +140,10 @@ class Subgroups:
 class AnalysisTerms:
     """The plan of the analysis, which no amendment changes.
 
-    `confidence` is that of the two-sided intervals at the end of the study. `missing` says how an
-    assigned episode without a report counts there: "reported" leaves it out, "zero" counts a return
-    of 0, and "worst" counts 0 if a learned member was assigned and the largest return if the
-    control was. `events` are the kinds of adverse event that a report may count.
+    `confidence` is that of the two-sided intervals at the end of the study. `missing` decides how
+    an assigned episode without a report counts there: "reported" leaves it out, "zero" counts a
+    return of 0, and "worst" counts 0 for a learned member and the largest return for the control.
+    `events` are the kinds of adverse event that a report may count.
 
     >>> AnalysisTerms(events=["serious"], subgroups=Subgroups(names=["mild", "severe"])).events
     ('serious',)
@@ -182,7 +182,7 @@ class AnalysisTerms:
         return cls(**given)
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse a subgroup by a column that no observation has, and columns with taken names."""
+        """Refuse a subgroup column that is not in an observation, and columns with taken names."""
         if taken := [name for name in columns if name in ANALYSIS_COLUMNS]:
             raise ValueError(
                 f"[features] columns must not be {' or '.join(ANALYSIS_COLUMNS)} where the "
@@ -207,7 +207,7 @@ class AnalysisTerms:
 
 
 def _only(table: Any, name: str, kind: type[Any]) -> dict[str, Any]:
-    """Return a table, if all its keys are fields of a dataclass."""
+    """Return a table, or raise if a key is not a field of a dataclass."""
     if not isinstance(table, Mapping):
         raise TypeError(f"{name} must be a table; got {short_repr(table)}")
     known = [part.name for part in fields(kind)]
@@ -217,7 +217,7 @@ def _only(table: Any, name: str, kind: type[Any]) -> dict[str, Any]:
 
 
 def _normal_names(what: str, given: Any) -> tuple[str, ...]:
-    """Return distinct names in Unicode's NFKC form, in which reports tell them too."""
+    """Return distinct names in Unicode's NFKC form, as in reports."""
     if not isinstance(given, list | tuple):
         raise TypeError(f"{what} must be a list of names; got {short_repr(given)}")
     return checked_names(what, [checked_text(what, name) for name in given])
@@ -237,7 +237,7 @@ class Terms:
     stopping: tuple[StoppingRule, ...]
     actions: tuple[str, ...] = ()
     analysis: AnalysisTerms = AnalysisTerms()
-    public: bool = False  # whether everybody may see where the campaign stands
+    public: bool = False  # whether everybody may see the campaign's status
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Terms":
@@ -250,18 +250,18 @@ class Terms:
 
     @property
     def simulation(self) -> str:
-        """The digest of the report of a simulation made beforehand, or nothing."""
+        """The digest of the report of an earlier simulation, or an empty text."""
         return str(self.plain.get("simulation", {}).get("digest", ""))
 
     @property
     def features(self) -> str:
-        """The digest of the feature map of raw observations, or nothing."""
+        """The digest of the feature map of raw observations, or an empty text."""
         table = self.plain.get("features", {})
         return str(table.get("digest", "")) if table.get("columns") else ""
 
     @property
     def control_action(self) -> int | None:
-        """The place of the action that the control is; None if there is none, or a policy."""
+        """The index of the control's action; None without a control, or if it is a policy."""
         plays = self.plain.get("recipe", {}).get("control", {}).get("plays")
         if plays in self.actions:
             return self.actions.index(plays)
@@ -269,7 +269,7 @@ class Terms:
 
     @property
     def control_share(self) -> float:
-        """The control's share of the episodes that it and learned members play.
+        """The control's share among its own and the learned members' episodes.
 
         0 if there is no control, or no learned member plays.
         """
@@ -286,7 +286,7 @@ class Terms:
 
 @lru_cache(maxsize=64)
 def _terms(text: str) -> Terms:
-    """Return the terms of a canonical text: a ledger is read more often than it is amended."""
+    """Return the terms of a canonical text; cached, because amendments are rare."""
     plain = json.loads(text)
     task, analysis = plain["task"], AnalysisTerms()
     if "analysis" in plain:

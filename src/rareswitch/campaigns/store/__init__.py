@@ -1,4 +1,4 @@
-"""Where campaigns are kept: an SQLite file, or PostgreSQL."""
+"""The store of campaigns: an SQLite file, or PostgreSQL."""
 
 from rareswitch.campaigns.store.opening import migrate, open_store
 from rareswitch.campaigns.store.store import Store

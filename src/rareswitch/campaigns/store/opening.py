@@ -28,7 +28,7 @@ _MISTYPED = re.compile(r"(sqlite|postgres)\w*(\+\w+)?:")
 def open_store(url: str | Path, *, create: bool = False, read_only: bool = False) -> Store:
     """Open a store by its address: sqlite:///file, or postgresql://user@host/database.
 
-    A path, or a text without ://, is an SQLite file. `create` makes a store that is not there yet.
+    A path, or a text without ://, is an SQLite file. `create` creates a missing store.
     `read_only` changes no byte of the store. A store of an older schema is refused: see `migrate`.
     """
     if create and read_only:
@@ -58,8 +58,8 @@ def _connected(url: str | Path, *, create: bool, read_only: bool) -> Store:
     settings: dict[str, Any] = {
         "pool_size": CONNECTIONS,
         "max_overflow": 0,
-        "pool_use_lifo": True,  # the connection of the last commit knows its pages
-        "hide_parameters": True,  # names of participants are in no traceback
+        "pool_use_lifo": True,  # the last used connection has a warm cache
+        "hide_parameters": True,  # keep participants' names out of tracebacks
     }
     if address.get_backend_name() == "sqlite":
         file = _file_at(address, create=create, read_only=read_only)
@@ -78,7 +78,7 @@ def _connected(url: str | Path, *, create: bool, read_only: bool) -> Store:
 
 def _file_at(address: sa.URL, *, create: bool, read_only: bool) -> SqliteFile:
     if not address.database or address.database == ":memory:":
-        raise ValueError("store must be a file: what is in memory is not durable")
+        raise ValueError("store must be a file; an in-memory store is not durable")
     path = Path(address.database)
     try:
         if create:
@@ -94,14 +94,14 @@ def _file_at(address: sa.URL, *, create: bool, read_only: bool) -> SqliteFile:
 
 
 def _create_file(path: Path) -> None:
-    """Create an empty file that only its owner may read, unless the file is there."""
+    """Create an empty file that only its owner may read, unless the file exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def read_address(store: str | Path) -> sa.URL:
-    """Return the parts of an address; a path, or a text without ://, is exactly that file."""
+    """Return the parts of an address; a path, or a text without ://, is an SQLite file."""
     if isinstance(store, Path):
         return sa.URL.create("sqlite", database=str(store))
     if not isinstance(store, str):
@@ -112,7 +112,7 @@ def read_address(store: str | Path) -> sa.URL:
         return sa.URL.create("sqlite", database=store)
     try:
         url = make_url(store)
-    except (sa.exc.ArgumentError, ValueError):  # the text may hold a password
+    except (sa.exc.ArgumentError, ValueError):  # the text may contain a password
         raise ValueError(f"{_FORMS}; got {store.partition('://')[0]}://…") from None
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise ValueError(f"store must be SQLite or PostgreSQL; got {url.get_backend_name()!r}")

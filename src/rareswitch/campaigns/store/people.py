@@ -1,7 +1,7 @@
-"""The persons behind episodes: apart from the chains, and forgotten when somebody asks.
+"""The participants of episodes, stored apart from the chains and erased on request.
 
-An episode whose participant was forgotten keeps a row without a name, so that no later report of
-the episode brings the name back.
+An episode whose participant was erased keeps a row without a name, so no later report of the
+episode restores the name.
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from rareswitch.campaigns.errors import ConflictError
 from rareswitch.campaigns.store.rows import rows_of_episodes
 from rareswitch.campaigns.store.tables import participants
 
-FORGOTTEN = ""  # in place of a name; no participant is called so
+FORGOTTEN = ""  # replaces an erased name; no participant has this name
 _KEEP = sa.text(
     "INSERT INTO participants (campaign, episode_id, participant) VALUES (:of, :which, :kept) "
     "ON CONFLICT (campaign, episode_id) DO UPDATE SET participant = excluded.participant"
@@ -24,15 +24,15 @@ class People:
     def __init__(self, connection: Connection, campaign: str, names: str) -> None:
         self._connection, self._campaign, self._names = connection, campaign, names
         self._told: dict[str, str] = {}
-        self._stored: dict[str, str] | None = None  # looked up when somebody asks
+        self._stored: dict[str, str] | None = None  # looked up when first needed
 
     def add(self, episode_id: str, participant: str | None) -> None:
-        """Keep who was behind an episode that is just being recorded."""
+        """Keep the participant of a new episode."""
         if participant is not None:
             self._told[episode_id] = participant
 
     def tell_again(self, episode_id: str, participant: str | None) -> None:
-        """Keep who was behind a recorded episode if nobody is kept yet; another is a conflict."""
+        """Keep the participant of a recorded episode if it has none; another name is a conflict."""
         if participant is None:
             return
         kept = self._kept(episode_id)
@@ -40,19 +40,19 @@ class People:
             self._told[episode_id] = participant
         elif kept not in (FORGOTTEN, participant):
             raise ConflictError(
-                f"episode {episode_id} is recorded already, of another participant; who it was is "
-                "never overwritten, but it can be corrected"
+                f"episode {episode_id} is recorded already, for another participant; a participant "
+                "is never overwritten, but can be corrected"
             )
 
     def correct(self, episode_id: str, participant: str | None) -> None:
-        """Keep who was behind an episode instead of who is kept, but for who was forgotten."""
+        """Replace the participant of an episode, unless the participant was erased."""
         if participant is not None and self._kept(episode_id) != FORGOTTEN:
             self._told[episode_id] = participant
 
     def forget(self, participant: str) -> int:
-        """Erase a participant's name, also where it was just told; return how many episodes had it.
+        """Erase a participant's name, also in this transaction; return the number of episodes.
 
-        Reports that come later in the transaction do not bring it back.
+        Later reports in the transaction do not restore it.
         """
         self.write()
         self._stored = None  # the names that were looked up before
@@ -65,7 +65,7 @@ class People:
         return gone
 
     def write(self) -> None:
-        """Store all participants that were told."""
+        """Store all new participants."""
         if not self._told:
             return
         of = {"of": self._campaign}

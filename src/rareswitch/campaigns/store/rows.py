@@ -1,7 +1,7 @@
-"""Reading the chains of a campaign, and statements of the busiest paths.
+"""Reading the chains of a campaign, and the most frequent statements.
 
-These statements are compiled once and run by the driver as they are: texts, bytes and numbers go in
-and out as the driver has them, and SQLite has 0 and 1 for truths.
+These statements are compiled once and run directly by the driver, without type conversion: SQLite
+returns 0 and 1 for booleans.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _HEADS = sa.select(heads.c.chain, heads.c.length, heads.c.link).where(
 
 
 def heads_of(connection: Connection, campaign: str) -> dict[str, Head]:
-    """Return the heads of all chains of a campaign; none, if there is no such campaign."""
+    """Return the heads of all chains of a campaign; empty if there is no such campaign."""
     found = rows_found(connection, _HEADS, {"of": campaign})
     known = {chain: Head(length, link) for chain, length, link in found if type(length) is int}
     if known and (missing := CHAINS.keys() - known.keys()):
@@ -51,9 +51,9 @@ def rows_of(
     upto: int | None = None,
     columns: Sequence[str | sa.Label[Any]] | None = None,
 ) -> Iterator[Any]:
-    """Yield the rows of a chain in their order: whole, or their number and some columns.
+    """Yield the rows of a chain in order: whole, or their number and some columns.
 
-    From the beginning on these are all rows, also rows that somebody numbered below 1.
+    With `after` 0, rows with forged numbers below 1 are included.
     """
     table, number, row = metadata.tables[chain], NUMBERS[chain], CHAINS[chain]
     names: Sequence[Any] = row._fields if columns is None else (number, *columns)
@@ -78,12 +78,12 @@ def rows_of(
 
 
 def entries_after(connection: Connection, campaign: str, number: int) -> list[Entry]:
-    """Return the entries of a ledger after one of them."""
+    """Return the entries of a ledger after an entry."""
     return [Entry.of(row) for row in rows_of(connection, "ledger", campaign, after=number)]
 
 
 class StoredRecord:
-    """The record of a campaign at the moment that a connection sees."""
+    """The record of a campaign in a connection's snapshot."""
 
     def __init__(self, connection: Connection, campaign: str) -> None:
         self.connection, self.campaign = connection, campaign
@@ -108,7 +108,7 @@ class StoredRecord:
         return EpisodeRow._make(found)
 
     def artifact(self, digest: str) -> bytes:
-        """Return the bytes that are kept under a digest, if they are still the same."""
+        """Return the bytes with a digest; raise if they are missing or altered."""
         columns = artifacts.c
         data = self.connection.execute(
             sa.select(columns.data).where(
@@ -131,7 +131,7 @@ def rows_found(connection: Connection, statement: sa.Select[Any], values: Values
 
 
 def run_each(connection: Connection, statement: Any, values: Sequence[Values]) -> None:
-    """Run a statement once with each of these values."""
+    """Run a statement once for each of these values."""
     text, given = _compiled(connection.dialect, statement)
     with _cursor(connection) as cursor:
         cursor.executemany(text, list(map(given, values)))
@@ -139,7 +139,7 @@ def run_each(connection: Connection, statement: Any, values: Sequence[Values]) -
 
 @contextmanager
 def _cursor(connection: Connection) -> Iterator[Any]:
-    """Give a cursor of the driver; a connection that turns out to be lost is given up."""
+    """Yield a cursor of the driver; invalidate the connection if it is lost."""
     driver = connection.connection.dbapi_connection
     cursor = connection.connection.cursor()
     try:
@@ -154,11 +154,11 @@ def _cursor(connection: Connection) -> Iterator[Any]:
 
 @lru_cache
 def _compiled(dialect: Dialect, statement: Any) -> tuple[str, Callable[[Values], Any]]:
-    """Return a statement in the words of a driver, and how that wants its values."""
+    """Return a statement in a driver's dialect, and a function that arranges its values."""
     compiled: Any = statement.compile(dialect=dialect)
     settled = {name: value for name, value in compiled.params.items() if value is not None}
     order: list[str] | None = compiled.positiontup
-    if order is None:  # places have names
+    if order is None:  # named parameters
         return str(compiled), lambda values: settled | values
     if not settled and len(order) > 1:
         return str(compiled), itemgetter(*order)
@@ -170,14 +170,14 @@ def rows_of_episodes(
 ) -> list[Any]:
     """Return columns of the rows of the episodes in `names_given`, in any order.
 
-    To sort them by their number, SQLite would look at every row of the campaign.
+    With sorting, SQLite would scan every row of the campaign.
     """
     statement = _of_episodes(connection.dialect.name, tuple(columns))
     return rows_found(connection, statement, {"of": campaign, "names": names})
 
 
 def names_given(names: Iterable[str]) -> str:
-    """Return names as one text: a statement is then the same for any number of them.
+    """Return names as one text, so a statement is the same for any number of names.
 
     >>> names_given(["ben", "ada"])
     '["ada","ben"]'

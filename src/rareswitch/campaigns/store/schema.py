@@ -8,10 +8,10 @@ from sqlalchemy.engine import Engine
 
 from rareswitch.campaigns.errors import UnavailableError
 
-# The last migration of this version: a store must have it to be opened.
+# The last migration of this version; a store must have it.
 NEWEST = "0003"
 MIGRATIONS = Path(__file__).parent / "migrations"
-_ONE_THREAD = threading.Lock()  # Alembic's context is one for the whole process
+_ONE_THREAD = threading.Lock()  # Alembic's context is global to the process
 
 
 def check_schema(engine: Engine, url: str, *, create: bool) -> None:
@@ -66,9 +66,9 @@ def migrate_schema(engine: Engine, url: str) -> list[str]:
 
 
 def _present(engine: Engine, url: str) -> str | None:
-    """Return the last migration that a store went through; None for an empty database."""
+    """Return the last migration of a store; None for an empty database."""
     with engine.connect() as connection:
-        # One statement sees one moment: another process may be creating the same tables.
+        # One statement sees one snapshot: another process may be creating the same tables.
         tables = sa.inspect(connection).get_table_names()
         if "alembic_version" not in tables:
             if tables and engine.dialect.name == "sqlite":

@@ -20,11 +20,11 @@ from rareswitch.campaigns.errors import UnavailableError
 from rareswitch.campaigns.store.tables import heads
 from rareswitch.campaigns.store.writer import Writer
 
-# Seconds that a writer waits for others, and `purge` for readers.
+# Seconds that a writer waits for other writers, and `purge` for readers.
 LONGEST_WAIT = 120
 PURGE_WAIT = 5.0
-CONNECTIONS = 15  # that a store holds at once; further callers wait for one of them
-# The settings of an address that a message may show; others can hold passwords.
+CONNECTIONS = 15  # open at once; further callers wait
+# The settings of an address that a message may show; others may contain passwords.
 SHOWN = frozenset({"application_name", "connect_timeout", "host", "port", "sslmode"})
 SQLITE_FULL = ("database or disk is full",)
 POSTGRES_FULL = "53100"
@@ -35,14 +35,14 @@ _LOCK = (
     .where(heads.c.campaign == sa.bindparam("of"), heads.c.chain == "ledger")
     .with_for_update()
 )
-# Sessions that may still see rows as they were before transaction `at`.
+# Sessions that may still see rows from before transaction `at`.
 _OLD_READERS = sa.text(
     "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
     "AND age(backend_xmin) > age(CAST(CAST(:at AS xid8) AS xid))"
 )
 
 
-# The files, by device and inode, on which a parent had connections when it forked this process.
+# The files, by device and inode, that the parent had open when it forked this process.
 _INHERITED: set[tuple[int, ...]] = set()
 
 
@@ -53,8 +53,8 @@ class FileGoneError(Exception):
 class SqliteFile:
     """The file at a path; `connect` opens it, `check` compares the path with the opened file.
 
-    For reading only, no byte of the store changes: SQLite reads it beside a process that writes,
-    as it is on a disk that is read-only, and in a temporary copy where its log must be read first.
+    With `read_only`, no byte of the store changes. SQLite reads it beside a writer, directly from a
+    read-only disk, or from a temporary copy if the log must be read first.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -65,12 +65,12 @@ class SqliteFile:
         if read_only:
             self._choose_reading()
         self._opened = self._identity()
-        # While the file is held, no other file gets its number. Such a descriptor has no locks: to
-        # close any other one would end those of SQLite.
+        # An open file keeps its inode number. An O_PATH descriptor has no locks; closing any other
+        # descriptor would release SQLite's locks.
         self._held = os.open(self._path, os.O_PATH) if hasattr(os, "O_PATH") else None
 
     def connect(self) -> sqlite3.Connection:
-        """Return a new connection, on which a commit means that the rows are on disk."""
+        """Return a new connection with durable commits."""
         if self._opened[:2] in _INHERITED:
             raise sqlite3.OperationalError(
                 "it was open when this process was forked, and SQLite then loses rows; open it "
@@ -99,7 +99,7 @@ class SqliteFile:
         return connection
 
     def after_fork(self, *, is_open: bool) -> None:
-        """Let this process, a forked child, not connect to a file that was open before.
+        """Prevent this forked child from connecting to a file that its parent had open.
 
         SQLite keeps locks and the index of the log in memory for all connections of a process; a
         child inherits that memory, but not the locks.
@@ -108,7 +108,7 @@ class SqliteFile:
             _INHERITED.add(self._opened[:2])
 
     def check(self) -> None:
-        """Raise FileGoneError if the opened file is not the file at the path any more."""
+        """Raise FileGoneError if the path no longer names the opened file."""
         try:
             same = self._copy is not None or self._identity() == self._opened
         except OSError:
@@ -117,7 +117,7 @@ class SqliteFile:
             raise FileGoneError
 
     def check_log(self) -> None:
-        """Raise FileGoneError also if the write-ahead log is gone; ask while a connection is open.
+        """Also raise FileGoneError if the write-ahead log is gone; a connection must be open.
 
         SQLite deletes the log only when the last connection is closed.
         """
@@ -126,14 +126,14 @@ class SqliteFile:
             raise FileGoneError
 
     def release(self) -> None:
-        """Remove the files that reading made; call it when all connections are closed."""
+        """Remove the files that reading created; call it when all connections are closed."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
         if self._copy is not None:
             self._copy.cleanup()
         elif self._made_log and _size(f"{self._real}-wal") == 0:
-            # The last connection that may write removes an empty log, if nobody uses it.
+            # The last writable connection removes an empty log that nobody uses.
             uri = f"file:{quote(self._path)}?mode=rw"
             with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as connection:
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -142,7 +142,7 @@ class SqliteFile:
         log, index = f"{self._real}-wal", f"{self._real}-shm"
         unread = [end for end in ("-wal", "-journal") if _size(f"{self._real}{end}")]
         if os.path.exists(log) and os.path.exists(index):
-            return  # SQLite reads the log, also beside a writer and on a read-only disk
+            return  # SQLite can read the log, even beside a writer or on a read-only disk
         if unread:
             copy = tempfile.TemporaryDirectory(prefix="rareswitch-")
             try:
@@ -151,7 +151,7 @@ class SqliteFile:
             except BaseException:
                 copy.cleanup()
                 raise
-            if os.path.exists(index):  # somebody opened the store meanwhile
+            if os.path.exists(index):  # another process opened the store meanwhile
                 copy.cleanup()
             else:
                 self._copy = copy
@@ -162,7 +162,7 @@ class SqliteFile:
 
     def _identity(self) -> tuple[int, ...]:
         found = os.stat(self._path)
-        if self._immutable:  # SQLite does not notice writers then
+        if self._immutable:  # SQLite then does not notice writers
             return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
         return found.st_dev, found.st_ino
 
@@ -172,7 +172,7 @@ _OPEN: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
 class Store:
-    """A store that is open in this process; any number of threads may use it."""
+    """An open store; it is thread-safe."""
 
     def __init__(self, engine: Engine, *, file: SqliteFile | None, read_only: bool) -> None:
         self.engine, self.read_only, self._file = engine, read_only, file
@@ -181,9 +181,9 @@ class Store:
         _OPEN.add(self)
 
     def begin_anew(self) -> None:
-        """Open connections of its own in a forked child, and queue work of its own.
+        """Give a forked child its own connections and its own queue of work.
 
-        The parent's connections are kept: closing one would end the parent's session.
+        The parent's connections stay open: closing one would end the parent's session.
         """
         pool = self.engine.pool
         if self._file is not None and isinstance(pool, sa.QueuePool):
@@ -203,12 +203,12 @@ class Store:
 
     @property
     def url(self) -> str:
-        """Its address without passwords and without settings that may hold one."""
+        """The address without passwords and without settings that may contain one."""
         return show_address(self.engine.url)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection that sees one moment of the store throughout."""
+        """Yield a connection that sees one snapshot of the store."""
         with self.plainly("read"):
             self._check_file()
             options: dict[str, Any] = {}
@@ -219,14 +219,14 @@ class Store:
                     connection.exec_driver_sql("BEGIN")
                 yield connection
                 connection.rollback()
-            if self.read_only:  # on a read-only disk, only this notices a writer elsewhere
+            if self.read_only:  # on a read-only disk, only this detects another machine's writes
                 self._check_file()
 
     @contextmanager
     def writing(self, campaign: str) -> Iterator[Connection]:
-        """Give a connection whose changes are on disk when the block is left, or none of them.
+        """Yield a connection for an atomic transaction; its changes are on disk after the block.
 
-        Nobody else writes to that campaign meanwhile (to any, if it is an SQLite file).
+        It locks the campaign for writing (all campaigns, if the store is an SQLite file).
         """
         with self._transaction() as connection:
             if not self.is_sqlite:
@@ -235,13 +235,13 @@ class Store:
 
     @contextmanager
     def creating(self, campaign: str) -> Iterator[Connection]:
-        """Give the same for a campaign that may not be there yet."""
+        """Yield the same for a campaign that may not exist yet."""
         with self.changing(campaign) as connection:
             yield connection
 
     @contextmanager
     def changing(self, what: str) -> Iterator[Connection]:
-        """Give the same for rows of no campaign; one caller at a time changes rows of that name."""
+        """Yield the same for rows outside campaigns; `what` names the lock."""
         with self._transaction() as connection:
             if not self.is_sqlite:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(what))))
@@ -265,7 +265,7 @@ class Store:
                     self._file.check_log()
 
     def check_writable(self) -> None:
-        """Raise UnavailableError if the store was opened only for reading."""
+        """Raise UnavailableError if the store is read-only."""
         if self.read_only:
             raise UnavailableError(
                 f"the store {self.url} cannot be written: it was opened only for reading"
@@ -275,7 +275,7 @@ class Store:
         """Erase overwritten rows from the files of the store; return whether all are erased.
 
         Call it after the transaction that overwrote them. It waits PURGE_WAIT seconds for readers
-        that still see the old rows; with False, call it again later.
+        of the old rows; if it returns False, call it again later.
         """
         self.check_writable()
         try:
@@ -286,7 +286,7 @@ class Store:
 
     def _empty_log(self) -> bool:
         with self.engine.connect() as connection:
-            # Short attempts: an attempt that waits for readers holds up writers.
+            # Attempts are short, because an attempt that waits for readers blocks writers.
             connection.exec_driver_sql("PRAGMA busy_timeout=50")
             try:
                 checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)"
@@ -303,7 +303,7 @@ class Store:
             return unseen
 
     def close(self) -> None:
-        """Commit the work that waits, and close all connections."""
+        """Commit pending work, and close all connections."""
         self.writer.close()
         self.engine.dispose()
         if self._file is not None:
@@ -324,16 +324,16 @@ class Store:
 
     @contextmanager
     def plainly(self, done: str) -> Iterator[None]:
-        """Say in plain words why the store cannot be read, written or opened."""
+        """Convert errors of the store into UnavailableError; `done` is read, written or opened."""
         try:
             yield
         except sa.exc.DBAPIError as error:
             raise unavailable(error.orig, f"the store {self.url} cannot be {done}") from error
-        except self.engine.dialect.loaded_dbapi.Error as error:  # of statements run by the driver
+        except self.engine.dialect.loaded_dbapi.Error as error:  # from statements run by the driver
             raise unavailable(error, f"the store {self.url} cannot be {done}") from error
         except sa.exc.TimeoutError as error:
             raise UnavailableError(
-                f"the store {self.url} cannot be {done}: too many use it at once"
+                f"the store {self.url} cannot be {done}: too many connections are in use"
             ) from error
         except FileGoneError:
             raise UnavailableError(
@@ -352,7 +352,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def unavailable(error: BaseException | None, what: str) -> UnavailableError:
-    """Return the error of a driver or of the file system in plain words."""
+    """Return a plain error for an error of a driver or of the file system."""
     said = str(error).strip()
     state = getattr(error, "sqlstate", None)
     full = state == POSTGRES_FULL or said in SQLITE_FULL
@@ -366,9 +366,9 @@ def unavailable(error: BaseException | None, what: str) -> UnavailableError:
 
 
 def begin_session(connection: Any, _: object) -> None:
-    """Let a commit mean that it is on disk, and let nobody wait for a lock without end.
+    """Make commits durable, and limit the wait for a lock.
 
-    A server may be told to acknowledge commits before they are on disk.
+    A server may be configured to acknowledge commits before they are on disk.
     """
     waits = connection.execute("SHOW synchronous_commit").fetchone()[0]
     if waits == "off":
@@ -383,7 +383,7 @@ def _is_busy(error: BaseException | None) -> bool:
 
 
 def _wait_until(done: Any) -> bool:
-    """Ask until the answer is true or PURGE_WAIT seconds are over; return the last answer."""
+    """Call `done` until it returns true or PURGE_WAIT seconds are over; return its last answer."""
     end = time.monotonic() + PURGE_WAIT
     while not (answer := bool(done())) and time.monotonic() < end:
         time.sleep(0.05)
@@ -391,10 +391,10 @@ def _wait_until(done: Any) -> bool:
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:
-    """Let a commit mean that it is on disk, and let readers never wait."""
+    """Make commits durable, and let readers never wait."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if tables and "alembic_version" not in tables:
-        return  # the database of another program; the schema's check refuses it
+        return  # another program's database; `check_schema` refuses it
     (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise sqlite3.OperationalError("a write-ahead log is not possible on this file system")
@@ -410,7 +410,7 @@ def _size(path: str) -> int:
 
 
 def show_address(url: sa.URL) -> str:
-    """Return an address without passwords and without settings that may hold one.
+    """Return an address without passwords and without settings that may contain one.
 
     >>> show_address(sa.make_url("postgresql+psycopg://ana:x@db/trial?password=y&sslmode=require"))
     'postgresql://ana:***@db/trial?sslmode=require'

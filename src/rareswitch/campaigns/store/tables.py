@@ -1,14 +1,14 @@
 """The tables of a store.
 
-Four of them are chains: rows are only ever appended, numbered from 1 without a gap, and each is
-linked to the one before. `heads` holds the length and the last link of every chain; whoever writes
-to a campaign holds the lock on its heads, so that there is one order.
+Four of them are append-only chains: rows are numbered from 1 without gaps, and each is linked to
+the row before. `heads` holds the length and the last link of every chain; a writer to a campaign
+locks its heads, so there is one order.
 
 The columns of the chains are the fields of the rows in `rulebook/rows.py`, and the campaign.
 
-`cohorts`, `snapshots` and `progress` are caches: lost, they are made again from the chains.
-`participants` holds the person behind an episode. Of the reported data only this table is ever
-overwritten: with no name, when a person is forgotten, or with the name in a correction.
+`cohorts`, `snapshots` and `progress` are caches, which can be rebuilt from the chains.
+`participants` holds the participant of an episode. It is the only table of reported data that is
+ever overwritten: when a name is erased or corrected.
 """
 
 from types import NoneType
@@ -87,7 +87,7 @@ episodes = _chain(
     "episodes",
     _text("place", nullable=True),  # a cache: the place in its cohort, for corrections
     Index("one_revision", "campaign", "episode_id", "revision", unique=True),
-    # All that a count of episodes asks for: bodies need not be read.
+    # A covering index for counts of episodes: bodies need not be read.
     Index("of_version", "campaign", "version", "revision", "assigned", "late"),
 )
 
@@ -109,7 +109,7 @@ snapshots = Table(
     _number("part"),
     _count("seq"),
     _count("entries"),
-    Column("link", Text, nullable=False, default=""),  # of the row of the log that it ends at
+    Column("link", Text, nullable=False, default=""),  # of the last row of the log in it
     Column("data", LargeBinary, nullable=False),
 )
 
@@ -136,7 +136,7 @@ proposals = Table(
     _text("outcome", nullable=True),
 )
 
-# Episodes of one step whose observation waits for the reward.
+# Episodes of one step, whose observation is kept until the reward.
 ranked = Table(
     "ranked",
     metadata,
@@ -147,6 +147,6 @@ ranked = Table(
     Column("reward", Float, nullable=True),
 )
 
-# How far the notices of a campaign were sent to a receiver; of all campaigns, "*", also the last
-# beat of a learner.
+# The last notice of a campaign sent to a receiver; for all campaigns ("*"), also the last heartbeat
+# of a learner.
 notices = Table("notices", metadata, _campaign(), _name("name", key=True), _text("state"))

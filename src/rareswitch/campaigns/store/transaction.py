@@ -1,4 +1,4 @@
-"""One transaction on a campaign: rows wait in memory, are asked about, and are written at once."""
+"""One transaction on a campaign: rows are collected in memory, checked, and written together."""
 
 import json
 from collections import defaultdict
@@ -45,7 +45,7 @@ from rareswitch.campaigns.store.tables import (
     metadata,
 )
 
-# Of a row of the log: its name, its place in the cohort, and what makes a LastRow.
+# Columns of a row of the log: its name, its place in the cohort, and the fields of a LastRow.
 _RECORDED = (
     *(episodes.c[name] for name in (
         "episode_id", "place", "seq", "revision", "version", "member", "assigned", "late", "learn",
@@ -70,11 +70,10 @@ _KEEP_COHORT = sa.text(
 
 
 class Transaction:
-    """The next rows of the chains of one campaign, and what the rules need to know about it.
+    """The next rows of the chains of one campaign, and the data that the rules need.
 
-    `ids` are the episodes that the transaction is about: their rows and assignments are looked up
-    together. `state` and `heads` go on with every row. `now` is the time that rows are stamped
-    with.
+    `ids` are the transaction's episodes: their rows and assignments are looked up together. Every
+    row updates `state` and `heads`. `now` is the time stamp of rows.
     """
 
     def __init__(
@@ -108,13 +107,13 @@ class Transaction:
         return length
 
     def enter(self, kind: str, payload: dict[str, Any], *, by: str, reason: str) -> Entry:
-        """Append an entry to the ledger, if it breaks no rule."""
+        """Append an entry to the ledger; raise if it breaks a rule."""
         return self.enter_all([(kind, payload)], by=by, reason=reason)[0]
 
     def enter_all(
         self, drafts: Iterable[tuple[str, dict[str, Any]]], *, by: str, reason: str
     ) -> list[Entry]:
-        """Append entries to the ledger, each a kind and a payload, if none breaks a rule."""
+        """Append entries, each a kind and a payload, to the ledger; raise if one breaks a rule."""
         reached = {name: list(head) for name, head in self.heads.items() if name != "ledger"}
         state, (number, link) = self.state, self.heads["ledger"]
         rows, entries = list[dict[str, Any]](), list[Entry]()
@@ -140,12 +139,12 @@ class Transaction:
         return found[-1] if found else None
 
     def first_row(self, episode_id: str) -> LastRow | None:
-        """Return the row under which an episode was recorded first."""
+        """Return the first row of an episode, if it is recorded."""
         found = self._recorded.get(episode_id)
         return found[0] if found else None
 
     def recorded(self, episode_id: str, row: LastRow) -> None:
-        """Remember a row that was just added."""
+        """Remember a new row."""
         self._recorded.setdefault(episode_id, []).append(row)
 
     def assigned(self, episode_id: str) -> Assigned | None:
@@ -187,7 +186,7 @@ class Transaction:
         return self._number_of("refusals", digest=digest)
 
     def _number_of(self, chain: str, **told: str) -> int | None:
-        """Return the number of the row with this value in a column: it waits, or is stored."""
+        """Return the number of the pending or stored row with this value in a column."""
         ((name, value),) = told.items()
         for row in self._rows[chain]:
             if row[name] == value:
@@ -198,7 +197,7 @@ class Transaction:
         return found
 
     def add_artifact(self, kind: str, data: bytes, digest: str) -> None:
-        """Keep bytes under their digest, unless they are there."""
+        """Keep bytes under their digest, unless they are stored already."""
         columns = artifacts.c
         mine = (columns.campaign == self.campaign, columns.digest == digest)
         if self.connection.execute(sa.select(columns.digest).where(*mine)).first() is None:
@@ -206,7 +205,7 @@ class Transaction:
             self.connection.execute(artifacts.insert().values(**row))
 
     def write(self) -> Cohorts | None:
-        """Insert the rows, move the heads, and keep the cohorts; return them for the next time."""
+        """Insert the rows, update the heads, and store the cohorts; return these for reuse."""
         for chain, rows in self._rows.items():
             if not rows:
                 continue
@@ -223,7 +222,7 @@ class Transaction:
             ]
             run_each(self.connection, _KEEP_COHORT, kept)
             self._cohorts.changed.clear()
-        if "people" in vars(self):  # somebody asked
+        if "people" in vars(self):  # they were used
             self.people.write()
         return self._cohorts
 
@@ -254,12 +253,12 @@ def begin_chains(connection: Connection, campaign: str, *, now: str) -> Transact
 
 
 def cohorts_for(state: State) -> Cohorts:
-    """Return the cohorts of no rows under the terms of a campaign."""
+    """Return empty cohorts under the terms of a campaign."""
     return Cohorts(horizon=state.terms.horizon, control=state.terms.control_share)
 
 
 def cohorts_of(connection: Connection, campaign: str, state: State) -> Cohorts:
-    """Return the stored cohorts; counted again if they are lost, damaged or of other rows."""
+    """Return the stored cohorts; recount them if they are lost, damaged or outdated."""
     stored = dict(map(tuple, rows_found(connection, _COHORTS, {"of": campaign})))
     found = cohorts_for(state)
     if found.load(stored, heads_of(connection, campaign)):
@@ -267,11 +266,11 @@ def cohorts_of(connection: Connection, campaign: str, state: State) -> Cohorts:
     return count_again(connection, campaign, state)[0]
 
 
-Places = dict[str, tuple[Place, float]]  # of each episode: its place in the cohort, its return
+Places = dict[str, tuple[Place, float]]  # by episode: its place in the cohort, its return
 
 
 def count_again(connection: Connection, campaign: str, state: State) -> tuple[Cohorts, Places]:
-    """Return the cohorts of all rows that are stored, from the first."""
+    """Recount the cohorts from all stored rows."""
     found, places, seen = cohorts_for(state), Places(), [0, 0]
     gone = episodes.c.body.is_(None).label("gone")
     columns = ("episode_id", "revision", "version", "member", "total", gone)
@@ -314,8 +313,8 @@ def sealed_place(episode_id: str, version: int, place: Place) -> str:
 
 
 def _read_place(episode_id: str, version: int, sealed: str | None) -> Place | None:
-    """Return a place, or None if the cache has none, or a damaged place or that of another."""
-    # SQLite keeps bytes in a column of texts too.
+    """Return a place; None if the cached place is missing, damaged or another episode's."""
+    # SQLite may also keep bytes in a text column.
     seal, _, text = sealed.partition(" ") if isinstance(sealed, str) else ("", "", "")
     if not text or seal != _place_seal(episode_id, version, text):
         return None

@@ -1,4 +1,4 @@
-"""One thread that writes: callers hand in work and get a future; one commit serves many."""
+"""A writer thread: callers submit work and get a future; one commit serves many callers."""
 
 import threading
 import time
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from rareswitch.campaigns.errors import CampaignError, UnavailableError
 
 MOST_TOGETHER = 512
-LONGEST_GATHERING = 0.005  # seconds that callers of the last group are waited for
+LONGEST_GATHERING = 0.005  # seconds to wait for the callers of the last group
 Commit = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class Slot:
-    """The place of one answer, for a caller who waits: lighter than a future."""
+    """The answer for a waiting caller; it is lighter than a future."""
 
     __slots__ = ("_answer", "_done")
 
@@ -29,7 +29,7 @@ class Slot:
     set_exception = set_result
 
     def set_running_or_notify_cancel(self) -> bool:
-        """Return True: a caller who waits cannot cancel."""
+        """Return True: a waiting caller cannot cancel."""
         return True
 
     def result(self) -> Any:
@@ -50,9 +50,9 @@ class _Item(NamedTuple):
 class Writer:
     """A queue of work, and the thread that commits it in groups.
 
-    `submit(commit, work)` returns a future. The work that waits for one `commit` is handed to it as
-    a list; it returns an answer or an error for each, and nobody is answered before it has
-    returned. If it raises, each caller of the group gets an error of its own.
+    `submit(commit, work)` returns a future. `commit` gets all pending work for it as a list, and
+    returns an answer or an error for each; callers are answered after it has returned. If it
+    raises, each caller of the group gets its own error.
 
     >>> writer = Writer()
     >>> writer.submit(lambda group: [2 * number for number in group], 21).result()
@@ -90,7 +90,7 @@ class Writer:
                 self._arrived.notify()
 
     def close(self) -> None:
-        """Commit the work that waits, and end the thread."""
+        """Commit pending work, and end the thread."""
         with self._arrived:
             self._closed = True
             if self._thread is None:
@@ -99,7 +99,7 @@ class Writer:
         self._thread.join()
 
     def renewed(self) -> "Writer":
-        """Return the writer of a forked child: it has neither its parent's thread nor its work."""
+        """Return the writer of a forked child, without its parent's thread and work."""
         writer = Writer()
         writer._closed = self._closed
         return writer
@@ -118,10 +118,10 @@ class Writer:
             _answer(group, answers)
 
     def _next_group(self, callers: int, seconds: float) -> list[_Item]:
-        """Return work for one commit; none, if the writer is closed and all work is done.
+        """Return work for one commit; empty if the writer is closed and all work is done.
 
-        Callers that were just answered often come again at once. They are waited for, no longer
-        than their commit took: one commit then serves all, and nobody works while it runs.
+        Callers that were just answered often come again at once. The writer waits for them, at most
+        as long as their commit took, so that one commit serves all.
         """
         with self._arrived:
             self._wait(1, None)
@@ -133,7 +133,7 @@ class Writer:
             return group
 
     def _wait(self, expected: int, seconds: float | None) -> None:
-        """Wait until the queue has the expected length, or until the seconds are over."""
+        """Wait until the queue has the expected length, or for `seconds`."""
         self._expected = expected
         self._arrived.wait_for(lambda: self._closed or len(self._queue) >= expected, seconds)
 
@@ -146,7 +146,7 @@ def _commit(group: Sequence[_Item]) -> Sequence[Any]:
         answers = group[0].commit([item.work for item in group])
         if len(answers) != len(group):
             raise TypeError(f"{len(group)} works must have as many answers; got {len(answers)}")
-    except BaseException as error:  # every caller is answered, or it would wait for ever
+    except BaseException as error:  # every caller needs an answer, or it waits forever
         return [_own(error) for _ in group]
     return answers
 
@@ -160,7 +160,7 @@ def _answer(group: Sequence[_Item], answers: Sequence[Any]) -> None:
 
 
 def _own(error: BaseException) -> BaseException:
-    """Return an error for one caller alone: errors that are raised in parallel grow tracebacks."""
+    """Return a copy of an error for one caller: an error raised in parallel grows its traceback."""
     if isinstance(error, CampaignError):
         copy = type(error).__new__(type(error), *error.args)
         copy.__dict__.update(error.__dict__)

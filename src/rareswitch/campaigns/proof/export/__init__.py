@@ -1,5 +1,5 @@
-"""An export: the record of a campaign as files, and the texts that follow from its chains.
+"""An export: the record of a campaign as files, and the texts derived from its chains.
 
-`derived.py` and the modules that it imports need the standard library alone, and NumPy where bodies
-of episodes are decoded: a verifier derives the same texts from an exported folder and compares.
+`derived.py` and its imports need only the standard library, and NumPy to decode bodies of episodes.
+A verifier derives the same texts from an exported folder and compares them.
 """

@@ -1,6 +1,6 @@
-"""The parts of a report: sections of sentences, tables and pictures, and the facts behind them.
+"""The parts of a report: sections of sentences, tables and pictures, and their facts.
 
-All texts are plain: the renderers escape every one of them.
+All texts are plain; the renderers escape them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,26 +13,26 @@ from rareswitch.campaigns.rulebook.state import State
 
 
 class Table(NamedTuple):
-    """Rows of cells; None is an unknown value. Without a header a row is a name and its value."""
+    """Rows of cells; None is an unknown value. Without a header, a row is a name and a value."""
 
     header: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
 
 
 class Picture(NamedTuple):
-    """An SVG and its caption; Markdown leaves both out."""
+    """An SVG and its caption; Markdown omits both."""
 
     svg: str | None
     caption: str
 
 
-Block = str | list[str] | Table | Picture  # a list of sentences stands in points
+Block = str | list[str] | Table | Picture  # a list of sentences becomes bullet points
 
 
 class Section(NamedTuple):
-    """A heading, the item of a checklist that it answers, and its contents.
+    """A heading, the checklist item that it answers, and its contents.
 
-    A `closed` section shows returns by version, role or site: only those who may see them read it.
+    A `closed` section shows returns by version, role or site, for unblinded readers only.
     """
 
     heading: str
@@ -42,7 +42,7 @@ class Section(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All that sections are made from."""
+    """The data of the sections."""
 
     record: Record
     entries: Sequence[Entry]
@@ -51,7 +51,7 @@ class Facts(NamedTuple):
     cohorts: Sequence[OutcomeRow]
     sites: Sequence[OutcomeRow]
     analysis: Analysis | None = None
-    blinded: bool = False  # no sentence may tell a return
+    blinded: bool = False  # sentences must not reveal returns
 
     @property
     def revisions(self) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ class Facts(NamedTuple):
         return sum(row[column] for row in self.cohorts)
 
     def share(self, part: str, whole: str) -> str:
-        """Return a count among another, over all versions."""
+        """Return a count out of another count, over all versions."""
         return f"{self.total(part)} of {self.total(whole)}"
 
     def length(self, chain: str) -> int:

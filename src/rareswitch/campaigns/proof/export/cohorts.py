@@ -1,4 +1,4 @@
-"""One count of a campaign's record: its outcomes by version and by site, as rows, JSON and CSV.
+"""The outcomes of a campaign's record by version and by site, as rows, JSON and CSV.
 
 Episodes are counted, not rows: a corrected episode counts once, with its last report, in its first
 place; a withdrawn episode is recorded and has no outcome.
@@ -21,8 +21,8 @@ from rareswitch.support.codec import unpack
 
 MOST_STRETCHES = 60
 CONFIDENCE = 0.95
-DIGITS = 10  # the last digits of an interval depend on the machine's logarithm
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # a spreadsheet computes a cell that begins so
+DIGITS = 10  # further digits of an interval depend on the machine's logarithm
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # first characters of spreadsheet formulas
 
 OUTCOME_COLUMNS = {
     "recorded": "Episodes recorded, those withdrawn later included.",
@@ -77,7 +77,7 @@ class Outcomes:
     returns: RunningMean = field(default_factory=RunningMean)
 
     def add(self, row: EpisodeRow, steps: int | None, *, horizon: int) -> None:
-        """Count an episode by its last row; `steps` are those with another action than advised."""
+        """Count an episode by its last row; `steps` is the number of overridden steps."""
         self.counts["recorded"] += 1
         self.counts["late"] += row.late
         if row.body is None:
@@ -95,7 +95,7 @@ class Outcomes:
 
 
 class Stretch(NamedTuple):
-    """The mean return of successive episodes, the last of them in row `seq` of the log."""
+    """The mean return of successive episodes; `seq` is the last row."""
 
     seq: int
     mean: float
@@ -103,9 +103,9 @@ class Stretch(NamedTuple):
 
 @dataclass
 class Tally:
-    """All counts, and the `cohorts` that stopping rules see.
+    """All counts, and the `cohorts` of the stopping rules.
 
-    A site is None where the report does not tell it.
+    A site is None if the report does not name it.
     """
 
     cohorts: Cohorts
@@ -156,14 +156,14 @@ def tally_of(record: Record, state: State) -> Tally:
             tally.course.append(Stretch(first.seq, sum(totals) / len(totals)))
             totals = []
     for version, outcomes in tally.versions.items():
-        outcomes.returns = cohorts[version]  # as the stopping rules saw them
+        outcomes.returns = cohorts[version]  # the same as for the stopping rules
     return tally
 
 
 def overridden_steps(body: bytes) -> int | None:
-    """Return the number of steps at which another action was taken than recommended.
+    """Return the number of steps whose action differs from the recommended action.
 
-    None where the report does not tell both.
+    None if the report does not contain both.
     """
     arrays = unpack("report", body).arrays
     if "actions" not in arrays or "recommended" not in arrays:
@@ -206,7 +206,7 @@ def cohort_rows(state: State, tally: Tally) -> list[OutcomeRow]:
 def site_rows(tally: Tally, *, horizon: int) -> list[OutcomeRow]:
     """Return a row for each site and version, with the columns of `SITE_COLUMNS`.
 
-    A site's mean over several versions has no interval: the policy changed while it was observed.
+    A site's mean over several versions has no interval, because the policy changed meanwhile.
     """
     order = sorted(tally.sites, key=lambda key: (key[0] is None, key[0] or "", key[1]))
     return [

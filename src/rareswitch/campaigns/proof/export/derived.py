@@ -1,6 +1,6 @@
-"""The texts of an export that follow from its chains: the same bytes wherever they are derived.
+"""The texts of an export that are derived from its chains, with the same bytes on every machine.
 
-The final report is in Markdown, and in one HTML file that opens from disk, also on a phone.
+The final report is in Markdown and in one HTML file, which opens from disk, even on a phone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from rareswitch.campaigns.rulebook.rows import Entry, Record
 from rareswitch.campaigns.rulebook.state import State
 
 SPECIAL = "\\`*_{}[]<>|#&~$"
-LONG = 28  # characters of a cell that needs room
+LONG = 28  # characters of a cell that may wrap
 STYLE = """
 :root { color-scheme: light dark; --soft: #57606a; --line: #d0d7de; --accent: #1f5c99;
   --warning: #b3261e; }
@@ -68,7 +68,7 @@ svg circle { fill: var(--accent); } svg rect { fill: var(--warning); }
 
 
 def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dict[str, bytes]:
-    """Return the derived files of an export by name; `state` is that after the entries."""
+    """Return the derived files of an export by name; `state` follows from the entries."""
     facts = facts_of(record, entries, state)
     cohorts, sites, analysis = facts.cohorts, facts.sites, facts.analysis
     sections = [*sections_of(facts), record_section()]
@@ -84,19 +84,19 @@ def derived_files(record: Record, entries: Sequence[Entry], state: State) -> dic
     }
     if analysis is not None:
         texts |= _analysis_files(analysis)
-    # A lone surrogate, which only a forged record holds, has no UTF-8.
+    # A lone surrogate has no UTF-8 encoding; only a forged record contains one.
     return {name: text.encode(errors="backslashreplace") for name, text in texts.items()}
 
 
 def facts_of(record: Record, entries: Sequence[Entry], state: State) -> Facts:
-    """Count a record; `state` is that after the entries."""
+    """Count a record; `state` follows from the entries."""
     tally = tally_of(record, state)
     cohorts, sites = cohort_rows(state, tally), site_rows(tally, horizon=state.terms.horizon)
     return Facts(record, entries, state, tally, cohorts, sites, analyse_record(record, state))
 
 
 def title_of(facts: Facts) -> str:
-    """Return the title of a report: a rehearsal is never taken for a trial."""
+    """Return the title of a report; it marks a rehearsal."""
     kind = "Rehearsal of campaign" if facts.state.rehearsal else "Campaign"
     return f"{kind} {facts.record.campaign}"
 
@@ -111,7 +111,7 @@ def interim_page(facts: Facts, *, closed: bool) -> str:
     )
     first, *others = sections_of(facts._replace(blinded=not closed))
     shown = [one for one in others if not one.closed]
-    if closed:  # a committee looks at returns first
+    if closed:  # a committee reads the returns first
         shown = [looks_section(facts), *(one for one in others if one.closed), *shown]
     else:
         shown += pooled_sections(facts)
@@ -132,7 +132,7 @@ def _analysis_files(analysis: Analysis) -> dict[str, str]:
 
 
 def data_dictionary(compared: bool = False) -> str:
-    """Return the meaning of every column; `compared` where the protocol has a control."""
+    """Return the meaning of every column; `compared` adds the comparison with a control."""
     more = {"analysis.csv, analysis.json": COMPARISON_COLUMNS, "events.csv": EVENT_COLUMNS}
     files = {
         "episodes.parquet": PARQUET_COLUMNS,
@@ -159,7 +159,7 @@ def as_markdown(title: str, sections: Sequence[Section]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a cell as text: the same digits in Markdown and in HTML.
+    """Return a cell as text, with the same digits in Markdown and HTML.
 
     >>> [shown(value) for value in (None, True, 0.123456, 3)]
     ['–', 'yes', '0.1235', '3']
@@ -178,7 +178,7 @@ def escaped(value: Any) -> str:
     'a\\|b \\<c\\>'
     """
     text = "".join(f"\\{c}" if c in SPECIAL else c for c in shown(value))
-    return text.replace("://", "\\://")  # else some readers make a link of it
+    return text.replace("://", "\\://")  # else some viewers turn it into a link
 
 
 def _markdown_lines(block: Block) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Exporting a campaign: everything on record, in files for people, analysts and auditors.
+"""Exporting a campaign: the whole record as files for people, analysts and auditors.
 
 docs/campaigns/proof.md lists the files. The names of participants are not exported.
 """
@@ -70,10 +70,10 @@ class ExportSummary:
 def export(
     campaign: Campaign, folder: Path | str, *, by: str, reason: str, progress: Progress = quiet
 ) -> ExportSummary:
-    """Write one moment of a campaign to a new folder, and enter that into its ledger.
+    """Write a snapshot of a campaign to a new folder, and enter the export into its ledger.
 
     `folder` must be empty or new; it appears once all its files are on disk. `progress` is called
-    with a file, the number of its rows so far, and the number of all.
+    with a file, its finished rows, and all its rows.
     """
     signed = {"by": checked_person("by", by), "reason": checked_text("reason", reason)}
     target = Path(folder)
@@ -108,9 +108,9 @@ def export(
 def interim(campaign: Campaign, *, closed: bool = False) -> str:
     """Return an interim report as one HTML page.
 
-    The open report is for everybody: it shows no return by version, role or site. The closed report
-    is for a committee that may see them: learned policies against the control, subgroups, adverse
-    events by role, the evidence for candidates, and the stopping rules at this look.
+    The open report is for everybody: it shows no returns by version, role or site. The closed
+    report is for an unblinded committee: it compares learned policies with the control, and shows
+    subgroups, adverse events by role, the evidence for candidates, and the stopping rules.
     """
     with campaign.store.reading() as connection:
         record = StoredRecord(connection, campaign.name)
@@ -143,7 +143,7 @@ def _write_artifacts(part: Path, record: Record, state: State) -> None:
 def _write_log(
     part: Path, record: Record, entries: Sequence[Entry], state: State, progress: Progress
 ) -> None:
-    """Write the log in both forms, row by row."""
+    """Write the log as JSON lines and as Parquet, row by row."""
     length, table_rows = record.heads["episodes"].length, TableRows(record, entries, state)
     schema = _schema(one_hot=state.terms.plain["task"]["one_hot"])
 
@@ -188,10 +188,10 @@ def _manifest(part: Path, record: Record) -> dict[str, Any]:
 
 @contextmanager
 def _new_folder(target: Path) -> Iterator[Path]:
-    """Give a folder to write to, which takes the place of `target` when the block is left.
+    """Yield a temporary folder; on success it replaces `target` atomically.
 
-    `target` must be empty or not there. Whatever goes wrong, it stays so: a process that is killed
-    leaves a folder beside it whose name ends in .incomplete.
+    `target` must be empty or missing, and stays so after a failure. A killed process leaves a
+    folder beside it whose name ends in .incomplete.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"folder must be empty or new; {target} is not")
@@ -207,7 +207,7 @@ def _new_folder(target: Path) -> Iterator[Path]:
                 with open(path, "rb") as file:
                     os.fsync(file.fileno())
         if target.exists():
-            target.rmdir()  # only POSIX would replace it
+            target.rmdir()  # only POSIX replaces an existing folder
         os.replace(part, target)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)

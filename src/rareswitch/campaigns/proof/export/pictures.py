@@ -1,7 +1,7 @@
 """The pictures of a campaign as SVG: returns by version, the course of returns, the triggers.
 
 A picture is 360 units wide, about the width of a phone in pixels, with text of 13 units; the page
-sets its size and colours. Labels that would touch stand in rows above each other.
+sets its size and colours. Labels that would overlap are stacked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ from rareswitch.campaigns.proof.export.words import one_line
 WIDTH, LEFT, RIGHT = 360, 76, 22
 TEXT, CHARACTER = 13, 8.2  # the size of text, and the width of its widest usual character
 LINE = 20  # height of a row of text
-MOST_VERSIONS = 40  # in a picture: the last ones
+MOST_VERSIONS = 40  # the last versions, in a picture
 MOST_ROWS_OF_LABELS = 4
 MOST_CHARACTERS = 40  # in the title of an axis
 UNPLANNED = ("unplanned", "rollback")
 
 
 class Scale:
-    """Numbers from `low` to `high` as places from `begin` to `end`, with round numbers as ticks."""
+    """A linear scale from numbers to positions between `begin` and `end`, with round ticks."""
 
     def __init__(self, values: Iterable[float], begin: float, end: float) -> None:
         found = list(values)
@@ -35,7 +35,7 @@ class Scale:
         return self._begin + share * (self._end - self._begin)
 
     def ticks(self, most: int = 4) -> list[float]:
-        """Return at most so many multiples of 1, 2 or 5 times a power of ten."""
+        """Return at most `most` multiples of 1, 2 or 5 times a power of ten."""
         exponent = int(f"{self.high - self.low:e}".partition("e")[2]) - 1
         for factor in (1, 2, 5, 10, 20, 50, 100):
             step = float(f"{factor}e{exponent}")
@@ -66,7 +66,7 @@ def returns_picture(rows: Sequence[OutcomeRow]) -> str | None:
 def course_picture(
     rows: Sequence[OutcomeRow], course: Sequence[Stretch], length: int
 ) -> str | None:
-    """Draw mean returns along the log, with a mark where each version came into force."""
+    """Draw mean returns along the log, with a mark at the start of each version."""
     if not course:
         return None
     ticks = Scale([stretch.mean for stretch in course], 0, 1).ticks()
@@ -95,9 +95,9 @@ def course_picture(
 
 
 def triggers_picture(rows: Sequence[OutcomeRow]) -> str | None:
-    """Draw the observed value and the threshold for each version that a switching rule asked for.
+    """Draw the observed value and the threshold of each version's trigger.
 
-    None where no rule watched anything.
+    Return None if there are no triggers.
     """
     parts, top = list[str](), 0.0
     for quantity in dict.fromkeys(row["quantity"] for row in rows if row["quantity"]):
@@ -118,10 +118,10 @@ def triggers_picture(rows: Sequence[OutcomeRow]) -> str | None:
 
 
 def _stacked(labels: Iterable[tuple[float, str]]) -> tuple[list[tuple[float, int, str]], int]:
-    """Put each label, given by its left end, into the first row where it touches no other.
+    """Put each label, given by its left end, into the first row where it overlaps no other.
 
-    Return place, row and text of each, the lowest row last, and the number of rows. A label that
-    fits into no row is left out: tables name every version.
+    Return position, row and text of each, the lowest row last, and the number of rows. A label that
+    fits into no row is omitted, because tables name every version.
     """
     ends, placed = list[float](), list[tuple[float, int, str]]()
     for x, label in sorted(labels):
@@ -135,7 +135,7 @@ def _stacked(labels: Iterable[tuple[float, str]]) -> tuple[list[tuple[float, int
 
 
 def _axis_below(scale: Scale, y: float, title: str) -> list[str]:
-    """Draw an axis; a number that would touch the number before is left out."""
+    """Draw an axis; a number that would overlap the number before is omitted."""
     parts, end = [_svg_line(scale(scale.low), y, scale(scale.high), y, "axis")], 0.0
     for tick in scale.ticks():
         parts.append(_svg_line(scale(tick), y, scale(tick), y + 4, "axis"))
@@ -153,7 +153,7 @@ def _line_kind(row: OutcomeRow) -> str:
 
 
 def _mark(x: float, y: float, row: OutcomeRow) -> str:
-    """Draw a dot, or a square where nobody planned the version."""
+    """Draw a dot, or a square for an unplanned version."""
     if _line_kind(row) == "planned":
         return f'<circle class="planned" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
     return f'<rect class="unplanned" x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'

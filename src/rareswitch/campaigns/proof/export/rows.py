@@ -1,8 +1,8 @@
-"""The rows of an export, and the meaning of their columns: JSON lines, and a table for analysts.
+"""The rows of an export and the meaning of their columns: JSON lines, and a table for analysts.
 
 A line is the canonical text of a row, with plain values for its body. The exporter writes the rows
-of episodes.parquet, and a verifier compares them. Features offered at later states are in
-episodes.jsonl alone: few analyses need them, and they are most of the bytes.
+of episodes.parquet, and a verifier compares them. Only episodes.jsonl has the features offered at
+later states: few analyses need them, and they are most of the bytes.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from rareswitch.campaigns.rulebook.state import State
 from rareswitch.core.policy import Policy
 
 FORMAT = 1  # of an export
-TEXTS = ("claims", "payload")  # columns that hold JSON: written as its value
+TEXTS = ("claims", "payload")  # JSON columns, written as values
 _ROW = {
     "seq": "Row of the log, from 1 without a gap.",
     "episode_id": "Id that the actor gave the episode.",
@@ -108,9 +108,9 @@ def file_digest(path: Path) -> str:
 
 
 def line_of(row: Any, report: Report | None = None) -> bytes:
-    """Return a row with all its columns, optional ones where they have a value.
+    """Return the line of a row with all its columns; optional columns only if they have a value.
 
-    `report` is the report that the body of the row holds.
+    `report` is the report in the body of the row.
     """
     plain = {k: v for k, v in row._asdict().items() if v is not None or k not in OPTIONAL}
     for name in TEXTS:
@@ -122,7 +122,7 @@ def line_of(row: Any, report: Report | None = None) -> bytes:
 
 
 def report_of(row: Any) -> Report | None:
-    """Return the report in a row of the log, as far as its body tells; None for a withdrawal."""
+    """Return the report in the body of a row of the log; None for a withdrawal."""
     if row.body is None:
         return None
     try:
@@ -132,10 +132,10 @@ def report_of(row: Any) -> Report | None:
 
 
 class TableRows:
-    """Makes the rows of the table of a record; `entries` and `state` are those of its ledger."""
+    """Builds the table rows of a record; `entries` and `state` are those of its ledger."""
 
     def __init__(self, record: Record, entries: Sequence[Entry], state: State) -> None:
-        # An entry names the row that it corrects: that row is not current any more.
+        # An entry names the row that it corrects; that row is no longer current.
         self._corrected = {e.payload["corrects"] for e in entries if e.kind == "corrected"}
         self._versions = state.versions
         self._policy = lru_cache(maxsize=8)(
@@ -143,7 +143,7 @@ class TableRows:
         )
 
     def make(self, row: EpisodeRow, report: Report | None) -> dict[str, Any]:
-        """Return the row of the table for a row of the log and the report that its body holds."""
+        """Return the table row of a row of the log and the report in its body."""
         claims = json.loads(row.claims)
         plain = dict.fromkeys(PARQUET_COLUMNS)
         plain |= {name: getattr(row, name) for name in {*_ROW, "link"} - {"total"}}
@@ -172,7 +172,7 @@ class TableRows:
 
 
 def _propensities(report: Report, policy: Policy) -> list[float] | None:
-    """Return the probability of each action, as told or else as the policy gives it."""
+    """Return the probability of each action, from the report or else from the policy."""
     found = report.propensities
     if found is None:
         if report.first_features is None or report.actions is None:
@@ -182,6 +182,6 @@ def _propensities(report: Report, policy: Policy) -> list[float] | None:
         )
         taken = [policy.chances(h, rows, place) for h, (rows, place) in enumerate(offered)]
         found = policy.conditional(np.array(taken))
-        if not found[-1]:  # a person decided, with unknown probability
+        if not found[-1]:  # a person chose, with unknown probability
             return None
     return [*map(float, found)]

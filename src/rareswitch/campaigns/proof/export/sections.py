@@ -1,8 +1,8 @@
 """The final report as data: one list of sections, in the order of reporting checklists.
 
 The order is that of CONSORT, with the items of its extensions for adaptive designs (ACE, 2020) and
-for artificial intelligence (CONSORT-AI, 2020) that software can answer. All texts are plain: the
-renderers escape every one of them.
+for artificial intelligence (CONSORT-AI, 2020) that software can answer. All texts are plain; the
+renderers escape them.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, DataQuality
 
-MOST_LISTED = 200  # corrections, reasons and sites; all of them are counted and in the files
+MOST_LISTED = 200  # corrections, reasons and sites; the files have all
 # Entries that a protocol foresees. The register of unplanned changes has all others.
 REHEARSED = "A simulated world answered, and nobody was treated."
 FORESEEN = (
@@ -137,7 +137,7 @@ def sections_of(facts: Facts) -> list[Section]:
 
 
 def record_section() -> Section:
-    """Return where an export has everything that its report rests on."""
+    """Return the section that describes the files of an export."""
     return Section("Where the record is", "ACE 24b", [
         "manifest.json lists every file with its SHA-256, and data-dictionary.md explains "
         "every column. The folder protocol has the protocol and its revisions, and "
@@ -146,7 +146,7 @@ def record_section() -> Section:
 
 
 def _methods(analysis: Analysis | None) -> list[str]:
-    """Return how learned members are compared with the control, where there is one."""
+    """Describe the comparison of learned members with the control, if there is one."""
     if analysis is None:
         return []
     return [
@@ -313,7 +313,7 @@ def _decisions(facts: Facts) -> Iterator[Block]:
         by = one.decision or entered.get(one.status)
         trigger = deciding_trigger(one.evidence) or {}
         watched = [f"{trigger[k]:.6g}" if trigger else None for k in ("threshold", "value")]
-        # The reason of a schedule tells the gain, which the evidence shows to those who may see it.
+        # The schedule's reason reveals the gain, which only unblinded readers may see.
         reason = "not worth a deployment" if one.status == "declined" else (by or one.entry).reason
         many = len(one.approvals) > 1 and one.status == "deployed"
         names = ", ".join(entry.actor for entry in one.approvals) if many else by and by.actor
@@ -327,7 +327,7 @@ def _decisions(facts: Facts) -> Iterator[Block]:
 
 
 def _evidence(facts: Facts) -> Iterator[Section]:
-    """Yield the section of the evidence for candidates, where there were any."""
+    """Yield the section of the evidence for candidates, if there are any."""
     blocks = list[Block]()
     for one in facts.state.candidates.values():
         heading, *lines = candidate_lines(**vars(one))

@@ -1,4 +1,4 @@
-"""The sections of a report about signatures and comments; a record without them has none."""
+"""The sections of a report about signatures and comments; omitted if there are none."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ def signature_sections(facts: Facts) -> Iterator[Section]:
             blocks.append(Table(header, keys))
         yield Section("Signatures", "21 CFR 11.50, 11.70", blocks)
     if len(state.comments):
-        # A person who may see returns can tell them in a comment.
+        # A comment by an unblinded person may reveal returns.
         rows = [(one.number, one.at, one.actor, one.payload["meaning"], one.reason)
                 for one in state.comments]  # fmt: skip
         table = Table(("entry", "when", "who", "meaning", "comment"), rows)
@@ -55,13 +55,13 @@ def _row(signed: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def candidate_signatures(state: State, candidate: Candidate) -> list[str]:
-    """Return the signatures about a candidate in words, where any person signed."""
+    """Describe the signatures for a candidate, if any person signed."""
     found = [*decisions_of(candidate), *comments_on(state, candidate.number)]
     return [signed_line(signed_plain(state, one)) for one in found if method_of(one) is not None]
 
 
 def approval_words(approval: Approval) -> str:
-    """Return how a candidate comes into force, in words."""
+    """Describe how a candidate comes into force."""
     if not approval.two_persons:
         return "by the switching rule alone"
     if not approval.several:

@@ -10,7 +10,7 @@ from rareswitch.campaigns.rulebook.stopping import Watched, watch
 
 
 def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
-    """Yield the sections about the control, where the protocol has one."""
+    """Yield the sections about the control, if the protocol has one."""
     if analysis is None:
         return
     header = ("compared", "learned: episodes", "mean return", "control: episodes", "mean return",
@@ -87,7 +87,7 @@ def _compared(row: Mapping[str, Any]) -> str:
 
 
 def looks_section(facts: Facts) -> Section:
-    """Return the values that the stopping rules see now."""
+    """Return the present values of the stopping rules."""
     terms, seen = facts.state.terms, dict[Watched, list[int]]()
     for version in facts.state.versions:
         for one in watch(terms, facts.tally.cohorts, version.version):
@@ -106,7 +106,7 @@ def looks_section(facts: Facts) -> Section:
 
 
 def pooled_sections(facts: Facts) -> Iterator[Section]:
-    """Yield sites and adverse events of all roles together, without any return."""
+    """Yield sites and adverse events of all roles together, without returns."""
     sites: dict[Any, list[int]] = {}
     for row in facts.sites:
         counts = sites.setdefault(row["site"], [0, 0, 0])
@@ -133,7 +133,7 @@ def pooled_sections(facts: Facts) -> Iterator[Section]:
 
 
 def principles_section(facts: Facts) -> Section:
-    """Return the answers of the record to the five principles of ICH E20 (draft, June 2025)."""
+    """Return the record's answers to the five principles of ICH E20 (draft, June 2025)."""
     state, first = facts.state, facts.state.revisions[0]
     created, terms = facts.entries[0], facts.state.terms
     unplanned = sum(not one.planned for one in state.candidates.values())

@@ -1,7 +1,7 @@
-"""A candidate in sentences: a signer reads the same ones on the terminal and in the final report.
+"""A candidate in sentences, which are the same on the terminal and in the final report.
 
-Evidence is written by whoever proposes, so any part of it may be missing or of another type: such a
-part is "not recorded".
+The proposer writes the evidence, so any part of it may be missing or of a wrong type: such a part
+is "not recorded".
 """
 
 import re
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST_CHANGES = 5
-LARGEST = 1e300  # a number beyond it cannot be written in few digits
+LARGEST = 1e300  # larger numbers are not shown
 NOT_RECORDED = "not recorded"
 UNCERTAIN = "cannot tell: gain "  # a verdict whose interval contains 0
-# White space, controls, and characters that are invisible or turn the direction of a text.
+# White space, controls, and characters that are invisible or change the direction of text.
 _UNSEEN = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     r"\ud800-\udfff]+"
@@ -20,7 +20,7 @@ _UNSEEN = re.compile(
 
 
 def one_line(text: str) -> str:
-    r"""Return a text in one line, with single spaces in place of all characters without a shape.
+    r"""Return a text in one line, with single spaces in place of invisible characters.
 
     >>> one_line("two\nlines\u202e")
     'two lines'
@@ -31,7 +31,7 @@ def one_line(text: str) -> str:
 def candidate_lines(
     number: int, *, version: int, proposer: str, planned: bool, evidence: Any, **others: Any
 ) -> list[str]:
-    """Return the sentences about a candidate that a signer reads; its other values are not said.
+    """Return the sentences about a candidate for its signers; `others` are ignored.
 
     >>> gain = {"value": 0.4, "low": 0.3, "high": 0.6, "verdict": "the log says nothing about it"}
     >>> known = {"episodes": 640, "disagreement": 0.66, "gain": gain, "warnings": [], "triggers": [
@@ -72,7 +72,7 @@ def trigger_line(trigger: Any, name: str = "trigger") -> str:
 
 
 def deciding_trigger(evidence: Any) -> dict[str, Any] | None:
-    """Return the trigger that was reached, or else the first that was watched."""
+    """Return the first reached trigger, or else the first trigger."""
     found = evidence if isinstance(evidence, dict) else {}
     triggers = [trigger for trigger in _listed(found, "triggers") if is_trigger(trigger)]
     reached = [trigger for trigger in triggers if trigger.get("reached") is True]
@@ -90,7 +90,7 @@ def is_trigger(trigger: Any) -> bool:
 
 
 def _worth(worth: Any) -> Iterator[str]:
-    """Yield the gain that the fitted model expects, and the reasons of a rule that looks at it."""
+    """Yield the gain by the fitted model, and the schedule's reasons about it."""
     if not isinstance(worth, dict):
         return
     gain = worth.get("gain")
@@ -113,7 +113,7 @@ def _difference(share: Any) -> str:
 def _action_changes(changes: list[Any]) -> Iterator[str]:
     """Yield the largest changes of action, a sentence each."""
     known = [one for one in changes if isinstance(one, dict) and is_number(one.get("share"))]
-    known.sort(key=lambda one: -one["share"])  # stable: of equal shares the first stays first
+    known.sort(key=lambda one: -one["share"])  # stable: equal shares keep their order
     for one in known[:MOST_CHANGES]:
         actions = f"{_action(one.get('from'))} → {_action(one.get('to'))}"
         stage = _word(one.get("stage"))
@@ -123,7 +123,7 @@ def _action_changes(changes: list[Any]) -> Iterator[str]:
 
 
 def _subgroup_line(one: Any) -> str:
-    """Return how the participants of a subgroup would be treated.
+    """Describe the change of treatment in a subgroup.
 
     >>> one = {"subgroup": "severe", "episodes": 212, "share": 0.64, "from": "usual care",
     ...     "to": "high dose", "share_of_change": 0.9}
@@ -147,7 +147,7 @@ def _subgroup_line(one: Any) -> str:
 
 
 def _gain(evidence: dict[str, Any]) -> str:
-    """Return the expected gain with its interval; no number where the log says nothing about it."""
+    """Describe the expected gain with its interval, without numbers if the log has no estimate."""
     unknown = f"expected gain: {NOT_RECORDED}"
     if "gain" not in evidence:
         return unknown
@@ -172,7 +172,7 @@ def _gain(evidence: dict[str, Any]) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is an int or float, neither NaN nor infinite nor huge."""
+    """Return whether a value is a finite int or float that is not huge."""
     return type(value) in (int, float) and abs(value) < LARGEST
 
 

@@ -1,4 +1,4 @@
-"""How Alembic reaches the store that is migrated."""
+"""Alembic's access to the store to migrate."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def note_revision(ctx: object, step: Any, heads: object, run_args: object) -> No
 
 
 with engine.connect() as connection:
-    # One migration at a time: another process may be making the same tables.
+    # One migration at a time: another process may be creating the same tables.
     if engine.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     else:
