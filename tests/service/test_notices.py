@@ -491,7 +491,7 @@ def test_secrets_come_from_the_environment():
     assert one.name != receivers_of(["https://example.com/b"], [], given)[0].name
     assert one.name == receivers_of(["https://example.com/a"], [], given)[0].name
     assert receivers_of([], [], {}) == []
-    with pytest.raises(ValueError, match="RARESWITCH_WEBHOOK_SECRET must hold the secret"):
+    with pytest.raises(ValueError, match="RARESWITCH_WEBHOOK_SECRET must be the secret"):
         receivers_of(["https://example.com/"], [], {})
 
 

@@ -249,7 +249,7 @@ def test_a_quorum_is_counted_on_the_page(store):
     assert "2 signatures more" in page.text
     page = after(running, send(running, page, f"{path}/approve", reason="a", password=PASSWORD))
     assert "You signed; 1 more signature is needed." in page.text
-    assert "You have signed for it." in page.text
+    assert "You have signed it." in page.text
     assert f"{path}/approve" not in [form["action"] for form in page.all("form")]
     sign_in(running, "approver", "Cleo Stat")
     page = shown(running, path)
