@@ -608,7 +608,7 @@ def free_port():
     ("arguments", "message"),
     [
         (["--webhook", "ftp://example.com"], "webhook must be http"),
-        (["--webhook", "https://example.com"], "RARESWITCH_WEBHOOK_SECRET must hold"),
+        (["--webhook", "https://example.com"], "RARESWITCH_WEBHOOK_SECRET must be"),
         (["--notify-command", "no-such-program-at-all"], "must begin with a program"),
         (["--notify-command", "'"], "No closing quotation"),
     ],

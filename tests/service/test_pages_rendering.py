@@ -202,7 +202,7 @@ def test_the_proposer_of_a_candidate_cannot_approve_it(tmp_path):
         fill(campaign, range(1, 6))
         number = propose(campaign, by="ana").number
         page = check_page(candidate_page(viewer("approver", name="Ana"), campaign, number))
-        assert "You cannot approve it, since you proposed it" in page.text
+        assert "You cannot approve it, because you proposed it" in page.text
         assert not [form for form in page.all("form") if form["action"].endswith("/approve")]
         campaign.stop(by="cy", reason="the sponsor asks")
         ended = check_page(candidate_page(EVERYTHING, campaign, number))
@@ -245,7 +245,7 @@ def test_a_loss_and_an_unknown_gain_are_said_as_such(study):
         "interval 5 to 20)"
     )
     assert "a loss is not excluded" in worth(Gain(0.1, -0.2, 0.4), price, found, {})[0]
-    assert worth(None, price, found, {})[0].startswith("It cannot be said from this log")
+    assert worth(None, price, found, {})[0].startswith("This log gives no valid estimate")
     assert worth(Gain(0.0, 0.0, 0.0), price, found, {"disagreement": 0.0}) == [
         "It changes nothing in the logged states, and would spend 1 of the 2 deployments left."
     ]

@@ -46,7 +46,9 @@ def verifier(*, out: Path | None) -> Answer | None:
 
     data, digest = one_file.verifier(), one_file.verifier_digest()
     if out is None and (wants_json() or sys.stdout.isatty()):
-        raise click.UsageError("--out must name a file for a terminal or with --json")
+        raise click.UsageError(
+            "--out must name a file if standard output is a terminal or with --json"
+        )
     click.echo(f"SHA-256 {digest}", err=True)
     if out is None:
         click.echo(data, nl=False)

@@ -26,9 +26,15 @@ QUICK_ROUNDS = 3
 def scale_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that `reproduce` and `run` share."""
     options = (
-        click.option("--rounds", type=click.IntRange(1), help="Rounds.  [default: the file's]"),
-        click.option("--episodes", type=click.IntRange(1), help="Episodes.  [default: the file's]"),
-        click.option("--seed", type=click.IntRange(0), help="Root seed.  [default: the file's]"),
+        click.option(
+            "--rounds", type=click.IntRange(1), help="Rounds.  [default: the experiment's]"
+        ),
+        click.option(
+            "--episodes", type=click.IntRange(1), help="Episodes.  [default: the experiment's]"
+        ),
+        click.option(
+            "--seed", type=click.IntRange(0), help="Root seed.  [default: the experiment's]"
+        ),
         click.option(
             "--workers", type=click.IntRange(1), help="Worker processes.  [default: all cores]"
         ),

@@ -134,10 +134,10 @@ class SimulatorError(Exception):
 def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
     """Choose a schedule for a switch budget.
 
-    Give a budget (--switches), a regret target (--target) or a price of deployments (--price). All
-    three count deployments after the first, also those that change no action. The command lists
-    the rules that keep the budget and their guarantees, for single policies and for mixtures. It
-    prints Python code for the recommended rule.
+    Give a budget (--switches), a regret target (--target) or a price of deployments (--price).
+    Budgets, limits and prices count deployments after the first, also those that change no action.
+    The command lists the rules that keep the budget and their guarantees, for single policies and
+    for mixtures. It prints Python code for the recommended rule.
 
     With --instance, --env or --simulator it also simulates the rules. It then prints the expected
     regret, the choice of β, and the cost of a wrong β. For an instance or an environment it prints

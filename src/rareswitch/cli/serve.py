@@ -29,7 +29,9 @@ from rareswitch.cli.experiments import need
 )
 @click.option("--demo", is_flag=True, help="Serve a study with three simulated sites.")
 @click.option("--learner/--no-learner", default=True, help="Run a learner in a second process.")
-@click.option("--rehearsal", is_flag=True, help="Serve rehearsals, not studies.")
+@click.option(
+    "--rehearsal", is_flag=True, help="Record to rehearsals; new campaigns are rehearsals."
+)
 @click.option(
     "--rate",
     type=click.FloatRange(1.0),

@@ -92,8 +92,8 @@ def event_of(entries: Sequence[Entry], entry: Entry, link: str = "") -> Event | 
 class Notices:
     """Send the events of all campaigns of a store to receivers; `step` is called every second.
 
-    Of several processes on one store, one sends: it holds a lock that the system takes back from a
-    dead process. A receiver that fails is tried again after 2, 4, 8, … seconds.
+    Only one process of a store sends: it holds a lock that ends with the process. A failed delivery
+    is repeated after 2, 4, 8, … seconds.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ TITLES = {
     404: "Not found",
     405: "The method does not fit",
     409: "The request conflicts with the record",
-    412: "The candidate has changed",
+    412: "The request does not match the current state",
     413: "The request is too large",
     415: "The media type is not supported",
     422: "A value is not valid",

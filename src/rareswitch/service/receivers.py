@@ -1,6 +1,6 @@
 """Receivers of notices: webhooks and commands.
 
-Both are named by the person who starts the service, never by a store.
+The person who starts the service names them; a store never does.
 """
 
 import base64
@@ -37,8 +37,8 @@ class NotDeliveredError(Exception):
 class Receiver(Protocol):
     """Take an event, or raise NotDeliveredError.
 
-    `name` is the same after a restart: the store keeps under it how far events were taken. `shown`
-    is for log lines, and has no secret.
+    `name` is the same after a restart; the store keeps the last delivered event under it. `shown`
+    is for log lines and has no secret.
     """
 
     @property
@@ -49,10 +49,10 @@ class Receiver(Protocol):
 
 
 class Webhook:
-    """An address that gets each event as a POST of JSON, signed as Standard Webhooks says.
+    """An address that gets each event as a POST of JSON, signed by Standard Webhooks.
 
-    The header webhook-signature has, for each secret, v1 and the HMAC-SHA256 of id, timestamp and
-    body. Any answer but 2xx is a failure, redirections too.
+    For each secret the header webhook-signature has v1 and the HMAC-SHA256 of id, timestamp and
+    body. Any answer except 2xx is a failure; a redirect is a failure too.
     """
 
     def __init__(

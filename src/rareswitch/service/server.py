@@ -72,8 +72,8 @@ def first_link(service: Service, name: str) -> str | None:
 class Connection(HttpToolsProtocol):
     """A connection that is closed unless each of its requests arrives in time.
 
-    The base class waits without end for a request that is begun, and idle connections count against
-    the most that are open: a stranger who opens enough of them would keep everybody out.
+    The base class waits forever for the rest of a request, and idle connections count against the
+    limit of open connections: a stranger could lock everybody out.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -131,7 +131,7 @@ def listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """End in order after a signal: streams of live events and the learner end first.
 
-    The base class raises the signal again at the end, which would end the process before the store
+    The base class raises the signal again at the end; this would end the process before the store
     is closed.
     """
 

@@ -45,8 +45,8 @@ def candidate_page(
 ) -> str:
     """Return the page of a candidate for its signers.
 
-    `passkeys` are the credential ids (base64url) with which the viewer may sign. An unknown number
-    is a `NotAllowedError`.
+    `passkeys` are the viewer's credential ids (base64url). An unknown number raises
+    `NotAllowedError`.
     """
     view = replace(view, passkeys=(*passkeys,)) if passkeys else view
     with campaign.store.reading() as connection:

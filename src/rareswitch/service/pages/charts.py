@@ -1,7 +1,7 @@
 """The charts of the pages as SVG, each with its numbers as a table.
 
-Colours are classes of the style sheet, from the palette of Okabe and Ito; shape or dash tells the
-same as colour. A chart has a wide form and, for phones, a narrow one: text keeps its size.
+Colours are classes of the style sheet, from the palette of Okabe and Ito; shapes and dashes repeat
+their meaning. A chart has a wide form and a narrow form for phones with the same text size.
 """
 
 from collections.abc import Sequence

@@ -58,7 +58,7 @@ class StudyCounts:
     def rate(self, now: datetime) -> tuple[float, int] | None:
         """Return the mean of the episodes recorded per day, and the number of days.
 
-        These are the last days before `now`, fewer at the beginning; None before the first episode.
+        The mean is over the last days before `now`; return None before the first episode.
         """
         begin = moment(self.first)
         if begin is None or not self.days:

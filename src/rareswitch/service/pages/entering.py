@@ -24,7 +24,7 @@ from rareswitch.service.signing import person_of
 
 entering = Endpoints(pages=True)
 NO_PASSKEY = (
-    "You have no passkey. Decisions of studies that ask for a passkey wait until you add one."
+    "You have no passkey. Add one before you sign decisions of studies that require a passkey."
 )
 STRANGERS = 4  # most concurrent password checks, so that a flood leaves threads for others
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -195,7 +195,7 @@ def _origin(call: Call) -> str:
 
 @form_endpoint(entering, "/account/passkeys", action=SIGNED_IN, again=_account)
 def change_passkeys(call: Call, form: Form) -> Response:
-    """Add the passkey that an authenticator made, or remove one."""
+    """Add a passkey of an authenticator, or remove a passkey."""
     person_of(call)
     access, account = call.service.access, call.principal.account or ""
     if form.get("remove"):
@@ -206,7 +206,7 @@ def change_passkeys(call: Call, form: Form) -> Response:
     try:
         answer = json.loads(form.get("answer", ""))
     except ValueError:
-        raise Problem(422, "answer must be that of a browser", code="invalid") from None
+        raise Problem(422, "answer must be the browser's passkey answer", code="invalid") from None
     made = access.add_passkey(account, answer, label=form.get("label", ""))
     return go_to(call, "/account", f"The passkey {made.label} is added. It can sign decisions.")
 
@@ -233,7 +233,7 @@ def _accounts(
 
 
 def _link(call: Call, kind: str, secret: str) -> Response:
-    """Show a link once, in place of a redirect: nothing keeps it."""
+    """Show a link once, without a redirect, so that it is stored nowhere."""
     address = f"{call.service.settings.public_url.rstrip('/')}/invitations/{secret}"
     return _accounts(call, secret={"kind": kind, "value": address})
 

@@ -38,8 +38,8 @@ class Forecast(NamedTuple):
 def forecasts(found: Status, rate: float | None, now: datetime) -> list[Forecast]:
     """Return the progress of each trigger of the schedule, the nearest first.
 
-    A date of the schedule is reached after so many more episodes. A growth is extended at its mean
-    pace since the policy in force was fitted; growth slows down, so that is early rather than late.
+    A trigger at a fixed episode gives the exact number of episodes left. A growth is extrapolated
+    at its mean rate since the last fit; growth slows down, so the forecast is rather too early.
     """
     told = [_forecast(found, trigger, rate, now) for trigger in found.triggers
             if is_trigger(trigger)]  # fmt: skip
@@ -72,7 +72,7 @@ def _forecast(
 
 
 def day_after(episodes: int | None, rate: float | None, now: datetime) -> datetime | None:
-    """Return the day on which `left` more episodes are recorded, at a rate per day."""
+    """Return the day on which `episodes` more are recorded, at `rate` per day."""
     if episodes is None or not rate or episodes / rate > FARTHEST:
         return None
     return now + timedelta(days=episodes / rate)

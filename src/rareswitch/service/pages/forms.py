@@ -129,7 +129,7 @@ def form_endpoint(
 ) -> Callable[[Handler], Handler]:
     """Make the endpoint of a form; its handler runs in a thread after the CSRF check.
 
-    A form that is refused is shown `again`, with the reason and all that was typed but secrets.
+    `again` shows a refused form with the reason and the typed fields, without secrets.
     """
 
     def add(handler: Handler) -> Handler:

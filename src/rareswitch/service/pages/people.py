@@ -26,8 +26,7 @@ def accounts_page(
 ) -> str:
     """Return accounts with their roles, tokens, and the forms that change them.
 
-    `secret` has the link or the token that was just made, under `kind` and `value`: it is shown
-    once.
+    `secret` has the new link or token under `kind` and `value`; it is shown once.
     """
     return render(
         "accounts.html",

@@ -77,7 +77,7 @@ def refusals_page(view: View, campaign: Campaign, after: int | None = None) -> s
 def protocol_page(view: View, campaign: Campaign) -> str:
     """Return the protocol in force, and each revision as differences from the revision before.
 
-    A blinded viewer is told no reason: people may write returns into it.
+    A blinded viewer sees no reasons, because people may write returns into them.
     """
     state, entries = campaign.state, campaign.entries
     amended = [entry for entry in entries if entry.kind in ("created", "amended")]

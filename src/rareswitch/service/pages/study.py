@@ -189,7 +189,7 @@ def recent_days(
 ) -> list[tuple[date, int]]:
     """Return the episodes recorded on each of the last days, of all sites or of one.
 
-    Nothing, if no episode was recorded on any of them.
+    The list is empty if no episode was recorded on these days.
     """
     if not counts.days:
         return []

@@ -24,9 +24,9 @@ class Viewer(Protocol):
 class View:
     """One request for a page.
 
-    `csrf` is the hidden value of every form. `message` and `error` stand at the top of the page.
-    `passkeys` are the credential ids (base64url) that the viewer may sign with. `typed` are the
-    fields of a form that was refused, so that nobody has to type them again.
+    `csrf` is the hidden value of every form. `message` and `error` are at the top of the page.
+    `passkeys` are the viewer's credential ids (base64url). `typed` has the fields of a refused
+    form, to fill it again.
     """
 
     principal: Viewer
