@@ -1,7 +1,4 @@
-"""Render the reference of the command line from the commands themselves.
-
-conf.py writes it to docs/reference/cli.md at every build.
-"""
+"""Make the page docs/reference/cli.md from the help of the commands; conf.py calls it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,21 +16,21 @@ This page contains the `--help` text of every command. Every command except `plo
 
 
 def write(path: Path) -> None:
-    """Write the page where it has changed, so that Sphinx need not read it again."""
+    """Write the page if it has changed; Sphinx reads it again only then."""
     page = render()
     if not path.exists() or path.read_text(encoding="utf-8") != page:
         path.write_text(page, encoding="utf-8")
 
 
 def render() -> str:
-    """Return the page: the help of the program and of every command."""
+    """Return the help of the program and of every command as a page."""
     root = click.Context(main, info_name="rareswitch", **main.context_settings)
     parts = [INTRODUCTION, _section("rareswitch", main, None)]
     return "\n".join([*parts, *_inner("rareswitch", main, root)])
 
 
 def _inner(path: str, group: click.Group, parent: click.Context) -> Iterator[str]:
-    """Yield the help of the commands of a group, and of the groups in it."""
+    """Yield the help of the commands of a group and of its subgroups."""
     for name, command in sorted(group.commands.items()):
         yield _section(f"{path} {name}", command, parent)
         if isinstance(command, click.Group):

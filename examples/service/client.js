@@ -32,7 +32,7 @@ export class Site {
     this.timeout = timeout;
   }
 
-  /** Assign episodes that are about to begin; asked again, the answer is the same. */
+  /** Assign episodes to the version in force; the same id always gets the same answer. */
   assign(...ids) {
     return this.#post("/assignments", ids.length === 1 ? { id: ids[0] } : { ids });
   }

@@ -168,7 +168,7 @@ def test_a_campaign_that_is_not_there_yet_is_named(folder):
     ):
         result = call("access", *asked)
         assert result.exit_code == 0
-        assert result.stderr == "there is no campaign pian in the store yet\n"
+        assert result.stderr == "the store has no campaign pian yet\n"
 
 
 def test_libraries_that_are_missing_are_named(folder, monkeypatch):

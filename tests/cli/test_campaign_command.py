@@ -238,7 +238,7 @@ def test_a_rule_of_your_own_runs_only_if_its_module_is_allowed(tmp_path, monkeyp
 
 
 def test_revisions_of_the_protocol_are_shown_and_compared(doors):
-    assert said("protocol", "diff") == "there is revision 1\n"
+    assert said("protocol", "diff") == "both are revision 1\n"
     (doors / "more.toml").write_text("episodes = 60\n\n[budget]\ndeployments = 4\n")
     number = spoken("amend", "more.toml", "--reason", "slow")["entry"]
     changes = "budget.deployments: 3 → 4\ntask.episodes: 40 → 60"
@@ -263,7 +263,7 @@ def test_revisions_of_the_protocol_are_shown_and_compared(doors):
     assert tables[0] == "[task]"
     assert tables[-1] == "[intake]"
     assert "revision must be from 1 to 2" in call("campaign", "protocol", "diff", 1, 3).stderr
-    assert "two revisions" in refused("campaign", "protocol", "diff", 1)
+    assert "both be given, or neither" in refused("campaign", "protocol", "diff", 1)
 
 
 def test_changed_keys_name_tables_keys_and_both_values():
@@ -812,7 +812,7 @@ def test_verify_refuses_a_store_that_lost_rows_since_a_head_was_kept(doors):
         "campaign", "verify", "--anchor", "other.jsonl"
     )
     (doors / "other.jsonl").write_text("[1]\n")
-    assert "lines of JSON" in refused("campaign", "verify", "--anchor", "other.jsonl")
+    assert "only lines of `head`" in refused("campaign", "verify", "--anchor", "other.jsonl")
 
 
 def test_the_verifier_is_written_with_its_digest(doors):

@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_refused_in_one_line(here, small):
     assert "--env and --instance exclude each other" in refused(
         *SIMULATE, small, *TABULAR, "--env", "FrozenLake-v1"
     )
-    assert "--horizon of the protocol is 2; got 3" in refused(
+    assert "--horizon must be the protocol's, 2; got 3" in refused(
         *SIMULATE, small, *TABULAR, "--horizon", 3
     )
     assert "[task] dim is 4; that of --env is 64" in refused(

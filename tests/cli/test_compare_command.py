@@ -93,9 +93,9 @@ def test_the_recommended_policy_is_said_to_know_the_log(here):
     data = compared("walk")
     assert (data["version"], data["against"], data["episodes"]) == (None, None, 200)
     assert data["gain"] == judged(here / "walk" / "log.jsonl", None).gain.to_dict()
-    assert "fitted on these very episodes" in data["warnings"][0]
+    assert "fitted on these episodes" in data["warnings"][0]
     other = compared("walk", "--log", "walk--seed1/log.jsonl")
-    assert not any("very episodes" in warning for warning in other["warnings"])
+    assert not any("fitted on these" in warning for warning in other["warnings"])
     assert other["logged"] != data["logged"]
 
 
@@ -132,7 +132,7 @@ def test_it_is_printed_for_people():
     assert [line[:16].strip() for line in lines[:4]] == names
     both = call("compare", "walk", "--against", 4).stdout.splitlines()
     assert both[2].startswith("version 4       return ")
-    assert lines[4].startswith("note            the recommended policy was fitted on these very")
+    assert lines[4].startswith("note            the recommended policy was fitted on these")
 
 
 @pytest.mark.parametrize(

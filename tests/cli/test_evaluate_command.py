@@ -1,4 +1,4 @@
-"""`rareswitch evaluate`: a saved policy acts in an environment."""
+"""`rareswitch evaluate`: play a saved policy in an environment."""
 
 import json
 import os
@@ -121,7 +121,7 @@ def test_features_that_are_code_are_found_again(here, monkeypatch):
     assert data["exact"] is None
     assert evaluated(*OWN, "--version", 1, "--episodes", 30)["members"] == 32
     monkeypatch.setattr("cli.walk.rows", lambda place: [[1.0, 0, 0, 0], [0, 0, 1.0, place]])
-    assert "features must do what they did when walk was trained" in refused("evaluate", *OWN)
+    assert "features must be those of the training in walk" in refused("evaluate", *OWN)
 
 
 def test_typing_the_environment_allows_its_module():
@@ -137,7 +137,7 @@ def test_typing_the_environment_allows_its_module():
         (("lake", "--version", 0), "--version"),
         (("lake", "--episodes", 1), "--episodes"),
         (("lake/agent.bin",), "ENV_ID must be given for a file"),
-        (("lake/agent.bin", "FrozenLake-v1", "--version", 1), "--version must be of a folder"),
+        (("lake/agent.bin", "FrozenLake-v1", "--version", 1), "--version needs a folder"),
         (("lake/policies/001.bin", "FrozenLake-v1"), "got a policy"),
         (("lake/settings.json", "FrozenLake-v1"), "data must be the bytes of a rareswitch agent"),
         (("lake/policies",), "lake/policies must be the folder of a training"),
@@ -165,5 +165,5 @@ def test_ctrl_c_ends_it(here):
         process.send_signal(signal.SIGINT)
         out, err = output_of_all(process)
     assert process.returncode == 130
-    assert "interrupted: nothing is kept of an evaluation" in err
+    assert "interrupted: no result is kept" in err
     assert out == ""

@@ -326,7 +326,7 @@ def test_a_machine_that_fails_is_one_line_that_says_what_is_kept(mine, monkeypat
     assert result.stdout == ""
     message = " ".join(result.stderr.split())
     assert message.startswith(f"Error: {words}; ")
-    assert " of 6 pieces are kept in results; the same command goes on from there" in message
+    assert " of 6 pieces are kept in results; the same command continues" in message
 
 
 def test_a_disk_that_is_full_is_one_line_when_plotting(mine, monkeypatch):
@@ -496,7 +496,7 @@ def test_an_error_in_a_rule_is_a_few_lines_with_arm_rule_file_and_line(beside, m
         "return 1 / (clock.episode - 5) > 0",
         lines[-1],
     ]
-    assert " of 2 pieces are kept in results; the same command goes on from there" in lines[-1]
+    assert " of 2 pieces are kept in results; the same command continues" in lines[-1]
 
 
 @pytest.mark.parametrize(

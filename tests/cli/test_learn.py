@@ -332,11 +332,11 @@ def test_a_file_of_something_else_is_never_replaced(here):
     for content in (b"words", b"", b"PK"):
         file.write_bytes(content)
         message = refused("learn", *SMALL, "--out", file)
-        assert "thesis.npz exists and holds something else" in message
+        assert "thesis.npz exists and is not a result" in message
         assert file.read_bytes() == content
     np.savez(file, regret=np.zeros(3))
     before = file.read_bytes()
-    assert "holds something else" in refused("learn", *SMALL, "--out", file)
+    assert "is not a result of these" in refused("learn", *SMALL, "--out", file)
     assert file.read_bytes() == before
     assert [path.name for path in here.iterdir()] == ["thesis.npz"]
 
@@ -344,7 +344,7 @@ def test_a_file_of_something_else_is_never_replaced(here):
 def test_a_result_of_other_settings_is_never_replaced(here):
     assert call("learn", *SMALL, "--out", "r.npz").exit_code == 0
     before = (here / "r.npz").read_bytes()
-    assert "holds something else" in refused("learn", *SMALL, "--seed", 1, "--out", "r.npz")
+    assert "is not a result of these" in refused("learn", *SMALL, "--seed", 1, "--out", "r.npz")
     assert (here / "r.npz").read_bytes() == before
 
 
@@ -383,7 +383,7 @@ def test_ctrl_c_keeps_the_episodes_played_so_far(here):
         process.send_signal(signal.SIGINT)
         out, err = output_of_all(process)
     assert process.returncode == 130
-    assert "interrupted: r-partial.npz holds the episodes played so far" in err
+    assert "interrupted: r-partial.npz has the episodes played so far" in err
     assert "Traceback" not in err
     assert not (here / "r.npz").exists()
     with np.load(here / "r-partial.npz") as saved:

@@ -339,10 +339,10 @@ def test_the_same_seed_prints_the_same():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((*BARE, "--switches", 5), "--dim must be given where no --instance or --env is named"),
+        ((*BARE, "--switches", 5), "--dim must be given without --instance or --env"),
         (
             ("plan", "--episodes", 100, "--dim", 2, "--switches", 5),
-            "--horizon must be given where no --instance or --env is named",
+            "--horizon must be given without --instance or --env",
         ),
         ((*SIZES, "--switches", 100), "switches must be from 0 to 99"),
         ((*SIZES, "--switches", -1), "switches must be from 0 to 99"),

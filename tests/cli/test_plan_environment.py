@@ -188,11 +188,11 @@ BARE = ("plan", "--episodes", 30, "--horizon", 3, "--dim", 2, "--switches", 3)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((*BARE, "--features", "linear"), "--features is for an environment: give --env too"),
-        ((*BARE, "--env-arg", "a=1"), "--env-arg is for an environment"),
-        ((*BARE, "--workers", 2), "--workers is for an environment"),
-        ((*BARE, "--rewards", 0, 1), "--rewards is for an environment"),
-        ((*BARE, "--stages", "own"), "--stages is for an environment"),
+        ((*BARE, "--features", "linear"), "--features needs --env"),
+        ((*BARE, "--env-arg", "a=1"), "--env-arg needs --env"),
+        ((*BARE, "--workers", 2), "--workers needs --env"),
+        ((*BARE, "--rewards", 0, 1), "--rewards needs --env"),
+        ((*BARE, "--stages", "own"), "--stages needs --env"),
         ((*FEW, "--instance", "hard"), "--env and --instance exclude each other"),
         ((*FEW, "--simulator", "a:b"), "--env and --simulator exclude each other"),
         ((*FEW, "--dim", 3), "--env and --dim exclude each other"),
@@ -215,7 +215,7 @@ def test_ctrl_c_leaves_no_process_behind(here):
         out, err = output_of_all(process)
     assert process.returncode == 130
     assert out == ""
-    assert "interrupted: a plan is only made whole" in err
+    assert "interrupted: no plan is kept" in err
     assert "Traceback" not in err
 
 

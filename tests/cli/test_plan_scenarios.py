@@ -151,9 +151,9 @@ def test_an_error_in_the_file_names_its_table_and_key(here, text, message):
 def test_options_of_the_two_ways_to_plan_exclude_each_other(here):
     assert "Missing option '--episodes'" in refused("plan", "--dim", 2, "--horizon", 1)
     assert "--scenarios and --switches exclude each other" in refused(*plan("--switches", 3))
-    assert "--calibrate is for scenarios" in refused("plan", "--episodes", 9, "--calibrate", 0.1)
+    assert "--calibrate needs --scenarios" in refused("plan", "--episodes", 9, "--calibrate", 0.1)
     assert "null = true" in refused(*_without_null(here), "--calibrate", 0.1)
-    assert "--workers is for this machine" in refused(*plan("--cluster", "local:1"))
+    assert "--workers and --cluster exclude each other" in refused(*plan("--cluster", "local:1"))
 
 
 def _without_null(here):

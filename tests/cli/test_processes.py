@@ -79,7 +79,7 @@ def test_ctrl_c_says_what_is_kept_leaves_no_process_behind_and_can_be_resumed(he
     assert 1 <= len(kept) < 8
     told = re.search(r"interrupted: (\d+) of 8 pieces are kept in out", err)
     assert len(kept) - 1 <= int(told[1]) <= len(kept)  # one may have been saved but not yet counted
-    assert "the same command goes on from there" in " ".join(err.split())
+    assert "the same command continues" in " ".join(err.split())
     assert completed(here) == whole
 
 

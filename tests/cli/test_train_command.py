@@ -331,7 +331,7 @@ def test_rewards_that_are_not_finite_are_told_with_the_step_and_what_is_kept(her
     assert "38 of 40 episodes are kept in walk" in line
     assert len(list(read_log("walk/log.jsonl"))) == 38
     (here / "late").unlink()
-    assert "goes on after episode 38" in call(*command).stdout
+    assert "continues after episode 38" in call(*command).stdout
     assert contents(here / "walk") == contents(here / "whole")
 
 
@@ -352,7 +352,7 @@ def test_a_wider_range_may_be_given_when_a_training_goes_on(here):
     (here / "late").unlink()
     assert "same settings" in refused(*command, "--rewards", 0, 0.5, "--out", "walk")
     result = call(*command, "--rewards", -1, 20, "--out", "walk")
-    assert "goes on after episode 19" in result.stdout
+    assert "continues after episode 19" in result.stdout
     summary = json.loads((here / "walk" / "summary.json").read_text())
     assert (summary["rewards"], summary["finished"]) == ([-1.0, 20.0], True)
     assert "is finished" in call(*command, "--out", "walk").stdout

@@ -68,7 +68,7 @@ def test_after_kill_9_the_same_command_gives_the_same_bytes_as_if_nothing_had_ha
     with open(tmp_path / "out" / "log.jsonl", "ab") as log:
         log.write(b'{"observations":[2,')  # as a crash may leave it
     told, files = completed(tmp_path)
-    went_on = int(re.search(r"goes on after episode (\d+), from out", told)[1])
+    went_on = int(re.search(r"continues after episode (\d+), from out", told)[1])
     assert 0 < went_on <= known + 1
     assert files == whole
 
@@ -85,7 +85,7 @@ def test_ctrl_c_finishes_the_episode_keeps_everything_and_can_be_gone_on_with(tm
     message = f"interrupted: {played} of {EPISODES} episodes are kept in out; the same command"
     assert message in err
     told, files = completed(tmp_path)
-    assert f"goes on after episode {played}, from out" in told
+    assert f"continues after episode {played}, from out" in told
     assert files == whole
 
 

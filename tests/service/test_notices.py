@@ -491,7 +491,7 @@ def test_secrets_come_from_the_environment():
     assert one.name != receivers_of(["https://example.com/b"], [], given)[0].name
     assert one.name == receivers_of(["https://example.com/a"], [], given)[0].name
     assert receivers_of([], [], {}) == []
-    with pytest.raises(ValueError, match="RARESWITCH_WEBHOOK_SECRET must hold the secret"):
+    with pytest.raises(ValueError, match="RARESWITCH_WEBHOOK_SECRET must be the secret"):
         receivers_of(["https://example.com/"], [], {})
 
 
@@ -608,7 +608,7 @@ def free_port():
     ("arguments", "message"),
     [
         (["--webhook", "ftp://example.com"], "webhook must be http"),
-        (["--webhook", "https://example.com"], "RARESWITCH_WEBHOOK_SECRET must hold"),
+        (["--webhook", "https://example.com"], "RARESWITCH_WEBHOOK_SECRET must be"),
         (["--notify-command", "no-such-program-at-all"], "must begin with a program"),
         (["--notify-command", "'"], "No closing quotation"),
     ],

@@ -249,7 +249,7 @@ def test_a_quorum_is_counted_on_the_page(store):
     assert "2 signatures more" in page.text
     page = after(running, send(running, page, f"{path}/approve", reason="a", password=PASSWORD))
     assert "You signed; 1 more signature is needed." in page.text
-    assert "You have signed for it." in page.text
+    assert "You have signed it." in page.text
     assert f"{path}/approve" not in [form["action"] for form in page.all("form")]
     sign_in(running, "approver", "Cleo Stat")
     page = shown(running, path)
@@ -305,7 +305,7 @@ def test_a_statistician_asks_for_a_candidate(running):
     sign_in(running, "statistician")
     page = shown(running, HOME)
     done = send(running, page, f"{HOME}/propose", reason="an interim look", early="yes")
-    assert "The learner is asked" in after(running, done).text
+    assert "The learner got your request" in after(running, done).text
     again = send(running, page, f"{HOME}/propose", reason="an interim look")
     assert again.status_code == 409
 
@@ -499,7 +499,5 @@ def test_passkeys_are_shown_with_their_fingerprints_and_removed_with_the_passwor
         assert wrong.status_code == 403
     assert len(access.passkeys(name)) == 1
     done = running.client.post("/account/passkeys", data=told | {"password": PASSWORD})
-    assert "You have no passkey. Decisions of studies that ask for a passkey wait" in (
-        after(running, done).text
-    )
+    assert "You have no passkey. Add one before you sign" in (after(running, done).text)
     assert access.passkeys(name) == []

@@ -103,7 +103,7 @@ def test_every_page_passes_the_checks(study):
     others = [
         sign_in_page(View(NOBODY, signed_in=False, error="wrong")),
         invitation_page(View(NOBODY, signed_in=False), name="Ben", secret="rsi_1"),
-        problem_page(EVERYTHING, status=403, title="No", detail="no role of yours allows this"),
+        problem_page(EVERYTHING, status=403, title="No", detail="your roles do not allow this"),
         account_page(EVERYTHING, grants=[Grant("*", "approver")]),
     ]
     for html in others:
@@ -192,7 +192,7 @@ def test_a_viewer_who_cannot_sign_is_told_why(study):
     signer = Page(study_page(viewer("approver"), study))
     assert f"Read candidate {number} and decide" in [one.text for one in signer.all("a")]
     text = Page(candidate_page(viewer("auditor"), study, number)).text
-    assert f"You cannot sign for it, since you do not have the role approver: {needs}" in text
+    assert f"You cannot sign it, because you do not have the role approver: {needs}" in text
     assert "You cannot" not in Page(candidate_page(viewer("approver"), study, number)).text
 
 
@@ -202,7 +202,7 @@ def test_the_proposer_of_a_candidate_cannot_approve_it(tmp_path):
         fill(campaign, range(1, 6))
         number = propose(campaign, by="ana").number
         page = check_page(candidate_page(viewer("approver", name="Ana"), campaign, number))
-        assert "You cannot approve it, since you proposed it" in page.text
+        assert "You cannot approve it, because you proposed it" in page.text
         assert not [form for form in page.all("form") if form["action"].endswith("/approve")]
         campaign.stop(by="cy", reason="the sponsor asks")
         ended = check_page(candidate_page(EVERYTHING, campaign, number))
@@ -237,16 +237,15 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
 def test_a_loss_and_an_unknown_gain_are_said_as_such(study):
     found, price = study.state.waiting, Price(2, 4, 100, 600)
     assert worth(Gain(0.1, 0.05, 0.2), price, found, {})[0] == (
-        "By this estimate, which is optimistic since the candidate was fitted to these episodes, "
-        "yes: over the 100 episodes left it would earn about 10 more in total (95% interval 5 to "
-        "20)."
+        "By this estimate, which is optimistic because the candidate was fitted to these episodes, "
+        "yes: over the 100 episodes left it would gain about 10 in total (95% interval 5 to 20)."
     )
     assert worth(Gain(-0.1, -0.2, -0.05), price, found, {})[0].startswith(
         "By this estimate, no: over the 100 episodes left it would lose about 10 in total (95% "
         "interval 5 to 20)"
     )
     assert "a loss is not excluded" in worth(Gain(0.1, -0.2, 0.4), price, found, {})[0]
-    assert worth(None, price, found, {})[0].startswith("It cannot be said from this log")
+    assert worth(None, price, found, {})[0].startswith("This log gives no valid estimate")
     assert worth(Gain(0.0, 0.0, 0.0), price, found, {"disagreement": 0.0}) == [
         "It changes nothing in the logged states, and would spend 1 of the 2 deployments left."
     ]

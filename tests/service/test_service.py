@@ -226,7 +226,7 @@ def test_a_browser_gets_a_page_where_nothing_is_and_a_program_a_problem(running)
 
     page = ask("/studies-of-last-year", "text/html,*/*")
     assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert "there is nothing at this address" in page.text
+    assert "this address does not exist" in page.text
     for path, accept in (("/studies-of-last-year", "*/*"), ("/v1/nothing", "text/html")):
         answer = ask(path, accept)
         assert (answer.status_code, answer.json()["code"]) == (404, "not-found")

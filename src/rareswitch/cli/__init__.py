@@ -1,4 +1,4 @@
-"""The command line. Each command lives in a module of its own and imports what it needs lazily."""
+"""The command line. Each command has its own module and imports heavy libraries lazily."""
 
 import errno
 import os
@@ -22,11 +22,11 @@ from rareswitch.support.imports import modules_here
 
 
 class Program(click.Group):
-    """Turns errors of the machine into one line, on any console."""
+    """Print errors of the machine as one line, on any console."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # closed by whoever started us
+            if getattr(sys, name) is None:  # closed by the parent process
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
             stream = getattr(sys, name)
             if hasattr(stream, "reconfigure"):  # a console without η shows ? instead
@@ -60,14 +60,14 @@ def main() -> None:
 
     \b
     Start here:
-      rareswitch learn                one learner on the paper's instance
-      rareswitch train --help         from an environment of Gymnasium to a policy
-      rareswitch reproduce --quick    every figure and claim of the paper, small
-      rareswitch reproduce            the same at the paper's scale
-      rareswitch plan --help          from a budget of switches to a schedule
-      rareswitch campaign --help      from a schedule to a campaign in the real world
-      rareswitch serve --demo         a campaign over HTTP, with three simulated sites
-      rareswitch access --help        accounts, roles and tokens of a store
+      rareswitch learn                run one learner in the paper's world
+      rareswitch train --help         learn a policy for a Gymnasium environment
+      rareswitch reproduce --quick    check the paper's figures and claims, small
+      rareswitch reproduce            do the same at the paper's scale
+      rareswitch plan --help          choose a schedule for a switch budget
+      rareswitch campaign --help      run a study with real participants
+      rareswitch serve --demo         serve a study with three simulated sites
+      rareswitch access --help        manage the accounts and tokens of a store
     """
 
 

@@ -1,4 +1,4 @@
-"""`rareswitch access`: accounts, roles and tokens, on the machine that holds the store."""
+"""`rareswitch access`: accounts, roles and tokens of a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ by_option: Option = click.option(
     envvar="RARESWITCH_ACTOR",
     show_envvar=True,
     metavar="NAME",
-    help="Who does it; the log of access names them.",
+    help="Your name, for the access log.",
 )
 grants_option: Option = click.option(
     "--grant",
@@ -30,17 +30,21 @@ grants_option: Option = click.option(
     nargs=2,
     multiple=True,
     metavar="ROLE CAMPAIGN",
-    help="A role in a campaign, or in all ('*'); a site is site:NAME. May be repeated.",
+    help="Give a role in a campaign, or in all campaigns ('*'). The role of a site is site:NAME. "
+    "May be repeated.",
 )
 hours_option: Option = click.option(
-    "--hours", type=click.FloatRange(0, 8760, min_open=True), default=72.0, help="Valid so long."
+    "--hours",
+    type=click.FloatRange(0, 8760, min_open=True),
+    default=72.0,
+    help="Hours until the link expires.",
 )
 url_option: Option = click.option(
     "--url",
     default="http://localhost:8000",
     show_default=True,
     metavar="URL",
-    help="Address of the service, which the link begins with.",
+    help="Address of the service, the start of the link.",
 )
 
 
@@ -48,14 +52,13 @@ url_option: Option = click.option(
 def access() -> None:
     """Manage accounts, roles and tokens of a store.
 
-    People sign in with a password, and devices send a token. The commands need no password: a
-    person who can write to the store may run them, and the log of access marks them as run on the
-    machine.
+    People sign in with a password; devices send a token. Anyone with write access to the store can
+    run these commands without a password. The access log marks them as run on the machine.
 
     \b
     Roles:
       administrator   creates campaigns and accounts, amends, stops
-      statistician    reads everything, proposes
+      statistician    reads everything, proposes policies
       approver        signs, rolls back, stops
       site            gets treatments and reports its own episodes; sees no returns
       monitor         reads everything, rolls back, stops
@@ -72,7 +75,7 @@ def access() -> None:
 def access_verb(
     *examples: str, name: str | None = None, mode: str = "write"
 ) -> Callable[[Callable[..., Answer]], click.Command]:
-    """Make a command of a function about the access to a store."""
+    """Make a command from a function that takes the access to a store."""
 
     def make(function: Callable[..., Answer]) -> click.Command:
         def run(store: Store, **given: Any) -> Answer:
@@ -103,11 +106,10 @@ def access_verb(
 @url_option
 @by_option
 def invite(access: Access, name: str, grants: Any, hours: float, url: str, by: Any) -> Answer:
-    """Invite a person, and print the link that sets their password.
+    """Invite a person: print the link that sets their password.
 
-    The link works once. A person who has not used it yet gets a new link, and the old one ends.
-    While nobody has an account, the person becomes administrator of all campaigns unless --grant
-    says otherwise.
+    The link works once. Run the command again to replace an unused link. The first person of a
+    store becomes administrator of all campaigns if --grant is not given.
     """
     given = _grants(grants)
     if not given and access.is_new:
@@ -122,9 +124,9 @@ def invite(access: Access, name: str, grants: Any, hours: float, url: str, by: A
 @url_option
 @by_option
 def reset(access: Access, account: str, hours: float, url: str, by: Any) -> Answer:
-    """Print a link with which a person sets another password.
+    """Print a link that sets a new password for a person.
 
-    The old password works until the link is used; then all sessions of the account end.
+    The old password works until the link is used. Then all sessions of the account end.
     """
     secret = access.reset_password(account, by=by, hours=hours)
     return _link(access.account(account), secret, url, hours)
@@ -153,7 +155,7 @@ def accounts(access: Access) -> Answer:
 @click.argument("campaign")
 @by_option
 def grant(access: Access, account: str, role: str, campaign: str, by: Any) -> Answer:
-    """Give a person one more role.
+    """Give a person another role.
 
     CAMPAIGN is a name, or '*' for all campaigns. The ROLE of a site is site:NAME.
     """
@@ -169,7 +171,7 @@ def grant(access: Access, account: str, role: str, campaign: str, by: Any) -> An
 def withdraw(access: Access, account: str, role: str, campaign: str, by: Any) -> Answer:
     """Take a role from a person.
 
-    Tokens in the person's name lose the role too. The last administrator keeps theirs.
+    Tokens in the person's name lose the role too. The last administrator keeps the role.
     """
     (given,) = _grants([(role, campaign)])
     return _changed(access.withdraw_grant(account, given, by=by))
@@ -179,9 +181,9 @@ def withdraw(access: Access, account: str, role: str, campaign: str, by: Any) ->
 @click.argument("account")
 @by_option
 def disable(access: Access, account: str, by: Any) -> Answer:
-    """Disable an account; it stays on record.
+    """Disable an account without deleting it.
 
-    Its sessions end, and its password, tokens and passkeys open nothing until it is enabled.
+    Its sessions end. Its password, tokens and passkeys do not work until it is enabled again.
     """
     return _changed(access.disable(account, by=by))
 
@@ -200,9 +202,12 @@ def enable(access: Access, account: str, by: Any) -> Answer:
 )
 @click.argument("label")
 @grants_option
-@click.option("--account", metavar="NAME", help="The person in whose name it acts.")
+@click.option("--account", metavar="NAME", help="The person for whom it acts.")
 @click.option(
-    "--days", type=click.FloatRange(0, 3650, min_open=True), default=90.0, help="Valid so long."
+    "--days",
+    type=click.FloatRange(0, 3650, min_open=True),
+    default=90.0,
+    help="Days until the token expires.",
 )
 @by_option
 def token(
@@ -210,7 +215,7 @@ def token(
 ) -> Answer:
     """Issue a token for a device or a program.
 
-    LABEL says what it is for. The secret is shown once.
+    LABEL describes its use. The secret is printed once.
     """
     given = _grants(grants)
     made, secret = access.issue_token(label, given, by=by, account=account, days=days)
@@ -239,19 +244,19 @@ def tokens(access: Access) -> Answer:
 def revoke(access: Access, id: str, by: Any) -> Answer:
     """Revoke a token for good.
 
-    ID is that of `tokens`. Running services refuse the token after at most one second.
+    `tokens` lists the ID. Running services refuse the token after at most one second.
     """
     made = access.revoke_token(id, by=by)
     return Answer(made.plain, f"token {made.id} is revoked: {made.label}")
 
 
 @access_verb("log", "log --after 200 --limit 50", mode="read")
-@click.option("--after", type=click.IntRange(0), default=0, help="Begin after this number.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Skip entries up to this number.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="Most entries to print.")
 def log(access: Access, after: int, limit: int) -> Answer:
-    """Print changes of access, in their order.
+    """Print the access log, oldest entry first.
 
-    They are numbered without a gap, and nothing deletes them.
+    Entries are numbered without gaps and are never deleted.
     """
     found = access.log(after, limit)
     rows = [entry.plain | {"by": f"{entry.by} ({entry.via})"} for entry in found]
@@ -261,24 +266,24 @@ def log(access: Access, after: int, limit: int) -> Answer:
 
 
 def _grants(given: Sequence[tuple[str, str]]) -> list[Grant]:
-    """Return the grants of pairs such as (site:berlin, trial)."""
+    """Convert pairs such as (site:berlin, trial) to grants."""
     from rareswitch.campaigns.access import Grant
 
     for role, place in given:
         if role == "site":
-            raise click.UsageError(f"the role of a site names it: write site:NAME {place}")
+            raise click.UsageError(f"role site needs the name of the site: write site:NAME {place}")
     return [Grant(place, role, site) for (role, _, site), place in
             ((role.partition(":"), place) for role, place in given)]  # fmt: skip
 
 
 def _not_there(access: Access, grants: Sequence[Grant]) -> list[str]:
-    """Return a warning for each campaign that is not in the store: the name may be misspelled."""
+    """Warn of each campaign that is not in the store: its name may be misspelled."""
     from rareswitch.campaigns import list as list_campaigns
     from rareswitch.campaigns.access.roles import EVERYWHERE
 
     there = {EVERYWHERE, *list_campaigns(access.store)}
     missing = dict.fromkeys(one.campaign for one in grants if one.campaign not in there)
-    return [f"there is no campaign {name} in the store yet" for name in missing]
+    return [f"the store has no campaign {name} yet" for name in missing]
 
 
 def _link(

@@ -1,4 +1,4 @@
-"""Permission on the command line: a person allows code by naming its module."""
+"""Permission to import code: a person names the module on the command line."""
 
 import re
 from collections.abc import Callable
@@ -10,12 +10,12 @@ allow_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--allow",
     multiple=True,
     metavar="MODULE",
-    help="Allow code of this module that the file names. May be repeated.",
+    help="Allow rareswitch to import this module. May be repeated.",
 )
 
 
 def typed_modules(*texts: str | None) -> tuple[str, ...]:
-    """Return the modules that options name: who types module:name allows the module.
+    """Return the modules in options; a person who types module:name allows the module.
 
     >>> typed_modules("my_rules:Weekly,day=3", "fourier,order=2", None)
     ('my_rules',)

@@ -1,4 +1,4 @@
-"""`rareswitch campaign`: run a trial, a recommender or a fleet under a protocol, on record."""
+"""`rareswitch campaign`: run a trial, a recommender or a fleet under a protocol."""
 
 import click
 
@@ -42,10 +42,10 @@ class Sections(click.Group):
 
 @click.group(cls=Sections)
 def campaign() -> None:
-    """Run a campaign: spend a switch budget in the real world, and prove it.
+    """Run a study under a protocol and keep a record that can be verified.
 
     \b
-    From a plan to the final report:
+    From a protocol to the final report:
       rareswitch campaign init protocol.toml --by ana
       rareswitch campaign assign site-3:0042
       rareswitch campaign record report.json

@@ -1,4 +1,4 @@
-"""Verbs of the people who decide: learn, propose, approve, reject, comment, rollback, stop…"""
+"""Commands that decide: learn, propose, approve, reject, comment, rollback, stop…"""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ NUMBER = click.IntRange(1)
 
 
 @verb("learn", "learn --follow --store postgresql://ana@db/trial", code=True)
-@click.option("--follow", is_flag=True, help="Continue until Ctrl-C, as episodes come in.")
-@click.option("--every", type=click.FloatRange(0.01), default=1.0, help="Seconds between looks.")
+@click.option("--follow", is_flag=True, help="Continue until Ctrl-C.")
+@click.option(
+    "--every", type=click.FloatRange(0.01), default=1.0, help="--follow: seconds between looks."
+)
 def learn(campaign: Campaign, follow: bool, every: float) -> Answer | None:
     """Run the learner and propose due policies.
 
-    It processes new episodes and proposes a policy when the schedule asks for one. Where the
-    protocol leaves the decision to the schedule, the policy is in force at once. A campaign has one
-    learner at a time; if its process dies, another continues. With --follow it also waits for a
-    store that is unavailable, and --json prints a line for each event.
+    The learner processes new episodes and proposes a policy when the schedule asks for one. If the
+    protocol leaves decisions to the schedule, the policy is in force at once. A campaign has one
+    learner at a time; if its process dies, another continues. With --follow, the learner waits
+    while the store is unavailable, and --json prints a line for each event.
     """
     if follow:
         _follow(campaign, every)
@@ -40,12 +42,12 @@ def learn(campaign: Campaign, follow: bool, every: float) -> Answer | None:
 
 
 @verb('propose --early --by ana --reason "new guideline"', signed=True, code=True)
-@click.option("--early", is_flag=True, help="Before it is due; the ledger marks it as unplanned.")
+@click.option("--early", is_flag=True, help="Propose before a policy is due; the ledger marks it.")
 def propose(campaign: Campaign, early: bool, **signed: Any) -> Answer:
     """Propose a policy that is due, or early.
 
-    A person proposes in place of the schedule, so another person has to approve. An early proposal
-    is fitted on all recorded episodes, and always needs approval.
+    You propose instead of the schedule, so another person must approve. An early proposal is fitted
+    on all recorded episodes and always needs approval.
     """
     found = rs.campaigns.propose(campaign, **signed, early=early)
     plain = found and found.plain
@@ -55,11 +57,10 @@ def propose(campaign: Campaign, early: bool, **signed: Any) -> Answer:
 @verb('approve 7 --by ben --reason "reviewed on 12 May"', signed=True, rehearsal=True)
 @click.argument("number", type=NUMBER)
 def approve(campaign: Campaign, number: int, **signed: Any) -> Answer:
-    """Sign for a proposal and carry it out.
+    """Sign a proposal and put it in force.
 
-    NUMBER is that of the candidate, amendment or reopening, as `status` shows it. Its proposer
-    cannot approve it. Where the protocol asks for a quorum or groups, the last of the signatures
-    carries it out.
+    `status` shows the NUMBER of the candidate, amendment or reopening. Its proposer cannot approve
+    it. If the protocol asks for several signatures, the last signature puts it in force.
     """
     from rareswitch.campaigns.rulebook.decisions import owed_words
     from rareswitch.campaigns.rulebook.rows import Entry
@@ -88,9 +89,10 @@ def approve(campaign: Campaign, number: int, **signed: Any) -> Answer:
 @verb('reject 7 --by ben --reason "too few patients on the new dose"', signed=True, rehearsal=True)
 @click.argument("number", type=NUMBER)
 def reject(campaign: Campaign, number: int, **signed: Any) -> Answer:
-    """Turn a proposal down.
+    """Reject a proposal.
 
-    NUMBER is that of the candidate, amendment or reopening. Later fits do not depend on it.
+    `status` shows the NUMBER of the candidate, amendment or reopening. Later fits do not depend on
+    the rejection.
     """
     campaign.reject(number, **signed)
     return Answer({"rejected": number}, f"proposal {number} is rejected")
@@ -102,7 +104,7 @@ def reject(campaign: Campaign, number: int, **signed: Any) -> Answer:
 def comment(campaign: Campaign, number: int, reviewed: bool, **signed: Any) -> Answer:
     """Comment on a proposal, or review it.
 
-    NUMBER is that of a candidate, or of an amendment or reopening that waits. The reason is the
+    NUMBER is the number of a candidate, or of a pending amendment or reopening. --reason is the
     comment. A comment decides nothing.
     """
     entry = campaign.comment(number, reviewed=reviewed, **signed)
@@ -115,8 +117,8 @@ def comment(campaign: Campaign, number: int, reviewed: bool, **signed: Any) -> A
 def rollback(campaign: Campaign, version: int, **signed: Any) -> Answer:
     """Put an earlier policy in force again.
 
-    The policy of an earlier VERSION becomes a new version. A rollback is possible at any time, also
-    after a stop, and does not count against the budget.
+    The policy of VERSION becomes a new version. A rollback is possible at any time, also after a
+    stop, and does not count against the budget.
     """
     done = campaign.rollback(version, **signed)
     plain = {"version": done.version, "to": version, "digest": done.digest}
@@ -126,10 +128,10 @@ def rollback(campaign: Campaign, version: int, **signed: Any) -> Answer:
 @verb('countersign 12 --by ana --reason "the harm was real"', signed=True, rehearsal=True)
 @click.argument("number", type=NUMBER)
 def countersign(campaign: Campaign, number: int, **signed: Any) -> Answer:
-    """Sign for a rollback that another person made.
+    """Sign a rollback that another person made.
 
-    NUMBER is that of the rollback's entry, as `status` shows it. Where the protocol has
-    countersign_rollbacks, no candidate is deployed until then.
+    `status` shows the NUMBER of the rollback. If the protocol has countersign_rollbacks, no
+    candidate is deployed before this signature.
     """
     entry = campaign.countersign(number, **signed)
     return Answer(
@@ -139,10 +141,10 @@ def countersign(campaign: Campaign, number: int, **signed: Any) -> Answer:
 
 @verb('stop --by ana --reason "the sponsor withdrew"', signed=True, rehearsal=True)
 def stop(campaign: Campaign, **signed: Any) -> Answer:
-    """End the campaign.
+    """Stop the campaign.
 
-    No episode begins and no candidate is deployed any more. Assigned episodes may still be
-    recorded, and a rollback to an earlier policy stays possible.
+    No episode begins and no candidate is deployed after the stop. Assigned episodes can still be
+    recorded, and a rollback stays possible.
     """
     campaign.stop(**signed)
     return Answer({"stopped": True}, "the campaign has stopped")
@@ -150,7 +152,7 @@ def stop(campaign: Campaign, **signed: Any) -> Answer:
 
 @verb('reopen --by ana --reason "a wrong file was sent twice"', signed=True, rehearsal=True)
 def reopen(campaign: Campaign, **signed: Any) -> Answer:
-    """Propose to lift a stop by data quality.
+    """Propose to lift a data-quality stop.
 
     The campaign runs again when another person approves it.
     """
@@ -160,7 +162,7 @@ def reopen(campaign: Campaign, **signed: Any) -> Answer:
 
 
 def _proposed(campaign: Campaign, found: list[dict[str, Any]], plain: dict[str, Any]) -> Answer:
-    """Answer with proposed candidates, and the triggers that the schedule watches."""
+    """Return the answer with proposed candidates and the triggers of the schedule."""
     from rareswitch.campaigns import status
     from rareswitch.campaigns.proof.export.words import trigger_line
 
@@ -180,7 +182,7 @@ def _proposed(campaign: Campaign, found: list[dict[str, Any]], plain: dict[str, 
 
 
 def _follow(campaign: Campaign, every: float) -> None:
-    """Run the learner until Ctrl-C, and tell each event."""
+    """Run the learner until Ctrl-C; print each event."""
     from rareswitch.campaigns import Learning, UnavailableError
 
     outage, last_stop = 0.0, None
@@ -216,7 +218,7 @@ def _tell(event: str, text: str, **plain: Any) -> None:
 
 
 def _pause(seconds: float, pressed: Callable[[], bool]) -> None:
-    """Wait, but not after Ctrl-C."""
+    """Wait; return early after Ctrl-C."""
     end = time.monotonic() + seconds
     while not pressed() and (left := end - time.monotonic()) > 0:
         time.sleep(min(left, 0.2))

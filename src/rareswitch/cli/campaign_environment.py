@@ -1,4 +1,4 @@
-"""An environment of Gymnasium as the world of a simulated campaign."""
+"""A Gymnasium environment as the world of a simulated campaign."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentWorld:
-    """Episodes of an environment as a setting sees it; the k-th is seeded as in `gym.play`."""
+    """Episodes of an environment under a setting; episode k has the same seed as in `gym.play`."""
 
     def __init__(self, environment: Any, setting: Setting, *, seed: Seed = 0) -> None:
         self._environment, self._setting = environment, setting
@@ -52,7 +52,7 @@ class EnvironmentWorld:
         return Step(earned, self._offered(observation, info), bool(truncated))
 
     def loss(self, policy: Policy) -> float | None:
-        """Return the expected regret of scaled rewards; None if the model is not told."""
+        """Return the expected regret of scaled rewards; None if the model is unknown."""
         setting = self._setting
         known = known_returns(policy, self._environment, setting.features, setting.actions)
         if known is None:
@@ -60,13 +60,13 @@ class EnvironmentWorld:
         return max(known.optimum - known.policy, 0.0) / (setting.rewards.high - setting.rewards.low)
 
     def _offered(self, observation: Any, info: Mapping[str, Any]) -> Rows:
-        # After the last stage a map is told the last one.
+        # After the last stage, the map gets the number of the last stage.
         self._offer = self._offers.after(observation, min(self._stage, self.horizon - 1), info)
         return self._offer.rows
 
 
 def check_setting(setting: Setting, protocol: Protocol) -> None:
-    """Refuse an environment that is learnt otherwise than the protocol says."""
+    """Raise if the environment's task or features differ from the protocol's."""
     found, agreed = setting.task(), protocol.task
     for name in ("dim", "one_hot", "end_reward"):
         ours, theirs = getattr(agreed, name), getattr(found, name)

@@ -1,4 +1,4 @@
-"""Verbs of the field: assignments, treatments, reports, corrections, and the policy itself."""
+"""Commands of the field: assignments, treatments, reports, corrections, and the policy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign
     from rareswitch.campaigns.recording import Recorded
 
-SHOWN = 20  # errors of an import
-# How people are told about an error of a report, by its code.
+SHOWN = 20  # errors that an import prints
+# The words for an error of a report, by its code.
 LABELS = {"refused": "refused", "conflict": "conflict", "unreadable": "not a report"}
 COUNTS = {"refused": "refused", "conflict": "conflicts", "unreadable": "unreadable"}
 COUNTED = ("recorded", "known", "refused", "conflicts", "not_allowed", "unreadable")
@@ -31,8 +31,8 @@ AGAIN = ("", ", as before")
 def assign(campaign: Campaign, episode_ids: tuple[str, ...]) -> Answer:
     """Assign episodes to the version in force.
 
-    The answer is the version and the member of it that acts; asked again, it is the same. An
-    episode counts as open until it is recorded or cancelled.
+    It prints the version and the member that acts. The same id always gets the same answer. An
+    episode is open until it is recorded or cancelled.
     """
     found = [campaign.assign(one) for one in episode_ids]
     lines = [
@@ -48,19 +48,19 @@ def assign(campaign: Campaign, episode_ids: tuple[str, ...]) -> Answer:
     'act site-3:0042 --observation \'{"age": 64}\' --earlier \'[[{"age": 63}, "low"]]\'',
 )
 @click.argument("episode_id")
-@click.option("--observation", required=True, metavar="JSON", help="Its columns and their values.")
-@click.option("--earlier", metavar="JSON", default="[]", help="[[observation, action], …] before.")
+@click.option("--observation", required=True, metavar="JSON", help="Names and values.")
+@click.option("--earlier", metavar="JSON", default="[]", help="[[observation, action], …].")
 def act(campaign: Campaign, episode_id: str, observation: str, earlier: str) -> Answer:
-    """Assign an episode and name its treatment.
+    """Assign an episode and print its treatment.
 
-    The protocol must name actions and the columns of an observation. --earlier has the observations
-    and actions of the stages before.
+    The protocol must name the actions and the columns of an observation. --earlier takes the
+    observations and actions of earlier stages.
     """
     seen, before = _json("--observation", observation), _json("--earlier", earlier)
     if not isinstance(before, list) or not all(
         isinstance(pair, list) and len(pair) == 2 for pair in before
     ):
-        raise ValueError("--earlier must be a list of pairs, an observation and an action each")
+        raise ValueError("--earlier must be a list of pairs [observation, action]")
     done = campaign.act(episode_id, seen, earlier=[(one, action) for one, action in before])
     who = f"version {done.version}, member {done.member}"
     return Answer(done._asdict(), f"{done.action}\n{who}, probability {done.probability:.4g}")
@@ -71,11 +71,11 @@ def act(campaign: Campaign, episode_id: str, observation: str, earlier: str) -> 
 def record(campaign: Campaign, file: IO[bytes]) -> Answer:
     """Record reports of finished episodes.
 
-    FILE, or standard input, has one report in JSON, an array of reports, or a report in each line;
-    docs/campaigns/recording.md describes the fields. The reports are on disk when the answer is
-    printed. The same report again is answered with its row; different content under its id is a
-    conflict. A refused report goes to the register of refusals. The command then ends with
-    status 1. Input that is not reports is not recorded at all.
+    FILE, or standard input, has a report in JSON, an array of reports, or a report on each line;
+    docs/campaigns/recording.md describes the fields. The reports are on disk when the command
+    prints its answer. A repeated report gets the row of the first; different content under the same
+    id is a conflict. `refusals` lists refused reports. After a conflict or a refusal the exit
+    status is 1. If the input cannot be read as reports, nothing is recorded.
     """
     from rareswitch.campaigns.reading import split_reports
 
@@ -98,12 +98,12 @@ def import_(campaign: Campaign, file: Path) -> Answer:
     """Record a file of many reports.
 
     FILE is .jsonl or .json (an object, an array or lines), .parquet, or .csv with the protocol's
-    raw columns. A thousand reports are committed at a time. Interrupted or run twice, the command
-    continues: recorded reports are known by their id.
+    raw columns. The command commits a thousand reports at a time. After an interruption, run it
+    again: it skips recorded reports.
     """
     counts = dict.fromkeys(COUNTED, 0)
     problems: list[str] = []
-    labels: deque[str] = deque()  # of the reports that are not answered yet
+    labels: deque[str] = deque()  # of the reports without an answer yet
     reports, total = _reports(campaign, file)
 
     def labelled() -> Iterator[Any]:
@@ -139,8 +139,8 @@ def import_(campaign: Campaign, file: Path) -> Answer:
 def correct(campaign: Campaign, file: IO[bytes], **signed: str) -> Answer:
     """Correct the report of a recorded episode.
 
-    FILE, or standard input, has the whole report anew, in JSON under the same id. The first report
-    stays in the record; later fits use the correction.
+    FILE, or standard input, has the complete corrected report in JSON, under the same id. The first
+    report stays in the record; later fits use the correction.
     """
     found = campaign.correct(file.read(), **signed)
     return Answer(found._asdict(), _recorded(found))
@@ -149,9 +149,9 @@ def correct(campaign: Campaign, file: IO[bytes], **signed: str) -> Answer:
 @verb('withdraw site-3:0042 --by ana --reason "consent withdrawn"', signed=True)
 @click.argument("episode_id")
 def withdraw(campaign: Campaign, episode_id: str, **signed: str) -> Answer:
-    """Take an episode out of all later fits.
+    """Exclude an episode from all later fits.
 
-    It leaves its cohort too, for good; its rows stay in the record.
+    The episode also leaves its cohort for good. Its rows stay in the record.
     """
     found = campaign.withdraw(episode_id, **signed)
     return Answer(found._asdict(), _recorded(found))
@@ -168,19 +168,19 @@ def cancel(campaign: Campaign, episode_id: str, **signed: str) -> Answer:
 @verb('forget "Ada Lovelace" --by ana --reason "asked to be forgotten"', signed=True)
 @click.argument("participant")
 def forget(campaign: Campaign, participant: str, **signed: str) -> Answer:
-    """Erase a participant's name; the data stay.
+    """Erase a participant's name; keep the data.
 
-    Backups made earlier still have the name.
+    Earlier backups still contain the name.
     """
     gone = campaign.forget(participant, **signed)
     return Answer({"episodes": gone}, f"the name is erased from {gone} episodes")
 
 
 @verb("policy --out policy.bin", "policy --version 3", access="read")
-@click.option("--version", type=click.IntRange(1), help="[default: the version in force]")
-@click.option("--out", type=NEW_FILE, help="Write its bytes, for `rareswitch.Policy.from_bytes`.")
+@click.option("--version", type=click.IntRange(1), help="Version to print.  [default: in force]")
+@click.option("--out", type=NEW_FILE, help="File for the bytes of `rareswitch.Policy.from_bytes`.")
 def policy(campaign: Campaign, version: int | None, out: Path | None) -> Answer:
-    """Fetch the policy of a version."""
+    """Print the digest of a policy, or save it."""
     from rareswitch.support.archive import write_bytes
 
     found = campaign.policy_bytes(version)
@@ -212,7 +212,7 @@ def _json(option: str, text: str) -> Any:
 
 
 def _reports(campaign: Campaign, file: Path) -> tuple[Iterator[Any], int]:
-    """Return the reports of a file one by one, and how many lines or reports there are."""
+    """Return the reports of a file one by one, and their number or the number of lines."""
     from rareswitch.campaigns import UnreadableError, read_csv
     from rareswitch.campaigns.reading import (
         checked_values,
@@ -233,7 +233,7 @@ def _reports(campaign: Campaign, file: Path) -> tuple[Iterator[Any], int]:
         return map(report_of_columns, rows), opened.metadata.num_rows
     if suffix not in (".json", ".jsonl"):
         raise ValueError(f"FILE must end in .jsonl, .json, .parquet or .csv; got {file.name}")
-    try:  # a report in the first line: there is one in each
+    try:  # if the first line is a report, each line is one
         read_values(next(_lines(file), b""))
     except UnreadableError:
         reports = split_reports(file.read_bytes())

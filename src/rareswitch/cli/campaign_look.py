@@ -1,4 +1,4 @@
-"""Verbs that only read: where a campaign stands, and pages of its record."""
+"""Commands that only read: the state of a campaign and its record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INTERVAL = "mean return [95% interval, valid at any time]"
 AT_THE_END, AT_ANY_TIME = "at the end", "valid at any time"
 MISSING_AS = {"zero": "0", "worst": "the worst"}
 WIDTH = 100
-LINK = 12  # digits of a link that people compare
+LINK = 12  # shown digits of a link
 
 
 @verb("list --store sqlite:///trial.db", about="store", name="list", access="read")
@@ -36,10 +36,10 @@ def list_(store: Store) -> Answer:
 
 @verb("status", "status --store sqlite:///trial.db --json", access="read")
 def status(campaign: Campaign) -> Answer:
-    """Show where the campaign stands.
+    """Show the state of the campaign.
 
     It shows episodes, budget, triggers, the returns of each version, and the pending decision with
-    the command that decides.
+    the command to decide it.
     """
     found, terms = rs.campaigns.status(campaign), campaign.terms
     return Answer(found.plain, "\n".join(_status(found, terms.plain, approval_of(campaign))))
@@ -49,21 +49,21 @@ def status(campaign: Campaign) -> Answer:
 def analyse(campaign: Campaign) -> Answer:
     """Compare learned policies with the control.
 
-    It shows the difference of mean returns within versions, combined over them; by version, by
-    declared subgroup and, where an episode has one step, by action; adverse events of each role;
-    and the conclusion. The interval at the end holds for a study that ended as planned; the
-    interval valid at any time holds at every look. docs/campaigns/statistics.md has the methods.
+    It shows the difference of mean returns: combined over versions, by version, by declared
+    subgroup and, if episodes have one step, by action. Adverse events by role and the conclusion
+    follow. The interval "at the end" is for a study that ended as planned; the interval "valid at
+    any time" holds at every look. docs/campaigns/statistics.md describes the methods.
     """
     found = rs.campaigns.analyse(campaign)
     return Answer(found.plain, "\n".join(analysis_lines(found)))
 
 
 @verb("ledger", "ledger --last 5 --json", access="read")
-@click.option("--last", type=click.IntRange(1), help="So many of the last entries.  [default: all]")
+@click.option("--last", type=click.IntRange(1), help="Newest entries to show.  [default: all]")
 def ledger(campaign: Campaign, last: int | None) -> Answer:
     """Show who decided what, when and why.
 
-    A signature by passkey or password stands below its entry, with its meaning.
+    Below an entry is its signature by passkey or password, with the meaning.
     """
     from rareswitch.campaigns.rulebook.signed import method_of, signed_line, signed_plain
 
@@ -85,10 +85,10 @@ def candidates(campaign: Campaign) -> Answer:
 
 
 def page(example: str, names: str, text: str) -> click.Command:
-    """Make the command of an example: it lists a page of rows with these columns, JSON with all."""
+    """Make a command that prints a page of rows with these columns, and all columns as JSON."""
     name, columns = example.split()[0], names.split()
 
-    @click.option("--after", type=click.IntRange(0), default=0, help="Skip the rows up to this.")
+    @click.option("--after", type=click.IntRange(0), default=0, help="Skip rows up to this one.")
     @click.option("--limit", type=click.IntRange(1), default=100, help="Most rows to list.")
     def command(campaign: Campaign, after: int, limit: int) -> Answer:
         rows = getattr(rs.campaigns, name)(campaign, after=after, limit=limit)
@@ -104,7 +104,7 @@ episodes = page(
     "seq received episode_id version member late withdrawn deviations total",
     """List recorded episodes.
 
-    A correction or a withdrawal is a row of its own. --json prints the reports too.""",
+    Each correction or withdrawal is a separate row. --json prints the reports too.""",
 )
 open_ = page(
     "open", "number assigned episode_id version member", "List episodes assigned and not reported."
@@ -124,22 +124,22 @@ def sites(campaign: Campaign) -> Answer:
 
 @verb("head >> /elsewhere/heads.jsonl", access="read")
 def head(campaign: Campaign) -> None:
-    """Print the heads of the chains, to keep.
+    """Print the chains' heads, to keep elsewhere.
 
-    One line of JSON has the length and the last link of each chain. Append it to a file on another
-    machine, or mail it: `verify --anchor FILE` then notices rows that were removed at the end.
+    The line of JSON has the length and the last link of each chain. Append it to a file on another
+    machine: `verify --anchor FILE` then detects rows removed from the end of the record.
     """
     click.echo(json.dumps(head_plain(campaign)))
 
 
 def head_plain(campaign: Campaign) -> dict[str, Any]:
-    """Return the heads of a campaign as `verify --anchor` reads them."""
+    """Return the heads of a campaign in the format of `verify --anchor`."""
     heads = {chain: list(head) for chain, head in rs.campaigns.head(campaign).items()}
     return {"campaign": campaign.name, "heads": heads}
 
 
 def candidate_text(plain: dict[str, Any], approval: Approval) -> list[str]:
-    """Return the lines about a candidate: its evidence, its signatures, and its decision."""
+    """Return the evidence, signatures and decision of a candidate as lines."""
     from rareswitch.campaigns.proof.export.words import candidate_lines, one_line
 
     decision, signatures = plain["decision"], plain.get("signatures", [])
@@ -163,9 +163,9 @@ def candidate_text(plain: dict[str, Any], approval: Approval) -> list[str]:
 
 
 def signature_text(plain: dict[str, Any]) -> list[str]:
-    """Return the lines about the signatures and comments of a proposal.
+    """Return the signatures and comments of a proposal as lines.
 
-    A single name that was typed stands in the line of the decision.
+    A single typed name is part of the decision's line instead.
     """
     from rareswitch.campaigns.proof.export.words import one_line
     from rareswitch.campaigns.rulebook.signed import signed_line
@@ -183,7 +183,7 @@ def signature_text(plain: dict[str, Any]) -> list[str]:
 def needed_approval(
     number: int, proposer: str, approval: Approval, approvers: Sequence[str] = ()
 ) -> str:
-    """Return who may approve a proposal that some have approved, and where they sign.
+    """Return who may still approve a proposal, and where to sign.
 
     >>> from rareswitch.campaigns import Approval
     >>> needed_approval(7, "ana", Approval(by="second-person"))[:34]
@@ -207,20 +207,20 @@ def needed_approval(
 
 
 def approval_of(campaign: Campaign) -> Approval:
-    """Return the approval that the protocol asks; a rehearsal accepts typed names always."""
+    """Return the approval that the protocol requires; a rehearsal always accepts typed names."""
     approval = campaign.terms.approval
     return replace(approval, signature="any") if campaign.state.rehearsal else approval
 
 
 def _where_to_sign(action: str, number: int, approval: Approval) -> str:
-    """Return the command that signs; it has neither a password nor a passkey to sign with."""
+    """Return the command that signs; a command can sign with a typed name only."""
     if approval.signature != "any":
         return "sign on the page of the service"
     return f"rareswitch campaign {action} {number} --by NAME --reason TEXT"
 
 
 def changed_keys(old: Any, new: Any) -> Iterator[str]:
-    """Yield the keys in which two protocols differ, a line each.
+    """Yield a line for each key in which two protocols differ.
 
     >>> [*changed_keys({"budget": {"deployments": 2}}, {"budget": {"deployments": 4}})]
     ['budget.deployments: 2 → 4']
@@ -267,7 +267,7 @@ def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list
 
 
 def analysis_lines(found: Analysis) -> list[str]:
-    """Return an analysis as lines for people."""
+    """Return an analysis as lines of text."""
     role_rows = [{"role": role, **counts} for role, counts in found.roles.items()]
     lines = table(
         role_rows, ("role", "episodes", "not_reported", "withdrawn", "cancelled", "mean_return")
@@ -293,7 +293,7 @@ def analysis_lines(found: Analysis) -> list[str]:
 def _comparison(
     row: Mapping[str, Any], arm: str = "learned", other: str = "control"
 ) -> dict[str, Any]:
-    """Return the cells of a comparison: episodes and mean of both arms, and the intervals."""
+    """Return the cells of a comparison: mean and episodes of both arms, and the intervals."""
     name = f"{row['comparison']} {row['name']}".strip()
     if row["comparison"] == "all versions" and row["missing"] != "reported":
         name = f"with missing as {MISSING_AS[row['missing']]}"
@@ -338,7 +338,7 @@ def _versions(found: Status) -> list[str]:
 
 
 def _pending(found: Status, protocol: dict[str, Any], approval: Approval) -> list[str]:
-    """Return the lines about the decisions that wait for somebody."""
+    """Return the pending decisions as lines."""
     from rareswitch.campaigns.proof.export.words import one_line
 
     lines = candidate_text(found.waiting, approval) if found.waiting else []
@@ -375,7 +375,7 @@ def _entry(entry: Entry) -> str:
 
 
 def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[str]:
-    """Return rows as lines under the names of their columns.
+    """Return rows as aligned lines below a header.
 
     >>> table([{"site": "north", "late": True, "mean": 0.5}], ("site", "late", "mean"))
     ['site   late  mean', 'north  yes   0.5']
@@ -394,7 +394,7 @@ def _cell(value: Any) -> str:
 
 
 def _bar(value: Any, of: Any) -> str:
-    """Return how far something is, as a bar that is full only at the end.
+    """Return a progress bar that is full only at the end.
 
     >>> _bar(1, 2)
     '[###############...............]'

@@ -1,4 +1,4 @@
-"""Verbs that prove and keep: verify, verifier, export, backup, restore and migrate."""
+"""Commands that prove and keep: verify, verifier, export, interim, backup, restore, migrate."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 
 @verb("verify", "verify --anchor /elsewhere/heads.jsonl --json", access="read", code=True)
-@click.option("--anchor", type=FILE, help="Lines that `head` printed earlier, kept elsewhere.")
+@click.option("--anchor", type=FILE, help="File with earlier lines of `head`.")
 def verify(campaign: Campaign, anchor: Path | None) -> Answer:
-    """Prove the campaign from its record.
+    """Verify the record of the campaign.
 
-    It checks every chain and every rule, and fits every version again. Each row that was altered,
-    removed, added or moved is named, and the command ends with status 1. No byte of the store
-    changes.
+    It checks every chain and every rule, and fits every version again. It lists each altered,
+    removed, added or moved row, and then ends with status 1. It does not change the store.
     """
     anchors = [] if anchor is None else _anchors(anchor, campaign.name)
     with progress("verify", 1, quiet=wants_json()) as report:
@@ -34,20 +33,22 @@ def verify(campaign: Campaign, anchor: Path | None) -> Answer:
 
 
 @verb("verifier --out verify_export.py", about="nothing")
-@click.option("--out", type=NEW_FILE, help="Write it here.  [default: standard output]")
+@click.option("--out", type=NEW_FILE, help="File to write.  [default: standard output]")
 def verifier(*, out: Path | None) -> Answer | None:
     """Write the one-file verifier for auditors.
 
-    `python verify_export.py FOLDER` checks an export with Python and NumPy alone; the FOLDER may be
-    a zip file. Take the verifier from the package and not from the person whose export it checks;
-    its SHA-256 is printed to standard error.
+    `python verify_export.py FOLDER` checks an export with only Python and NumPy; FOLDER may be a
+    zip file. Take the verifier from the package, not from the person who made the export. Its
+    SHA-256 is printed to standard error.
     """
     from rareswitch.campaigns.proof import one_file
     from rareswitch.support.archive import write_bytes
 
     data, digest = one_file.verifier(), one_file.verifier_digest()
     if out is None and (wants_json() or sys.stdout.isatty()):
-        raise click.UsageError("--out must name a file to write; standard output is not one")
+        raise click.UsageError(
+            "--out must name a file if standard output is a terminal or with --json"
+        )
     click.echo(f"SHA-256 {digest}", err=True)
     if out is None:
         click.echo(data, nl=False)
@@ -61,9 +62,9 @@ def verifier(*, out: Path | None) -> Answer | None:
 def export(campaign: Campaign, folder: Path, **signed: str) -> Answer:
     """Write the record and the final report.
 
-    The new FOLDER holds the protocol, episodes (JSON lines and Parquet), policies, ledger, refused
+    The new FOLDER has the protocol, episodes (JSON lines and Parquet), policies, ledger, refused
     reports, cohorts, sites, the comparison with the control, a data dictionary and the report
-    (appendix.md, report.html). Names of participants stay in the store.
+    (appendix.md, report.html). It has no names of participants.
     """
     with progress("export", 1, quiet=wants_json()) as report:
         found = rs.campaigns.export(
@@ -74,14 +75,14 @@ def export(campaign: Campaign, folder: Path, **signed: str) -> Answer:
 
 @verb("interim open.html", "interim closed.html --closed", access="read")
 @click.argument("file", type=NEW_FILE)
-@click.option("--closed", is_flag=True, help="With returns by version and role, for a committee.")
+@click.option("--closed", is_flag=True, help="Add returns by version and role.")
 def interim(campaign: Campaign, file: Path, closed: bool) -> Answer:
     """Write an open or a closed interim report.
 
-    The open report is for everybody: episodes, sites, refusals, decisions and adverse events of all
-    roles together, and no return. The closed report is for a data monitoring committee: it adds
-    learned policies against the control, subgroups, actions, adverse events by role, the evidence
-    for each candidate, and the stopping rules at this look. FILE is one HTML page.
+    FILE is one HTML page. The open report is for everybody: episodes, sites, refusals, decisions
+    and adverse events over all roles, without returns. The closed report is for a data monitoring
+    committee. It adds learned policies against the control, subgroups, actions, adverse events by
+    role, the evidence for each candidate, and the stopping rules at this look.
     """
     from rareswitch.support.archive import write_bytes
 
@@ -95,8 +96,8 @@ def interim(campaign: Campaign, file: Path, closed: bool) -> Answer:
 def backup(store: Store, file: Path) -> Answer:
     """Copy the store into one new file.
 
-    Others may write meanwhile: the new SQLite FILE has all campaigns, accounts and tokens as of one
-    moment.
+    The new SQLite FILE has all campaigns, accounts and tokens at one moment. Others may write to
+    the store meanwhile.
     """
     names = rs.campaigns.backup(store, file)
     return Answer({"file": str(file), "campaigns": names}, f"written        {file}")
@@ -107,8 +108,8 @@ def backup(store: Store, file: Path) -> Answer:
 def restore(store: Store, file: Path) -> Answer:
     """Copy a backup into a store.
 
-    The store must have none of the campaigns of FILE. Accounts and tokens are copied into a store
-    that has no account. No byte of FILE changes.
+    The store must not contain a campaign of FILE. Accounts and tokens are copied only if the store
+    has no account. FILE does not change.
     """
     names = rs.campaigns.restore(file, store)
     text = f"restored       {', '.join(names) or 'no campaign'} from {file} to {store.url}"
@@ -117,7 +118,7 @@ def restore(store: Store, file: Path) -> Answer:
 
 @verb("migrate --store sqlite:///trial.db", about="address")
 def migrate(address: str) -> Answer:
-    """Bring a store to this version's schema.
+    """Upgrade a store to the current schema.
 
     Make a backup first: older versions of rareswitch cannot open the store afterwards.
     """
@@ -130,14 +131,14 @@ def migrate(address: str) -> Answer:
 
 
 def _anchors(file: Path, name: str) -> list[dict[str, Any]]:
-    """Return the heads of a campaign that were kept in a file."""
+    """Read the kept heads of a campaign from a file."""
     from rareswitch.campaigns.proof.verifier import read_anchors
 
     try:
         found = read_anchors(file.read_text(encoding="utf-8"), name)
     except (LookupError, TypeError, ValueError, AttributeError):
         raise click.UsageError(
-            f"--anchor must have lines of JSON that `head` printed; {file} has others"
+            f"--anchor must be a file with only lines of `head`; {file} has other lines"
         ) from None
     if not found:
         raise click.UsageError(f"--anchor must have a head of the campaign {name}; {file} has none")

@@ -1,4 +1,4 @@
-"""Verbs that set a campaign up: init, simulate, amend and protocol."""
+"""Commands that set a campaign up: init, simulate, amend and protocol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SHARE = click.FloatRange(0.0, 1.0)
 TICKS = click.FloatRange(0.0, 1e6)
-# Where the files lie whose digests a protocol has: `plan --out` writes the first.
+# Files beside a protocol that has their digests; `plan --out` writes the first.
 REPORT, FEATURES = "plan.json", "features.bin"
 
 
@@ -47,19 +47,20 @@ REPORT, FEATURES = "plan.json", "features.bin"
 @click.option(
     "--simulation",
     type=FILE,
-    help="The report whose digest the protocol has, as plan.json of `rareswitch plan --out`.",
+    help="Report of the simulation, if the protocol has its digest: plan.json of `rareswitch plan "
+    "--out`.",
 )
 @click.option(
-    "--features", type=FILE, help="The bytes of the feature map whose digest the protocol has."
+    "--features", type=FILE, help="Bytes of the feature map, if the protocol has its digest."
 )
 @by_option
-@click.option("--reason", default="as agreed", help="Why; the ledger keeps it.")
+@click.option("--reason", default="as agreed", help="Your reason, for the ledger.")
 def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) -> Answer:
     """Lock a protocol and put version 1 in force.
 
-    PROTOCOL is a TOML file; docs/campaigns/protocol.md explains its tables, and `rareswitch plan
-    --out` writes one. From now on only amendments change it. The same protocol again changes
-    nothing.
+    PROTOCOL is a TOML file. `rareswitch plan --out` writes one; docs/campaigns/protocol.md explains
+    its tables. Only amendments can change it afterwards. A second run with the same protocol
+    changes nothing.
     """
     agreed = _read(protocol, allow)
     given |= {name: _artifact(given[name]) for name in ("simulation", "features")}
@@ -88,21 +89,23 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
 )
 @click.argument("protocol", type=FILE)
 @world_options(default=None)
-@click.option("--env", help="Or: an environment of Gymnasium, or module:Name.")
-@click.option("--features", help="--env: as for rareswitch plan.  [default: by the observations]")
-@click.option("--rewards", type=FINITE, nargs=2, metavar="LOW HIGH", help="--env: their range.")
+@click.option("--env", help="Gymnasium environment to simulate, or module:Name.")
+@click.option("--features", help="--env: see rareswitch train.  [default: by observation space]")
+@click.option(
+    "--rewards", type=FINITE, nargs=2, metavar="LOW HIGH", help="--env: range of a step's reward."
+)
 @env_arg_option
 @click.option(
-    "--simulator", help="Or: module:function of your own that makes a world: function(seed)."
+    "--simulator", help="Your module:function to simulate: function(seed) returns a world."
 )
 @click.option(
     "--simulator-arg",
     "simulator_args",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An argument of the simulator, its value in JSON. May be repeated.",
+    help="Argument of the simulator, with a value in JSON. May be repeated.",
 )
-@click.option("--episodes", type=click.IntRange(0), help="Begin so many more.  [default: all]")
+@click.option("--episodes", type=click.IntRange(0), help="Episodes to begin now.  [default: all]")
 @click.option("--sites", type=click.IntRange(1), default=12, help="Sites that act and report.")
 @click.option(
     "--accrual",
@@ -110,59 +113,67 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
     default=1.0,
     help="Episodes that begin per unit of time.",
 )
-@click.option("--delay", type=TICKS, default=30.0, help="Mean delay of a report, in that unit.")
+@click.option("--delay", type=TICKS, default=30.0, help="Mean delay of a report, in units of time.")
 @click.option(
     "--delay-law",
     type=click.Choice(["exponential", "fixed"]),
     default="exponential",
-    help="Whether delays vary, or all are the same.",
+    help="Distribution of the delays.",
 )
-@click.option("--missing", type=SHARE, default=0.02, help="Share never reported.")
-@click.option("--repeated", type=SHARE, default=0.02, help="Share reported twice.")
-@click.option("--damaged", type=SHARE, default=0.01, help="Share refused at first.")
-@click.option("--corrected", type=SHARE, default=0.005, help="Share corrected later.")
-@click.option("--withdrawn", type=SHARE, default=0.002, help="Share withdrawn later.")
-@click.option("--overridden", type=SHARE, default=0.0, help="Share of actions people override.")
+@click.option("--missing", type=SHARE, default=0.02, help="Share of episodes never reported.")
+@click.option("--repeated", type=SHARE, default=0.02, help="Share of reports sent twice.")
+@click.option("--damaged", type=SHARE, default=0.01, help="Share of reports refused at first.")
+@click.option("--corrected", type=SHARE, default=0.005, help="Share of episodes corrected later.")
+@click.option("--withdrawn", type=SHARE, default=0.002, help="Share of episodes withdrawn later.")
 @click.option(
-    "--learn-every", type=click.IntRange(1), default=10, help="Episodes between learner's looks."
+    "--overridden", type=SHARE, default=0.0, help="Share of actions that people override."
 )
 @click.option(
-    "--crashes", type=SHARE, default=0.05, help="Share of looks that the learner dies at."
+    "--learn-every",
+    type=click.IntRange(1),
+    default=10,
+    help="Episodes between looks of the learner.",
 )
-@click.option("--outage", type=TICKS, default=20.0, help="Mean time until it is replaced.")
+@click.option(
+    "--crashes", type=SHARE, default=0.05, help="Share of looks in which the learner crashes."
+)
+@click.option("--outage", type=TICKS, default=20.0, help="Mean time until a new learner starts.")
 @click.option(
     "--auto-approve/--no-auto-approve",
     "signs",
     default=True,
-    help="Let a simulated second person decide, or wait for you.",
+    help="Let a simulated person decide, or wait for your signature.",
 )
 @click.option("--signing", type=TICKS, default=30.0, help="Mean time to a decision.")
-@click.option("--rejected", type=SHARE, default=0.0, help="Share of candidates turned down.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of the world and of all mishaps.")
+@click.option("--rejected", type=SHARE, default=0.0, help="Share of candidates rejected.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, help="Seed of the world and of all mishaps."
+)
 @click.option(
     "--simulation",
     type=FILE,
-    help="The report whose digest the protocol has.  [default: plan.json beside it]",
+    help="Report of the simulation, if the protocol has its digest.  [default: plan.json beside "
+    "PROTOCOL]",
 )
 @click.option(
     "--feature-map",
     type=FILE,
-    help="The feature map whose digest the protocol has.  [default: features.bin beside it]",
+    help="Bytes of the feature map, if the protocol has its digest.  [default: features.bin beside "
+    "PROTOCOL]",
 )
 def simulate(
     store: Store, *, protocol: Path, allow: tuple[str, ...], episodes: int | None, **settings: Any
 ) -> Answer:
     """Rehearse a protocol in a simulated world.
 
-    Sites report late, out of order, twice, wrongly or never; the learner's process dies and is
-    replaced; somebody signs after a while, or turns a candidate down. One episode begins per unit
-    of time, unless --accrual says otherwise. At the end the whole record is verified and every
-    candidate is fitted again; if one differs, the command ends with status 1.
+    Name the world with --instance, --env or --simulator. Sites report late, out of order, twice,
+    wrongly or never. The learner crashes and starts again. A simulated person approves or rejects
+    candidates after a while. At the end the command verifies the record and fits every candidate
+    again; if one differs, it ends with status 1.
 
-    A rehearsal has a store of its own, whatever RARESWITCH_STORE is, and a mark in its ledger: no
-    patient is ever recorded in it. The same command continues a rehearsal with episodes left. With
-    --no-auto-approve candidates wait for you to sign. Horizon and dimension of an instance are
-    those of the protocol.
+    A rehearsal ignores RARESWITCH_STORE. Its ledger is marked, so that no patient can be recorded
+    in it. If episodes are left, the same command continues the rehearsal. Horizon and dimension of
+    an instance come from the protocol.
     """
     agreed = _read(protocol, allow)
     names = [part.name for part in fields(rs.campaigns.Circumstances)]
@@ -204,9 +215,9 @@ def simulate(
 def amend(campaign: Campaign, changes: Path, **signed: Any) -> Answer:
     """Change the protocol, with a reason.
 
-    CHANGES is a TOML file with the tables that change, each in full: episodes (a number), schedule,
-    budget, approval, intake, stopping or access. Where a second person signs for policies, a second
-    person has to approve an amendment too.
+    CHANGES is a TOML file with each changed table in full: episodes (a number), schedule, budget,
+    approval, intake, stopping or access. If a second person signs policies, a second person must
+    approve the amendment too.
     """
     before = campaign.terms.plain
     entry = campaign.amend(tomllib.loads(changes.read_text(encoding="utf-8")), **signed)
@@ -234,7 +245,7 @@ def protocol() -> None:
 
 
 @verb("protocol show --revision 1", name="show", access="read")
-@click.option("--revision", type=click.IntRange(1), help="[default: the revision in force]")
+@click.option("--revision", type=click.IntRange(1), help="Revision to print.  [default: in force]")
 def show_protocol(campaign: Campaign, revision: int | None) -> Answer:
     """Print a revision of the protocol as TOML."""
     import tomli_w
@@ -261,15 +272,15 @@ def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
 def diff_protocol(campaign: Campaign, revisions: tuple[int, ...]) -> Answer:
     """Show the changes from revision A to B.
 
-    Without A and B, they are the last two revisions.
+    [default: the last two revisions]
     """
     if len(revisions) not in (0, 2):
-        raise click.UsageError("A and B must be two revisions, or left out")
+        raise click.UsageError("A and B must both be given, or neither")
     last = len(campaign.state.revisions)
     old, new = revisions or (max(1, last - 1), last)
     before, after = (rs.campaigns.protocol(campaign, one) for one in (old, new))
     lines = list(changed_keys(before, after))
-    same = f"revisions {old} and {new} are the same" if old != new else f"there is revision {old}"
+    same = f"revisions {old} and {new} are the same" if old != new else f"both are revision {old}"
     return Answer({"from": old, "to": new, "changes": lines}, "\n".join(lines) or same)
 
 
@@ -284,12 +295,12 @@ def _read(path: Path, allow: tuple[str, ...]) -> Protocol:
 
 
 def _artifact(path: Any) -> bytes | None:
-    """Return a file whose digest a protocol has, if it is there."""
+    """Return the bytes of a file, or None if the file does not exist."""
     return path.read_bytes() if path and path.is_file() else None
 
 
 def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> list[str]:
-    """Return the lines about a rehearsal."""
+    """Return the results of a rehearsal as lines."""
     late = f", {done.late} of them from a replaced version" if done.late else ""
     after = "" if done.mean_delay is None else f", {done.mean_delay:.0f} episodes after they began"
     rejected = f"; {done.rejections} candidates turned down" if done.rejections else ""
@@ -321,7 +332,7 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
 
 
 def _world(protocol: Protocol, settings: dict[str, Any]) -> World:
-    """Return the world that the options name, of the protocol's sizes."""
+    """Return the world of the options, with the protocol's sizes."""
     task = protocol.task
     named = [name for name in ("env", "instance", "simulator") if settings[name] is not None]
     if len(named) > 1:
@@ -336,7 +347,7 @@ def _world(protocol: Protocol, settings: dict[str, Any]) -> World:
         name = settings["simulator"]
         return simulated_world(name, seed, arguments, allow=typed_modules(name))
     if arguments:
-        raise ValueError("--simulator-arg is for a simulator: give --simulator too")
+        raise ValueError("--simulator-arg needs --simulator")
     if settings["env"] is not None:
         need("gym")
         environment = made_world(settings["env"], parsed(settings["env_args"]), allow)
@@ -346,5 +357,5 @@ def _world(protocol: Protocol, settings: dict[str, Any]) -> World:
         )
     for name, value in (("horizon", task.horizon), ("dim", task.dim)):
         if settings[name] not in (None, value):
-            raise ValueError(f"--{name} of the protocol is {value}; got {settings[name]}")
+            raise ValueError(f"--{name} must be the protocol's, {value}; got {settings[name]}")
     return finite_world(protocol, settings, seed)

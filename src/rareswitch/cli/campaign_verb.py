@@ -1,4 +1,4 @@
-"""How a function becomes a verb of `rareswitch campaign`: it is given a campaign, and answers."""
+"""The decorator that makes a command of `rareswitch campaign` from a function."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 TRIAL, REHEARSAL = "sqlite:///campaign.db", "sqlite:///rehearsal.db"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-STORE_HELP = "sqlite:///FILE, or postgresql://USER@HOST/DATABASE."
+STORE_HELP = "Store: sqlite:///FILE, or postgresql://USER@HOST/DATABASE."
 by_option: Option = click.option(
     "--by",
     required=True,
     envvar="RARESWITCH_ACTOR",
     show_envvar=True,
     metavar="NAME",
-    help="Who signs; the ledger names them.",
+    help="Your name, for the ledger.",
 )
-reason_option: Option = click.option("--reason", required=True, help="Why; the ledger keeps it.")
+reason_option: Option = click.option("--reason", required=True, help="Your reason, for the ledger.")
 store_option: Option = click.option(
     "--store",
     default=TRIAL,
@@ -41,20 +41,20 @@ store_option: Option = click.option(
     metavar="URL",
     help=STORE_HELP,
 )
-# RARESWITCH_STORE names the trial's store, and a rehearsal never goes there unasked.
+# RARESWITCH_STORE names the trial's store; a rehearsal must not use it by default.
 rehearsal_store_option: Option = click.option(
     "--store", default=REHEARSAL, metavar="URL", help=STORE_HELP
 )
 name_option: Option = click.option(
-    "--campaign", "name", metavar="NAME", help="Its name.  [default: the only one of the store]"
+    "--campaign", "name", metavar="NAME", help="Campaign.  [default: the only one in the store]"
 )
 json_option: Option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class Answer(NamedTuple):
-    """Plain values for JSON, or a text for people; `problems` go to standard error.
+    """Plain values for JSON and a text for people; `problems` go to standard error.
 
-    A command with an answer that is not `ok` ends with status 1.
+    Without `ok` the command ends with status 1.
     """
 
     plain: Any
@@ -74,12 +74,12 @@ def verb(
     stored: Option = store_option,
     group: str = "campaign",
 ) -> Callable[[Callable[..., Answer | None]], click.Command]:
-    """Make a command of a function about a "campaign", a "store", an "address" or "nothing".
+    """Make a command from a function.
 
-    The function takes that and its own arguments. `access` to the store is read, write or create;
-    `signed` commands take who and why; `rehearsal` allows the command in a rehearsal too; with
-    `code` a person may allow modules. `group` is the word before the command's name in its
-    examples. An answer of None was printed already.
+    `about` is the function's first argument: a "campaign", a "store", an "address" or "nothing".
+    `access` to the store is read, write or create. `signed` adds --by and --reason, `code` adds
+    --allow, and `rehearsal` allows the command in a rehearsal. `group` is the word before the
+    command's name in its examples. A function that returns None has printed its answer.
     """
 
     def make(function: Callable[..., Answer | None]) -> click.Command:
@@ -121,7 +121,7 @@ def verb(
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turn a refusal of a campaign into one line, and wrong input into a usage error."""
+    """Turn an error of a campaign into one line, and invalid input into a usage error."""
     from rareswitch.campaigns import CampaignError, UnreadableError
 
     try:
@@ -135,7 +135,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def chosen(store: Store, name: str | None, allow: Sequence[str], *, rehearsal: bool) -> Campaign:
-    """Return the campaign of a name, or the only one of a store."""
+    """Return the named campaign, or the only campaign of a store."""
     if name is None:
         names = rs.campaigns.list(store)
         if len(names) != 1:
@@ -146,7 +146,7 @@ def chosen(store: Store, name: str | None, allow: Sequence[str], *, rehearsal: b
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
-    """Print an answer as JSON or for people; end with status 1 unless it is ok."""
+    """Print an answer as JSON or text; end with status 1 unless it is ok."""
     if not as_json:
         for problem in answer.problems:
             click.echo(problem, err=True)

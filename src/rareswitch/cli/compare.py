@@ -1,4 +1,4 @@
-"""`rareswitch compare`: a policy of a training, judged by a log alone."""
+"""`rareswitch compare`: estimate the gain of a trained policy from a log."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rareswitch.gym.run import RunFolder
     from rareswitch.trajectories import Trajectory
 
-# As evaluation.ESTIMATORS, which would cost NumPy to import here.
+# Equal to evaluation.ESTIMATORS; importing that would load NumPy.
 ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
-FITTED = "the recommended policy was fitted on these very episodes, and looks better than it is"
+FITTED = "the recommended policy was fitted on these episodes, so it looks better than it is"
 
 
 @click.command()
@@ -31,25 +31,28 @@ FITTED = "the recommended policy was fitted on these very episodes, and looks be
 @click.option(
     "--version",
     type=click.IntRange(1),
-    help="The candidate, a deployed policy.  [default: the recommended one]",
+    help="Deployed policy to judge.  [default: the recommended policy]",
 )
 @click.option(
     "--against",
     type=click.IntRange(1),
-    help="A deployed policy to compare with.  [default: none, the log itself]",
+    help="Deployed policy to compare with.  [default: the policies of the log]",
 )
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
-    help="Episodes to judge by.  [default: those of the folder that no policy was fitted on]",
+    help="File of episodes.  [default: the folder's log, from the later policy on]",
 )
 @click.option(
-    "--estimator", type=click.Choice(ESTIMATORS), default=ESTIMATORS[0], help="How to judge."
+    "--estimator",
+    type=click.Choice(ESTIMATORS),
+    default=ESTIMATORS[0],
+    help="Estimator of the return.",
 )
 @click.option(
     "--fit-propensities",
     is_flag=True,
-    help="Estimate the propensities of a --log that has none; the output says so.",
+    help="Estimate the propensities of a --log that has none.",
 )
 @allow_option
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of folds and resamples.")
@@ -65,14 +68,14 @@ def compare(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Estimate from a log the gain of a policy over the log, or over another policy.
+    """Estimate the gain of a policy from logged episodes.
 
-    Nothing is played. FOLDER is that of a `rareswitch train`. The episodes are those of its log
-    from the deployment of the later policy on, which none of the two was fitted on. The recommended
-    policy was fitted on all: without a --log of other episodes it looks better than it is, and the
-    output says so. Long horizons need a great many episodes, since an episode counts as far as the
-    policy would have done the same. An environment or features of your own that the folder names as
-    module:name need --allow module.
+    No episode is played. FOLDER is the folder of a `rareswitch train`. With --version, the episodes
+    are those of its log from the deployment of the later policy on; neither policy was fitted on
+    them. The recommended policy was fitted on the whole log, so it looks better than it is; give a
+    --log of other episodes. Long horizons need many episodes, because an episode counts only as far
+    as the policy would have acted the same. If the folder names an environment or features of yours
+    as module:name, add --allow module.
 
     \b
     Examples:
@@ -115,7 +118,7 @@ def compare(
 def chosen(
     training: RunFolder, log: Path | None, version: int | None, other: int | None
 ) -> Iterator[Trajectory]:
-    """Return the episodes to judge by: those that no policy was fitted on, if there are."""
+    """Return the episodes of `log`, or of the training since the later deployment."""
     from rareswitch.trajectories import read_log
 
     if log is not None:

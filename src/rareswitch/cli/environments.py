@@ -1,4 +1,4 @@
-"""Environments on the command line: how one is named and made, and how it is told what is wrong."""
+"""Environments on the command line: their options, their making and their errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ env_arg_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.optio
     "env_args",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An argument of the environment, its value in JSON. May be repeated.",
+    help="Argument of the environment, with a value in JSON. May be repeated.",
 )
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what is wrong with options into a usage error, and with a world into a plain one."""
+    """Turn invalid options into a usage error, and an error of a world into one line."""
     from rareswitch.gym.episode import WorldError
 
     try:
@@ -31,19 +31,21 @@ def refusals() -> Iterator[None]:
     except WorldError as error:
         raise click.ClickException(told(error)) from None
     except (TypeError, ValueError, FileNotFoundError) as error:
-        if getattr(error, "__notes__", None):  # of the environment's own code, not of the options
+        if getattr(
+            error, "__notes__", None
+        ):  # raised by the environment's code, not by the options
             raise
         option = "--" if str(error).startswith("schedule ") else ""
         raise click.UsageError(f"{option}{error}") from None
 
 
 def told(error: Exception) -> str:
-    """Return what is wrong with a world, in the words of the command line."""
+    """Return the message of a world's error, with options instead of Python arguments."""
     return str(error).replace("give the range as Rewards(low, high)", "give --rewards LOW HIGH")
 
 
 def parsed(arguments: Sequence[str], option: str = "--env-arg") -> dict[str, Any]:
-    """Return the arguments of an environment; what is no JSON is a text.
+    """Parse arguments NAME=VALUE; a value that is not JSON is text.
 
     >>> parsed(["is_slippery=false", "map_name=8x8"])
     {'is_slippery': False, 'map_name': '8x8'}
@@ -61,7 +63,7 @@ def parsed(arguments: Sequence[str], option: str = "--env-arg") -> dict[str, Any
 
 
 def made_world(env_id: str, arguments: dict[str, Any], allow: Collection[str]) -> Any:
-    """Return the environment of that name; modules are also looked for in the current folder."""
+    """Make an environment by name; its module may be in the current folder."""
     from rareswitch.gym.setting import made
 
     try:
@@ -73,7 +75,7 @@ def made_world(env_id: str, arguments: dict[str, Any], allow: Collection[str]) -
 
 
 def setting_asked(world: Any, settings: dict[str, Any], allow: Collection[str]) -> Setting:
-    """Return how a world is learnt with the settings of a training."""
+    """Return the setting of a world under the settings of a training."""
     from rareswitch.gym.setting import setting_of
 
     names = ("features", "horizon", "rewards", "stages", "seed")

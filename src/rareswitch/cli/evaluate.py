@@ -1,4 +1,4 @@
-"""`rareswitch evaluate`: a saved policy acts in an environment."""
+"""`rareswitch evaluate`: play a saved policy in an environment."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("saved", type=click.Path(path_type=Path))
 @click.argument("env_id", required=False)
-@click.option("--version", type=click.IntRange(1), help="A deployed policy instead.")
+@click.option(
+    "--version", type=click.IntRange(1), help="Deployed policy to play.  [default: the recommended]"
+)
 @click.option("--episodes", type=click.IntRange(2), default=1000, help="Episodes to play.")
 @click.option(
     "--steps",
     type=click.IntRange(1),
-    help="Steps of an episode at the most.  [default: the horizon of the training]",
+    help="Most steps of an episode.  [default: the horizon of the training]",
 )
 @env_arg_option
 @allow_option
@@ -44,13 +46,12 @@ def evaluate(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Play a saved policy on fresh episodes, and print what it earns.
+    """Play a saved policy on fresh episodes and print its return.
 
-    SAVED is the folder of a `rareswitch train`, or an agent.bin alone. Of a folder it is the policy
-    that was recommended, or with --version one that was deployed, whose members are then drawn by
-    the number of the episode. ENV_ID is the environment that the folder was trained in, unless
-    another is named. An environment or features of your own that the folder names as module:name
-    need --allow module.
+    SAVED is the folder of a `rareswitch train`, or a file agent.bin. The policy is the recommended
+    policy of the folder, or the deployed policy --version; the number of an episode then draws the
+    member that plays it. ENV_ID is by default the environment of the training; a file needs it. If
+    the folder names an environment or features of yours as module:name, add --allow module.
 
     \b
     Examples:
@@ -75,7 +76,7 @@ def evaluate(
                     agent, world, episodes=episodes, steps=steps, seed=seed, progress=report
                 )
         except KeyboardInterrupt:
-            click.echo("interrupted: nothing is kept of an evaluation", err=True)
+            click.echo("interrupted: no result is kept", err=True)
             raise SystemExit(130) from None
         known = None
         if steps in (None, agent.policy.horizon):
@@ -109,21 +110,21 @@ def found(
     arguments: dict[str, Any],
     allow: tuple[str, ...],
 ) -> tuple[Agent, str, dict[str, Any]]:
-    """Return the agent that was saved, and the name and arguments of its environment."""
+    """Return the saved agent, and the name and arguments of its environment."""
     from rareswitch.agent import Agent
 
     if not saved.exists():
-        raise ValueError(f"SAVED must be a folder or a file; there is no {saved}")
+        raise ValueError(f"SAVED must be a folder or a file; {saved} does not exist")
     if not saved.is_dir():
         if env_id is None:
-            raise ValueError("ENV_ID must be given for a file; a folder knows its own")
+            raise ValueError("ENV_ID must be given for a file; only a folder has its environment")
         if version is not None:
-            raise ValueError("--version must be of a folder; a file holds one policy")
+            raise ValueError("--version needs a folder; a file has one policy")
         return Agent.from_bytes(saved.read_bytes()), env_id, arguments
     training = opened(saved)
     agent, settings = training.agent(version, allow), training.settings
     if env_id is None:
         if not isinstance(settings["env_id"], str):
-            raise ValueError(f"ENV_ID must be given: {saved} was trained in an object of Python")
+            raise ValueError(f"ENV_ID must be given: {saved} was trained in a Python object")
         return agent, settings["env_id"], settings["env_args"] | arguments
     return agent, env_id, arguments

@@ -26,15 +26,22 @@ QUICK_ROUNDS = 3
 def scale_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that `reproduce` and `run` share."""
     options = (
-        click.option("--rounds", type=click.IntRange(1), help="Rounds instead of the spec's."),
-        click.option("--episodes", type=click.IntRange(1), help="Episodes instead of the spec's."),
-        click.option("--seed", type=click.IntRange(0), help="Root seed instead of the spec's."),
+        click.option(
+            "--rounds", type=click.IntRange(1), help="Rounds.  [default: the experiment's]"
+        ),
+        click.option(
+            "--episodes", type=click.IntRange(1), help="Episodes.  [default: the experiment's]"
+        ),
+        click.option(
+            "--seed", type=click.IntRange(0), help="Root seed.  [default: the experiment's]"
+        ),
         click.option(
             "--workers", type=click.IntRange(1), help="Worker processes.  [default: all cores]"
         ),
         click.option(
             "--cluster",
-            help="Run on Dask instead: tcp://scheduler:8786, or local:4 for four workers here.",
+            help="Dask cluster: tcp://scheduler:8786, or local:4 for four workers here.  [default: "
+            "none]",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress."),
     )
@@ -43,12 +50,12 @@ def scale_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-REPRODUCE = f"""Run the paper's experiments, draw the figures, check the claims, write report.html.
+REPRODUCE = f"""Run the paper's experiments and check its claims.
 
-NAMES are some of: {" ".join(PAPER)}; by default all. {FIELD} compares mixtures with
-other methods in fifteen worlds; it takes more than an hour of CPU time and is not part of all.
-Finished pieces are kept: after Ctrl-C, or a crash, the same command continues from there. Results
-do not depend on the number of workers.
+The command draws the figures and writes report.html. NAMES are experiments of the paper, by
+default all: {" ".join(PAPER)}. One more experiment, {FIELD}, compares mixtures with other
+methods in fifteen worlds and takes more than an hour of CPU time. After Ctrl-C or a crash, the same
+command continues. Results do not depend on the number of workers.
 
 \b
 Examples:
@@ -61,11 +68,11 @@ Examples:
 
 @click.command(help=REPRODUCE)
 @click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help=f"A small version: {QUICK_ROUNDS} rounds of each.")
+@click.option("--quick", is_flag=True, help=f"Run {QUICK_ROUNDS} rounds of each experiment.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder of the results.  [default: results, with --quick results-quick]",
+    help="Folder of the results.  [default: results, or results-quick with --quick]",
 )
 @scale_options
 def reproduce(
@@ -113,7 +120,13 @@ def reproduce(
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of the results.",
+)
 @allow_option
 @scale_options
 def run(
@@ -127,11 +140,11 @@ def run(
     cluster: str | None,
     as_json: bool,
 ) -> None:
-    """Run an experiment of your own from a TOML file, and draw its figure.
+    """Run your own experiment and draw its figure.
 
-    Prints the mean of each arm with its 95% interval, and its difference from LSVI-UCB, or from the
-    first arm, paired by rounds. Code of your own that the file names as module:name needs --allow
-    module.
+    SPEC is a TOML file. The command prints the mean of each arm with its 95% interval, and its
+    difference from LSVI-UCB, or from the first arm, paired by rounds. If the file names code of
+    yours as module:name, add --allow module.
 
     \b
     Examples:
@@ -171,7 +184,7 @@ def run(
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def plot(folder: Path) -> None:
-    """Draw the figure of a results folder again, without running anything.
+    """Draw the figure of a results folder again.
 
     \b
     Examples:
@@ -191,7 +204,7 @@ def plot(folder: Path) -> None:
 
 
 def need(extra: str) -> None:
-    """Refuse to go on without the libraries of an extra; the error says what to install."""
+    """Raise if a library of an extra is missing; the error has the command to install it."""
     from rareswitch.support.extras import require
 
     try:
@@ -201,13 +214,13 @@ def need(extra: str) -> None:
 
 
 def pool_of(workers: int | None, cluster: str | None) -> AbstractContextManager[Executor]:
-    """Return the processes to run on: local ones, or those of a cluster."""
+    """Return a pool of local processes, or of a cluster's."""
     from rareswitch.compute.local import local_pool
 
     if cluster is None:
         return local_pool(workers or os.cpu_count() or 1)
     if workers is not None:
-        raise click.UsageError("--workers is for this machine; a --cluster has its own")
+        raise click.UsageError("--workers and --cluster exclude each other")
     need("cluster")
     from rareswitch.compute.dask import cluster_pool
 
@@ -220,16 +233,14 @@ def execute(
     pool: AbstractContextManager[Executor],
     quiet: bool,
 ) -> Any:
-    """Do the work with a pool of processes; errors and Ctrl-C report the kept pieces."""
+    """Do the work with a pool; after an error or Ctrl-C, print the number of kept pieces."""
     from rareswitch.cli.progress import progress
     from rareswitch.experiments.spec import ArmError
 
     finished = pieces = 0
 
     def kept() -> str:
-        return (
-            f"{finished} of {pieces} pieces are kept in {out}; the same command goes on from there"
-        )
+        return f"{finished} of {pieces} pieces are kept in {out}; the same command continues"
 
     try:
         with pool as executor, progress("pieces", 0, quiet=quiet) as report:
@@ -245,7 +256,7 @@ def execute(
         raise click.ClickException(f"{error}\n{kept()}") from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    except (BrokenExecutor, OSError, MemoryError) as error:  # a cluster's errors are the first
+    except (BrokenExecutor, OSError, MemoryError) as error:  # a cluster raises the first
         reason = " ".join(str(error).split()) or type(error).__name__
         raise click.ClickException(f"{reason}; {kept()}") from None
     except KeyboardInterrupt:

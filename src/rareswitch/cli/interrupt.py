@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: the step in progress is finished, and nothing is lost."""
+"""Ctrl-C as a request: the current step ends first."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from types import FrameType
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether Ctrl-C was pressed; pressed twice, it stops at once."""
+    """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C stops at once."""
     pressed = False
 
     def press(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""`rareswitch learn`: one learner on one instance."""
+"""`rareswitch learn`: run one learner in one world."""
 
 from __future__ import annotations
 
@@ -22,25 +22,23 @@ if TYPE_CHECKING:
     from rareswitch.sim.simulation import Simulation
 
 RANDOM = "random-policy"
-SHARES: dict[str, Any] = {"control": None, "floor": 0.0, "burn_in": False}  # and their defaults
+SHARES: dict[str, Any] = {"control": None, "floor": 0.0, "burn_in": False}  # defaults
 
 
 def share_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a control, a floor and a burn-in."""
     for option in (
-        click.option(
-            "--burn-in", is_flag=True, help="Play version 1 uniformly at random, in full."
-        ),
+        click.option("--burn-in", is_flag=True, help="Play all of version 1 uniformly at random."),
         click.option(
             "--floor",
             type=FINITE,
             default=0.0,
-            help="Share of the episodes that act uniformly at random.",
+            help="Share of episodes that act uniformly at random.",
         ),
         click.option(
             "--control",
-            help="A control that plays a share of the episodes: 0,share=0.2 for action 0, or the "
-            "file of a policy's bytes.",
+            help="Control for a share of the episodes: 0,share=0.2 is action 0; FILE,share=0.2 is "
+            "a saved policy.  [default: none]",
         ),
     ):
         command = option(command)
@@ -52,44 +50,51 @@ def share_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--schedule",
     default="spread-budget,switches=9",
-    help="When to switch: a rule and its arguments, or random-policy.",
+    help="Rule that decides when to switch, with its arguments; or random-policy.",
 )
 @click.option(
     "--exploration",
-    help="How to explore, e.g. ensemble,scale=1 or perturbation,scale=0.1.  "
+    help="Exploration, e.g. ensemble,scale=1 or perturbation,scale=0.1.  "
     "[default: ensemble, a mixture that needs no tuning]",
 )
 @click.option(
     "--beta",
     type=FINITE,
-    help="Confidence radius β of the paper: short for --exploration bonus,beta=β.",
+    help="Confidence radius β of the paper, short for --exploration bonus,beta=β.",
 )
 @share_options
 @click.option("--episodes", type=click.IntRange(1), default=2500, help="Episodes K to play.")
 @click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
-@click.option("--feature-norm", type=FINITE, help="L = max‖φ‖ for the rule  [default: the world's]")
-@click.option("--ties", default="direction", help="Between equal actions: direction or lowest.")
+@click.option(
+    "--feature-norm",
+    type=FINITE,
+    help="Largest feature norm L = max‖φ‖, for the rule.  [default: the world's]",
+)
+@click.option(
+    "--ties", default="direction", help="Choice between equal actions: direction or lowest."
+)
 @click.option("--seed", default=0, help="Seed of the world, its noise and the ties.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the result goes.  [default: rareswitch-learn-….npz, named after the settings]",
+    help="File for the result.  [default: rareswitch-learn-….npz, named after the settings]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
 def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
-    """Run one learner on one instance; print regret, deployments, switches and their limit.
+    """Run one learner in a simulated world and print its regret.
 
-    The defaults are the paper's world and nine switches of a mixture that needs no tuning. With
-    --beta 1 the learner is the paper's: LSVI-UCB under every-episode, LSVI-UCB-Batch under
-    uniform-grid, LSVI-UCB-RareSwitch under determinant-growth. Other schedules are spread-budget,
-    adaptive-budget, total-growth, geometric-grid, minimax-grid, or module:Class for one of your
-    own, with its arguments; switches=50 asks for the rule of that kind that deploys at most 50
-    times after the first. first=200 and apart=50 let any rule wait. Whatever `rareswitch plan`
-    recommends runs here.
+    The defaults are the paper's world, nine switches, and a mixture that needs no tuning. The
+    output has regret, deployments, switches, and the guaranteed limit of deployments.
 
-    Ctrl-C keeps the episodes played so far, in a file whose name ends in -partial. The result is a
-    NumPy archive with the regret, states, actions and member of every episode, the episodes of
-    deployments and switches, the final policy as bytes and the summary as JSON.
+    With --beta 1 the learner is the paper's: LSVI-UCB with the schedule every-episode,
+    LSVI-UCB-Batch with uniform-grid, LSVI-UCB-RareSwitch with determinant-growth. Other schedules
+    are spread-budget, adaptive-budget, total-growth, geometric-grid, minimax-grid, or module:Class
+    of your own. The argument switches=50 allows at most 50 deployments after the first. first=200
+    and apart=50 make any rule wait for episodes before the first switch and between two fits.
+
+    The result is a NumPy archive: regret, states, actions and member of every episode, the episodes
+    of deployments and switches, the final policy as bytes, and the summary as JSON. Ctrl-C saves
+    the played episodes in a file whose name ends in -partial.
 
     \b
     Examples:
@@ -117,14 +122,14 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
     else:
         show(summary)
     interrupted = len(run.regret) < settings["episodes"]
-    if interrupted:  # whatever an earlier run has finished stays
+    if interrupted:  # keep the result of an earlier complete run
         out = out.with_name(f"{out.stem}-partial{out.suffix}")
     save(out, run, summary, settings)
     if not as_json:
         click.echo(f"result          {out}")
     if interrupted:
         click.echo(
-            f"interrupted: {out} holds the episodes played so far; the same command begins anew",
+            f"interrupted: {out} has the episodes played so far; the same command starts again",
             err=True,
         )
         raise SystemExit(130)
@@ -137,11 +142,11 @@ def prepare(
     recipe: Recipe,
     settings: dict[str, Any],
 ) -> Callable[[bool], Run]:
-    """Return what plays all episodes, or those until Ctrl-C, once the settings are known good."""
+    """Check the settings; return a function that plays all episodes, or those until Ctrl-C."""
     from rareswitch.sim import Simulation, simulate_random
 
     episodes, seed = settings["episodes"], settings["seed"]
-    # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
+    # State 0; in the lower-bound family x_1, because x_0 has no regret.
     start = 1 if settings["instance"] == "lower-bound" else 0
     if schedule is None:
         run = simulate_random(world, episodes=episodes, seed=seed, initial_state=start)
@@ -173,7 +178,7 @@ def play(simulation: Simulation, *, quiet: bool) -> Run:
 
 
 def build_task(world: FiniteMDP, settings: dict[str, Any]) -> Task:
-    """Return the task of learning a world, with --feature-norm in place of the world's."""
+    """Return the task of a world; --feature-norm replaces the world's."""
     from dataclasses import replace
 
     task, norm = world.task(episodes=settings["episodes"]), settings["feature_norm"]
@@ -181,7 +186,7 @@ def build_task(world: FiniteMDP, settings: dict[str, Any]) -> Task:
 
 
 def build_schedule(task: Task, settings: dict[str, Any]) -> Schedule | None:
-    """Return the schedule that --schedule names; None acts at random."""
+    """Return the schedule of --schedule; None is the random policy."""
     from rareswitch.rules.words import make_schedule, parse
 
     text = settings["schedule"]
@@ -194,7 +199,7 @@ def build_schedule(task: Task, settings: dict[str, Any]) -> Schedule | None:
 
 
 def build_recipe(settings: dict[str, Any]) -> Recipe:
-    """Return the recipe of --beta or --exploration, and of --ridge and --ties where they exist."""
+    """Return the recipe of the options; a command may lack --ridge and --ties."""
     from rareswitch.core.exploration import Bonus, Ensemble
     from rareswitch.core.recipe import Recipe
     from rareswitch.rules.words import make_exploration, parse
@@ -221,14 +226,14 @@ def build_recipe(settings: dict[str, Any]) -> Recipe:
 
 
 def build_control(text: str) -> Control:
-    """Return the control that --control names: an action, or the file of a policy."""
+    """Return the control of --control: an action, or a policy in a file."""
     from rareswitch.core.control import Control
     from rareswitch.rules.words import parse
 
     try:
         name, arguments = parse(text)
         if arguments.keys() != {"share"}:
-            raise ValueError("a control needs its share, as in 0,share=0.2")
+            raise ValueError("a control needs a share and nothing else, as in 0,share=0.2")
         plays = int(name) if name.isdecimal() else Path(name).read_bytes()
         return Control(plays, arguments["share"])
     except (OSError, TypeError, ValueError) as error:
@@ -242,7 +247,7 @@ def summarise(
     run: Run,
     settings: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return what was measured, and what is guaranteed of the schedule beside it."""
+    """Return the measurements of a run and the guarantee of its schedule."""
     played, K = len(run.regret), settings["episodes"]
     guarantee = getattr(schedule, "deployment_limit", None)
     limit = guarantee and guarantee(task, settings["ridge"])
@@ -289,7 +294,7 @@ def show(summary: dict[str, Any]) -> None:
 
 
 def default_path(settings: dict[str, Any]) -> Path:
-    """Name the result after its settings, so that different runs do not meet."""
+    """Name the file after the settings, so that different runs have different files."""
     import hashlib
     import re
 
@@ -299,11 +304,11 @@ def default_path(settings: dict[str, Any]) -> Path:
 
 
 def check_writable(out: Path, settings: dict[str, Any]) -> None:
-    """Refuse to replace anything but an earlier result of the very same settings."""
+    """Raise unless the file can be written; only a result of the same settings is replaced."""
     if not out.name:
-        raise click.UsageError("--out must name a file; got nothing")
+        raise click.UsageError("--out must name a file; got an empty name")
     if not out.parent.is_dir():
-        raise click.UsageError(f"--out must lie in a folder that exists; {out.parent} does not")
+        raise click.UsageError(f"--out must be in a folder that exists; {out.parent} does not")
     trial = out.with_name(f".{out.name}.trial")
     try:
         trial.touch()
@@ -312,13 +317,12 @@ def check_writable(out: Path, settings: dict[str, Any]) -> None:
         raise click.UsageError(f"--out {out} cannot be written ({error.strerror})") from None
     if out.exists() and saved_settings(out) != settings:
         raise click.UsageError(
-            f"--out {out} exists and holds something else than a result of these settings; "
-            "choose another file"
+            f"--out {out} exists and is not a result of these settings; choose another file"
         )
 
 
 def saved_settings(path: Path) -> Any:
-    """Return the settings of a result file, or None if it is none."""
+    """Return the settings of a result file, or None for any other file."""
     from rareswitch.support.archive import load_archive
 
     try:

@@ -1,4 +1,4 @@
-"""`rareswitch plan`: from a budget of deployments to a schedule."""
+"""`rareswitch plan`: choose a schedule for a budget of deployments."""
 
 from __future__ import annotations
 
@@ -47,28 +47,37 @@ SETTINGS = ("switches", "target", "price", "randomise", "first", "apart")
 
 
 class SimulatorError(Exception):
-    """What a simulator raised: an error of its code, or of a rule's, and not of the options."""
+    """An exception in the code of a simulator or of a rule."""
 
 
 @click.command()
 @click.option(
-    "--episodes", type=click.IntRange(1), help="Episodes K to come.  [required without --scenarios]"
+    "--episodes", type=click.IntRange(1), help="Planned episodes K.  [required without --scenarios]"
 )
-@click.option("--switches", type=int, help="At most so many deployments after the first.")
+@click.option("--switches", type=int, help="Budget: most deployments after the first.")
 @click.option(
     "--target",
     type=FINITE,
-    help="Or: average regret per episode to reach; shortfall, where regret is not known.",
+    help="Instead of --switches: average regret per episode to reach, or shortfall if regret is "
+    "unknown.",
 )
 @click.option(
-    "--price", type=FINITE, help="Or: what a deployment after the first costs, in units of reward."
+    "--price",
+    type=FINITE,
+    help="Instead of --switches: cost of a deployment after the first, in units of reward.",
 )
-@click.option("--feature-norm", type=FINITE, help="L = max‖φ‖  [default: the world's, or 1]")
+@click.option(
+    "--feature-norm",
+    type=FINITE,
+    help="Largest feature norm L = max‖φ‖.  [default: the world's, or 1]",
+)
 @click.option("--ridge", type=FINITE, default=1.0, help="Regularisation λ.")
 @click.option(
-    "--beta", type=FINITE, help="Confidence radius β  [default: swept, or 1, and mixtures]"
+    "--beta",
+    type=FINITE,
+    help="Confidence radius β.  [default: chosen by simulation, else 1; and mixtures]",
 )
-@click.option("--exploration", help="Instead of --beta, e.g. ensemble,members=16.")
+@click.option("--exploration", help="Exploration instead of --beta, e.g. ensemble,members=16.")
 @share_options
 @click.option(
     "--first", type=click.IntRange(0), default=0, help="Reported episodes before the first switch."
@@ -80,64 +89,65 @@ class SimulatorError(Exception):
     "--randomise/--no-randomise",
     default=True,
     show_default=True,
-    help="Whether a deployed policy may be a mixture.",
+    help="Allow mixtures, or only single policies.",
 )
 @click.option(
     "--candidate",
     multiple=True,
-    help="A rule to judge beside ours, e.g. my_rules:EveryMonday,day=3. May be repeated.",
+    help="Further rule to compare, e.g. my_rules:EveryMonday,day=3. May be repeated.",
 )
 @click.option(
     "--simulator",
-    help="Your own: module:function, called with (task, schedule, recipe, seeds).",
+    help="Your module:function to simulate, called with (task, schedule, recipe, seeds).",
 )
 @click.option(
     "--log",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of a saved log partition, to count deployments on.",
+    help="Folder of a saved log partition; each rule's deployments are counted on it.",
 )
 @click.option("--rounds", type=click.IntRange(2, 100_000), default=20, help="Rounds to simulate.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Root seed of the simulation.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for plan.json, protocol.toml and the picture of regret against deployments.",
+    help="Folder for plan.json, protocol.toml and a picture of regret against deployments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
 @click.option(
     "--scenarios",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Instead: the operating characteristics of designs in the scenarios of a TOML file.",
+    help="TOML file of trial designs and scenarios; print their operating characteristics.",
 )
 @click.option(
     "--calibrate",
     type=click.FloatRange(0.0, 0.5, min_open=True, max_open=True),
     metavar="ERROR",
-    help="--scenarios: find the confidence at which a claim at a look has this type I error.",
+    help="--scenarios: find the confidence that gives claims at looks this type I error.",
 )
 @click.option(
     "--cluster",
-    help="--scenarios: run on Dask: tcp://scheduler:8786, or local:4 for four workers here.",
+    help="--scenarios: Dask cluster, tcp://scheduler:8786, or local:4 for four workers here.",
 )
 @allow_option
 @world_options(default=None)
 @environment_options
 def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
-    """Choose a switching rule for a budget, a regret target or a price of deploying.
+    """Choose a schedule for a switch budget.
 
-    Budgets, limits and prices count deployments after the first, whether or not they change an
-    action. Lists the rules that keep the budget with what is guaranteed of each, with one policy at
-    a time and with mixtures; with --instance, --env or --simulator also what to expect, the choice
-    of β, and what a wrong β costs. Prints the code to paste and, for an instance or an environment,
-    the command that plays the rule.
+    Give a budget (--switches), a regret target (--target) or a price of deployments (--price).
+    Budgets, limits and prices count deployments after the first, also those that change no action.
+    The command lists the rules that keep the budget and their guarantees, for single policies and
+    for mixtures. It prints Python code for the recommended rule.
 
-    Of an environment that tells its model regret is exact. Of any other it is not known: in its
-    place stands the shortfall, what is missing to the largest return possible.
+    With --instance, --env or --simulator it also simulates the rules. It then prints the expected
+    regret, the choice of β, and the cost of a wrong β. For an instance or an environment it prints
+    the command that plays the rule. Regret is exact if the environment has a model. Otherwise the
+    shortfall replaces it: the largest possible return minus the return.
 
-    With --scenarios it simulates whole trials instead: every design of the file in every scenario,
-    with delays, missing reports and stopping rules. It prints the probability of a claim, of a stop
-    for harm or futility, the returns of participants and the size of the trial. Rounds are kept in
-    --out as they end; the same command goes on.
+    With --scenarios it simulates whole trials instead: every design in every scenario, with delays,
+    missing reports and stopping rules. It prints the probabilities of a claim and of a stop for
+    harm or futility, the returns of participants, and the size of the trial. --out keeps finished
+    rounds; the same command continues.
 
     \b
     Examples:
@@ -169,7 +179,7 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
-        click.echo("interrupted: a plan is only made whole", err=True)
+        click.echo("interrupted: no plan is kept", err=True)
         raise SystemExit(130) from None
     data = made.to_dict()
     if setting is None:
@@ -199,7 +209,7 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
 
 
 def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None]:
-    """Return the plan that the options ask for, and how the environment is learnt, if one is."""
+    """Return the plan of the options, and the setting of --env if it is given."""
     from rareswitch.cli.learn import build_recipe
     from rareswitch.cli.progress import progress
     from rareswitch.planning.plan import plan as make_plan
@@ -234,32 +244,32 @@ def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None
 
 
 def _given(recipe: Recipe, *, free: bool) -> dict[str, Any]:
-    """Return a recipe as arguments of a plan, or all but its exploration if the plan chooses."""
+    """Return a recipe as arguments of a plan, without its exploration if the plan chooses it."""
     names = ("ridge", "control", "floor", "burn_in")
     return {name: getattr(recipe, name) for name in names} if free else {"recipe": recipe}
 
 
 class Shown:
-    """Progress in simulations and, where they tell it, in the rounds of the one under way."""
+    """Progress in simulations and, if reported, in the rounds of the current simulation."""
 
     def __init__(self, report: Report, rounds: int, *, quiet: bool) -> None:
         self._report, self._rounds, self._quiet = report, rounds, quiet
         self._done, self._total = 0, 1
 
     def simulations(self, done: int, total: int) -> None:
-        """Take in how many simulations are done, of all."""
+        """Show the number of simulations done."""
         if not done and not self._quiet:
             click.echo(f"{total} simulations of {self._rounds} rounds each", err=True)
         self._done, self._total = done, total
         self._report(done, total=total)
 
     def rounds(self, done: int, total: int) -> None:
-        """Take in how many rounds are done of the simulation under way."""
+        """Show the number of rounds done in the current simulation."""
         self._report(self._done, f"round {done} of {total}", total=self._total)
 
 
 def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
-    """Return the task, of the named instance where there is one, and the simulator of that."""
+    """Return the task of the options, and the simulator of --instance if it is given."""
     from functools import cache
 
     from rareswitch.core.task import Task
@@ -269,7 +279,7 @@ def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
     if settings["instance"] is None:
         for name in ("dim", "horizon"):
             if settings[name] is None:
-                raise ValueError(f"--{name} must be given where no --instance or --env is named")
+                raise ValueError(f"--{name} must be given without --instance or --env")
         sizes = {"dim": settings["dim"], "horizon": settings["horizon"]}
         return Task(**sizes, episodes=episodes, feature_norm=1.0 if norm is None else norm), None
     make_world = cache(lambda seed: build_world(settings, seed))
@@ -279,7 +289,7 @@ def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
     sizes = {"dim": worlds[0].dim, "horizon": worlds[0].horizon}
     play = world_simulator(
         make_world,
-        # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
+        # State 0; in the lower-bound family x_1, because x_0 has no regret.
         initial_state=1 if settings["instance"] == "lower-bound" else 0,
     )
     return Task(**sizes, episodes=episodes, feature_norm=norm), play
@@ -295,7 +305,7 @@ def build_candidate(text: str, task: Task, settings: dict[str, Any]) -> Schedule
 
 
 def load_simulator(path: str) -> Simulator:
-    """Return the user's function module:function, from the current folder or installed."""
+    """Import the user's module:function, from the current folder or installed."""
     from rareswitch.support.imports import load_object
 
     try:
@@ -308,7 +318,7 @@ def load_simulator(path: str) -> Simulator:
 
 
 def guarded(play: Simulator, *, environment: bool = False) -> Simulator:
-    """Return the simulator with its errors told apart from those of the options."""
+    """Wrap a simulator, so that its errors differ from errors in the options."""
 
     def simulate(
         task: Task, schedule: Schedule, recipe: Recipe, seeds: Sequence[Seed]
@@ -316,7 +326,7 @@ def guarded(play: Simulator, *, environment: bool = False) -> Simulator:
         try:
             return play(task, schedule, recipe, seeds)
         except MemoryError:
-            raise  # a size, not a mistake in code
+            raise  # too large, not a mistake in code
         except BrokenExecutor as error:
             raise click.ClickException(" ".join(str(error).split())) from None
         except Exception as error:
@@ -328,7 +338,7 @@ def guarded(play: Simulator, *, environment: bool = False) -> Simulator:
 
 
 def show_error(failure: SimulatorError) -> None:
-    """Print the traceback of what a simulator raised, from its own first line on."""
+    """Print the traceback of a simulator's exception, from the simulator's first line on."""
     import traceback
 
     error = failure.__cause__
@@ -347,7 +357,7 @@ def open_log(folder: Path) -> LogPartition:
 
 
 def learn_command(made: Plan, settings: dict[str, Any]) -> str | None:
-    """Return the command that plays the recommended rule on the named world."""
+    """Return the command that plays the recommended rule in the named world."""
     import shlex
 
     from click.core import ParameterSource
@@ -362,7 +372,7 @@ def learn_command(made: Plan, settings: dict[str, Any]) -> str | None:
 
 
 def prepare(out: Path, *, drawing: bool) -> None:
-    """Find out before any simulation whether the plan can be written and drawn."""
+    """Check before any simulation that the plan can be written and drawn."""
     from rareswitch.support.extras import require
 
     try:
@@ -379,7 +389,7 @@ def prepare(out: Path, *, drawing: bool) -> None:
 
 
 def save(made: Plan, data: dict[str, Any], out: Path) -> bytes:
-    """Write plan.json and, where something was simulated, the picture; return what is in it."""
+    """Write plan.json and, after a simulation, the picture; return the bytes of plan.json."""
     from rareswitch.support.archive import write_bytes
 
     report = json.dumps(data, indent=2, allow_nan=False).encode()

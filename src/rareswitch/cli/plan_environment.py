@@ -1,4 +1,4 @@
-"""A plan for an environment of Gymnasium: its options, its simulator, and what to run then."""
+"""A plan for a Gymnasium environment: its options, its simulator, and the command to run then."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     from rareswitch.gym.simulator import WorldSimulator
     from rareswitch.planning.plan import Plan
 
-# The options that say how an environment is learnt, as `setting_of` and `train` take them too.
+# The options that are arguments of `setting_of` and `train` too.
 ASKED = ("features", "horizon", "rewards", "stages")
 OWN = ("features", "rewards", "stages", "env_args", "workers")
 
 
 def environment_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that are about environments only."""
+    """Add the options of environments."""
     options = (
-        click.option("--env", help="An environment of Gymnasium to simulate, or module:Name."),
+        click.option("--env", help="Gymnasium environment to simulate, or module:Name."),
         click.option(
-            "--features", help="--env: as for rareswitch train.  [default: by the observations]"
+            "--features", help="--env: see rareswitch train.  [default: by observation space]"
         ),
         click.option(
             "--rewards",
             type=FINITE,
             nargs=2,
             metavar="LOW HIGH",
-            help="--env: least and largest reward of a step.",
+            help="--env: least and largest reward of a step.  [default: from the environment]",
         ),
         click.option(
             "--stages",
             type=click.Choice(["auto", "shared", "own"]),
-            help="--env: whether stages learn from all steps (shared), from their own, or the data "
-            "choose.  [default: auto]",
+            help="--env: fit each stage on all steps (shared) or on its own steps (own), or let "
+            "the data choose.  [default: auto]",
         ),
         env_arg_option,
         click.option(
             "--workers",
             type=click.IntRange(1),
-            help="--env, --scenarios: processes that play rounds.  [default: all cores]",
+            help="--env, --scenarios: worker processes.  [default: all cores]",
         ),
     )
     for option in reversed(options):
@@ -57,11 +57,11 @@ def environment_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_environment_options(settings: dict[str, Any]) -> None:
-    """Refuse options of environments without one, and other worlds beside one."""
+    """Raise for options of environments without --env, and for --env with another world."""
     if settings["env"] is None:
         for name in OWN:
             if settings[name]:
-                raise ValueError(f"{_option(name)} is for an environment: give --env too")
+                raise ValueError(f"{_option(name)} needs --env")
         return
     for name in ("instance", "simulator", "dim"):
         if settings[name] is not None:
@@ -71,7 +71,7 @@ def check_environment_options(settings: dict[str, Any]) -> None:
 def environment_simulator(
     settings: dict[str, Any], progress: Callable[[int, int], None]
 ) -> WorldSimulator:
-    """Return the simulator of the environment that the options name."""
+    """Return the simulator of --env."""
     from rareswitch.gym.simulator import world_simulator
 
     try:
@@ -89,7 +89,7 @@ def environment_simulator(
 
 
 def picked(setting: Setting) -> dict[str, Any]:
-    """Return how an environment is learnt, as plain values."""
+    """Return the setting of an environment as plain values."""
     return {
         "features": setting.features.name,
         "horizon": setting.horizon,
@@ -100,7 +100,7 @@ def picked(setting: Setting) -> dict[str, Any]:
 
 
 def train_command(made: Plan, settings: dict[str, Any]) -> str | None:
-    """Return the `rareswitch train` that plays the recommended rule, if it can be written."""
+    """Return the `rareswitch train` command of the recommended rule; None if options cannot."""
     options = made.paste.options()
     if options is None or made.recipe.ridge != 1.0:  # training has no other ridge
         return None
@@ -114,7 +114,7 @@ def train_command(made: Plan, settings: dict[str, Any]) -> str | None:
 
 
 def train_code(made: Plan, settings: dict[str, Any]) -> str:
-    """Return Python that learns the environment with the recommended rule."""
+    """Return Python code that learns the environment with the recommended rule."""
     given, modules = parsed(settings["env_args"]), _typed(settings)
     allow = f", allow={modules!r}" if modules else ""
     world = json.dumps(settings["env"], ensure_ascii=False) + (f", {given!r}" if given else "")
@@ -144,12 +144,12 @@ def train_code(made: Plan, settings: dict[str, Any]) -> str:
 
 
 def _asked(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what was said of how the environment is learnt."""
+    """Return the given options of the setting."""
     return {name: settings[name] for name in ASKED if settings[name] is not None}
 
 
 def _typed(settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the modules that a person typed, and so allowed."""
+    """Return the modules that a person typed and thereby allowed."""
     return typed_modules(settings["env"], settings["features"])
 
 

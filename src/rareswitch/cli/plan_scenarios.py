@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 OPTIONS = (
     "scenarios", "calibrate", "rounds", "seed", "workers", "cluster", "out", "as_json", "allow",
 )  # fmt: skip
-ONLY = ("calibrate", "cluster", "allow")  # of these options, the ones that need --scenarios
-FEW_CLAIMS = 5  # null rounds with a claim; fewer tell little about an error
+ONLY = ("calibrate", "cluster", "allow")  # the options that need --scenarios
+FEW_CLAIMS = 5  # null rounds with a claim; fewer give an imprecise error
 REPORT = "characteristics.json"
-# The head of each column, the characteristic, and how its numbers are written.
+# Each column's title, characteristic and number format.
 COLUMNS = (
     ("claim", "superiority", "{:.1%}"),
     ("harm", "harm", "{:.1%}"),
@@ -52,7 +52,7 @@ time     until the stop;  bias  of the estimated difference from the control
 
 
 def is_asked(settings: dict[str, Any]) -> bool:
-    """Return whether scenarios are to be played; refuse options of one way to plan in the other."""
+    """Return whether --scenarios is given; raise for options that do not belong to the mode."""
     context = click.get_current_context()
     given = [
         param
@@ -61,7 +61,7 @@ def is_asked(settings: dict[str, Any]) -> bool:
     ]
     if settings["scenarios"] is None:
         if wrong := [param for param in given if param.name in ONLY]:
-            raise click.UsageError(f"{wrong[0].opts[0]} is for scenarios: give --scenarios too")
+            raise click.UsageError(f"{wrong[0].opts[0]} needs --scenarios")
         if settings["episodes"] is None:
             episodes = next(p for p in context.command.params if p.name == "episodes")
             raise click.MissingParameter(ctx=context, param=episodes)
@@ -72,7 +72,7 @@ def is_asked(settings: dict[str, Any]) -> bool:
 
 
 def plan_scenarios(settings: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
-    """Play every scenario with every design, and show what each design would do."""
+    """Simulate every design in every scenario, and print the operating characteristics."""
     need("campaigns")
     from rareswitch.campaigns.rehearsal.study import Study
 
@@ -98,7 +98,7 @@ def plan_scenarios(settings: dict[str, Any], out: Path | None, *, as_json: bool)
 
 
 def check_worlds(study: Study) -> None:
-    """Make the first world of every scenario: a mistake in the file is told before any trial."""
+    """Make the first world of every scenario, so that mistakes in the file appear at once."""
     from rareswitch.campaigns.rehearsal.simulate import check_fit
 
     for scenario in study.scenarios:
@@ -117,19 +117,19 @@ def check_worlds(study: Study) -> None:
 def run(
     study: Study, settings: dict[str, Any], out: Path | None, *, quiet: bool
 ) -> Characteristics:
-    """Return the characteristics, with progress and the cost on standard error."""
+    """Return the characteristics; print progress and the expected time to standard error."""
     from rareswitch.campaigns.rehearsal.characteristics import ScenarioError, characteristics
     from rareswitch.cli.progress import progress
 
     trials = len(study.scenarios) * len(study.designs) * study.rounds
     done = total = 0
-    first: int | None = None  # the rounds that were kept before
+    first: int | None = None  # the rounds kept by an earlier call
     since, told = 0.0, quiet
 
     def kept() -> str:
         if out is None:
             return "nothing is kept without --out"
-        return f"{done} of {total} rounds are kept in {out}; the same command goes on from there"
+        return f"{done} of {total} rounds are kept in {out}; the same command continues"
 
     pool = pool_of(settings["workers"], settings["cluster"])
     try:
@@ -140,11 +140,13 @@ def run(
                 done, total = finished, of
                 first = finished if first is None else first
                 if finished == first + 1:
-                    since = seconds  # processes need some seconds to begin
+                    since = seconds  # processes need some seconds to start
                 if seconds - since > 2.0 and finished > first + 4 and not told:
                     told = True
                     left = (seconds - since) / (finished - first - 1) * (of - finished)
-                    click.echo(f"about {left:.0f} s more, by the first trials", err=True)
+                    click.echo(
+                        f"about {left:.0f} s left, estimated from the first trials", err=True
+                    )
                 report(finished, "", of)
 
             if not quiet:
@@ -192,7 +194,7 @@ def save(found: Characteristics, report: bytes, out: Path) -> None:
 
 
 def table(found: Characteristics) -> list[str]:
-    """Return the characteristics for people: a block for each scenario, a row for each design."""
+    """Return the characteristics as text: a block for each scenario, a row for each design."""
     lines = []
     head = "".join(name.rjust(WIDTH) for name, *_ in COLUMNS)
     for scenario in found.study.scenarios:
@@ -209,7 +211,7 @@ def table(found: Characteristics) -> list[str]:
 
 
 def rows(cell: Cell) -> list[str]:
-    """Return the values of a cell, and below them half of their intervals."""
+    """Return a line with the values of a cell, and a line with half of their intervals."""
     values, widths = [], []
     for _, name, form in COLUMNS:
         one = cell.values[name]
@@ -225,7 +227,7 @@ def rows(cell: Cell) -> list[str]:
 
 
 def calibration(one: Calibration) -> list[str]:
-    """Return in words the confidence at which a rule errs as often as asked."""
+    """Return the calibrated confidence of a design, its type I error and its power as lines."""
     value, low, high, rounds = one.confidence
     lines = [
         f"{one.design}: control-superiority with confidence {value:.4g} [{low:.4g}, {high:.4g}], "
@@ -235,8 +237,8 @@ def calibration(one: Calibration) -> list[str]:
     lines += [f"  power in {name} {_share(power)}" for name, power in one.power.items()]
     if one.claims < FEW_CLAIMS:
         lines.append(
-            f"  note: it rests on {one.claims} of {rounds} null rounds; {FEW_CLAIMS} or more are "
-            "needed to trust it: add --rounds"
+            f"  note: only {one.claims} of {rounds} null rounds have a claim; a reliable value "
+            f"needs at least {FEW_CLAIMS}: increase --rounds"
         )
     return lines
 

@@ -1,4 +1,4 @@
-"""Progress for people: a live line on a terminal, a line a second otherwise, or nothing."""
+"""Progress: a live line on a terminal, otherwise a line per second, or nothing."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Report(Protocol):
-    """Called with the steps done so far, what was done last, and their number if it changed."""
+    """Show the steps done, the last step, and the total if it changed."""
 
     def __call__(self, done: int, last: str = "", total: int | None = None) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Checking an installation, with a report to sign: `rareswitch qualify`."""
+"""`rareswitch qualify`: check an installation and write a report to sign."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rareswitch.cli.progress import progress
     "--out",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the report to this folder; the drills use its disk.",
+    help="Folder for the report; the drills use its disk.",
 )
 @click.option(
     "--store",
     metavar="URL",
     envvar=None,
-    help="Run the drills in this empty PostgreSQL database, which keeps their rows.",
+    help="Empty PostgreSQL database for the drills; it keeps their rows.  [default: SQLite]",
 )
 @json_option
 def qualify(out: Path, store: str | None, as_json: bool) -> None:
-    """Check an installation and how it operates.
+    """Check an installation and write a report to sign.
 
-    It compares every installed file with the wheel, fits golden learners, replays a golden
-    campaign, alters a record to see that the proofs notice, kills a process that records, leaves a
-    process without room on disk, and restores a backup. The report, qualification.html and
-    qualification.json, lists each requirement with its tests and has lines to sign. The command
-    ends with status 1 if a check fails.
+    The command compares every installed file with the wheel, fits golden learners and replays a
+    golden campaign. It alters a record and checks that the proofs detect it, kills a process that
+    records, fills the disk of a process, and restores a backup. The report, qualification.html and
+    qualification.json, lists each requirement with its tests. The command ends with status 1 if a
+    check fails.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The folder of a training, for the commands that come after it."""
+"""The folder of a training, for `evaluate` and `compare`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Saved(NamedTuple):
-    """The folder of a training and the settings it was trained with."""
+    """The folder of a training and its settings."""
 
     folder: RunFolder
     settings: dict[str, Any]
 
     def agent(self, version: int | None, allow: Collection[str]) -> Agent:
-        """Return the recommended policy, or one deployed, with the features it sees through.
+        """Return the recommended policy, or a deployed one, with its features.
 
-        Features that are code are made again, in the environment that the settings name; `allow`
-        must have the modules of both.
+        Features that are code are made again from the settings and their environment; `allow` must
+        have the modules of both.
         """
         from rareswitch.agent import Agent
 
@@ -34,14 +34,14 @@ class Saved(NamedTuple):
             return replace(agent, policy=policy)
         if not isinstance(settings["features"], str) or not isinstance(settings["env_id"], str):
             raise ValueError(
-                f"{folder.path} was trained in Python with features that are code: use them there"
+                f"{folder.path} was trained in Python with features that are code: evaluate it in "
+                "Python"
             )
         world = made_world(settings["env_id"], settings["env_args"], allow)
         setting = setting_asked(world, settings, allow)
         if setting.features.digest != folder.picked["features_digest"]:
             raise ValueError(
-                f"features must do what they did when {folder.path} was trained; they do not any "
-                "more"
+                f"features must be those of the training in {folder.path}; their digest has changed"
             )
         return Agent(
             policy=policy,
@@ -52,7 +52,7 @@ class Saved(NamedTuple):
 
 
 def opened(path: Path) -> Saved:
-    """Return the training of a folder, if it is one."""
+    """Open the folder of a training; raise for any other folder."""
     from rareswitch.gym.run import RunFolder
 
     folder = RunFolder(path)

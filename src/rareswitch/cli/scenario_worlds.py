@@ -1,4 +1,4 @@
-"""The worlds of rehearsals and scenarios: a simulator, an instance or an environment by name."""
+"""The worlds of rehearsals and scenarios: simulators, instances and environments."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ INSTANCE_ARGUMENTS = {
 
 
 def finite_world(protocol: Protocol, settings: dict[str, Any], seed: int) -> World:
-    """Return the instance that settings name, of the protocol's sizes."""
+    """Return the instance of the settings, with the protocol's sizes."""
     from rareswitch.campaigns import FiniteWorld
 
     task = protocol.task
     mdp = build_world(settings | {"horizon": task.horizon, "dim": task.dim}, seed)
-    # State 0, but x_1 in the lower bound's family, where x_0 has nothing to lose.
+    # State 0; in the lower-bound family x_1, because x_0 has no regret.
     start = 1 if settings["instance"] == "lower-bound" else 0
     return FiniteWorld(mdp, seed=seed, initial_state=start)
 
@@ -41,7 +41,7 @@ def environment_world(
     features: str | None = None,
     rewards: tuple[float, float] | None = None,
 ) -> World:
-    """Return an environment of Gymnasium as a world of the protocol's sizes."""
+    """Return a Gymnasium environment as a world with the protocol's sizes."""
     from rareswitch.cli.campaign_environment import EnvironmentWorld, check_setting
     from rareswitch.gym.setting import setting_of
 
@@ -73,6 +73,6 @@ def scenario_world(scenario: Scenario, protocol: Protocol, seed: int, study: Stu
         raise ValueError(f"instance must be one of {', '.join(INSTANCES)}; got {scenario.world!r}")
     if unknown := [name for name in scenario.arguments if name not in INSTANCE_ARGUMENTS]:
         known = ", ".join(INSTANCE_ARGUMENTS)
-        raise ValueError(f"arguments of an instance are {known}; got {unknown[0]!r}")
+        raise ValueError(f"arguments of an instance must be among {known}; got {unknown[0]!r}")
     settings = INSTANCE_ARGUMENTS | scenario.arguments | {"instance": scenario.world}
     return finite_world(protocol, settings, seed)

@@ -1,4 +1,4 @@
-"""`rareswitch serve`: campaigns over HTTP."""
+"""`rareswitch serve`: serve campaigns over HTTP."""
 
 from __future__ import annotations
 
@@ -14,45 +14,48 @@ from rareswitch.cli.experiments import need
 
 @click.command()
 @store_option
-@click.option("--bind", default="127.0.0.1:8000", metavar="HOST:PORT", help="Where to listen.")
+@click.option("--bind", default="127.0.0.1:8000", metavar="HOST:PORT", help="Address to listen on.")
 @click.option(
     "--public-url",
     metavar="URL",
-    help="The address that browsers use, such as https://trial.example.org behind a proxy.  "
-    "[default: http://HOST:PORT]",
+    help="Address for browsers, such as https://trial.example.org behind a proxy.  [default: "
+    "http://HOST:PORT]",
 )
 @click.option(
     "--administrator",
     default="administrator",
     metavar="NAME",
-    help="Who gets the first link, if the store has no account yet.",
+    help="First account, if the store has none yet.",
 )
-@click.option("--demo", is_flag=True, help="Show a study with three simulated sites.")
-@click.option("--learner/--no-learner", default=True, help="Run a learner beside the service.")
-@click.option("--rehearsal", is_flag=True, help="Serve rehearsals, in which nobody is treated.")
+@click.option("--demo", is_flag=True, help="Serve a study with three simulated sites.")
+@click.option("--learner/--no-learner", default=True, help="Run a learner in a second process.")
+@click.option(
+    "--rehearsal", is_flag=True, help="Record to rehearsals; new campaigns are rehearsals."
+)
 @click.option(
     "--rate",
     type=click.FloatRange(1.0),
     default=2000.0,
-    help="The most requests a second of one token or account.",
+    help="Most requests per second of one token or account.",
 )
 @click.option(
     "--webhook",
     "webhooks",
     multiple=True,
     metavar="URL",
-    help="Post an event when a candidate waits, a version is in force, a campaign stops or the "
-    "learner is silent.  Signed with RARESWITCH_WEBHOOK_SECRET.",
+    help="Post an event when a candidate waits, a version comes into force, a campaign stops or "
+    "the learner is silent; RARESWITCH_WEBHOOK_SECRET signs it. May be repeated.",
 )
 @click.option(
     "--notify-command",
     "commands",
     multiple=True,
     metavar="COMMAND",
-    help="Run a command for such an event, which it reads as JSON from standard input.",
+    help="Run a command for each such event, with the event as JSON on its standard input. May be "
+    "repeated.",
 )
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Of log lines."
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of the log."
 )
 @allow_option
 def serve(
@@ -69,12 +72,11 @@ def serve(
     log_format: str,
     allow: tuple[str, ...],
 ) -> None:
-    """Put the campaigns of a store on HTTP.
+    """Serve the campaigns of a store over HTTP.
 
-    Actors get a treatment and report, approvers sign, and everybody with a role sees where a study
-    stands. A learner runs in a process beside the service. The first start prints a link, once,
-    with which the first administrator sets a password and invites others. Ctrl-C and SIGTERM stop
-    the service when all accepted requests are answered.
+    Sites get treatments and report, approvers sign, and every person with a role sees the state of
+    the study. The first start prints a link, once: the first administrator sets a password with it
+    and invites others. On Ctrl-C or SIGTERM the service answers all accepted requests and stops.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`rareswitch train`: from an environment of Gymnasium to a policy, in a folder of its own."""
+"""`rareswitch train`: learn a policy for a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -28,42 +28,49 @@ if TYPE_CHECKING:
 @click.option(
     "--switches",
     type=click.IntRange(0),
-    help="At most so many new policies after the first.  [default: 59, or one in 20 episodes]",
+    help="Most new policies after the first.  [default: 59, or one in 20 episodes]",
 )
 @click.option(
-    "--schedule", help="Instead of --switches: a rule and its arguments, as for rareswitch learn."
+    "--schedule", help="Rule and its arguments instead of --switches; see rareswitch learn."
 )
 @click.option(
     "--exploration",
-    help="How to explore, e.g. ensemble,scale=1.  [default: ensemble, which needs no tuning]",
+    help="Exploration, e.g. ensemble,scale=1.  [default: ensemble, which needs no tuning]",
 )
-@click.option("--beta", type=FINITE, help="Short for --exploration bonus,beta=β.")
+@click.option(
+    "--beta", type=FINITE, help="Confidence radius β, short for --exploration bonus,beta=β."
+)
 @share_options
 @click.option(
     "--features",
     default="default",
-    help="default, one-hot, linear, polynomial,degree=2, fourier,order=3, radial,components=40, or "
-    "module:name of your own.",
+    help="Features: default, one-hot, linear, polynomial,degree=2, fourier,order=3, "
+    "radial,components=40, or module:name of your own.",
 )
-@click.option("--horizon", type=click.IntRange(1), help="Steps in an episode at the most.")
+@click.option(
+    "--horizon",
+    type=click.IntRange(1),
+    help="Most steps in an episode.  [default: from the environment]",
+)
 @click.option(
     "--stages",
     type=click.Choice(["auto", "shared", "own"]),
     default="auto",
-    help="Whether all stages learn from all steps (shared), each from its own, or the data choose.",
+    help="Fit each stage on all steps (shared) or on its own steps (own), or let the data choose.",
 )
 @click.option(
     "--rewards",
     type=FINITE,
     nargs=2,
     metavar="LOW HIGH",
-    help="Least and largest reward of a step; a reward outside widens the range.",
+    help="Least and largest reward of a step; a reward outside widens the range.  [default: from "
+    "the environment]",
 )
 @env_arg_option
 @click.option(
     "--warm-start",
     type=click.Path(path_type=Path),
-    help="A log of another policy's episodes (.jsonl, .parquet), or the folder of a training.",
+    help="Log of another policy's episodes (.jsonl, .parquet), or the folder of a training.",
 )
 @click.option(
     "--evaluate",
@@ -72,30 +79,30 @@ if TYPE_CHECKING:
     default=500,
     help="Fresh episodes for the recommended policy and the best version; 0 for none.",
 )
-@click.option("--policies/--no-policies", default=True, help="Keep every policy that was deployed.")
+@click.option("--policies/--no-policies", default=True, help="Keep every deployed policy.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all randomness.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the training.  [default: rareswitch-train-…, named after the settings]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, no progress.")
 def train(out: Path | None, as_json: bool, **options: Any) -> None:
-    """Learn an environment of Gymnasium with few switches, and recommend a policy for it.
+    """Learn a policy for a Gymnasium environment.
 
-    ENV_ID is the name of a registered environment, or module:Name for one that a module of yours
-    registers, or for a class in it; modules are also looked for in the current folder.
+    ENV_ID is the name of a registered environment, or module:Name. Name is then a class of your
+    module or an environment that the module registers; the module may be in the current folder.
 
-    Features, horizon and the range of rewards are chosen from the spaces of the environment and
-    from a little random play, and are printed with the reason; each can be given. The output has
-    the return of every version that was deployed, and of the policy recommended at the end and the
-    best version, on the same fresh episodes and, if the environment has a model, exactly.
+    The command chooses features, horizon and the range of rewards from the spaces of the
+    environment and a little random play, and prints the reasons. It prints the return of every
+    deployed version. It then plays the recommended policy and the best version on the same fresh
+    episodes, and computes their exact returns if the environment has a model.
 
-    The folder holds settings.json, the log of every episode with the probabilities of its actions
-    (log.jsonl), the learner (learner.bin), every policy deployed (policies/), the recommended one
-    with its features (agent.bin; policy.bin if features are code), picture.png and summary.json.
-    Ctrl-C stops at once and keeps everything: the same command goes on from there, also after a
-    crash, and ends with the same files. Once finished, it shows them.
+    The folder has settings.json, the log of every episode with the probabilities of its actions
+    (log.jsonl), the learner (learner.bin), every deployed policy (policies/), the recommended
+    policy with its features (agent.bin; policy.bin if features are code), picture.png and
+    summary.json. After Ctrl-C or a crash, the same command continues and ends with the same files.
+    After the end, it prints the results again.
 
     \b
     Examples:
@@ -154,7 +161,7 @@ def checked_arguments(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the plain values by which the folder of a training is known."""
+    """Return the settings of a training as plain values, for its folder."""
     from rareswitch.gym.run import plain_settings
 
     aside = ("name", "allow", "progress")
@@ -165,7 +172,7 @@ def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
 def finish(
     folder: RunFolder, arguments: dict[str, Any], env_id: str, *, quiet: bool
 ) -> dict[str, Any]:
-    """Train, or go on training, until all is done; return the summary."""
+    """Start or continue the training to its end; return the summary."""
     from rareswitch.gym.episode import WorldError
     from rareswitch.gym.train import train
 
@@ -197,17 +204,17 @@ def finish(
 
 
 def kept(folder: RunFolder, arguments: dict[str, Any]) -> str:
-    """Return words for the episodes that a folder keeps."""
+    """Return a sentence with the number of episodes that a folder keeps."""
     with open(folder.log, "rb") as log:
         count = sum(1 for _ in log)
     return (
         f"{count} of {arguments['episodes']} episodes are kept in {folder.path}; the same command "
-        "goes on from there"
+        "continues"
     )
 
 
 class Display(ExitStack):
-    """Shows the progress of a training, one phase after the other."""
+    """Show the progress of a training, phase by phase."""
 
     def __init__(self, folder: RunFolder, *, quiet: bool) -> None:
         super().__init__()
@@ -226,7 +233,7 @@ class Display(ExitStack):
                 if step.text:
                     line("note", step.text)
                 if step.done:
-                    click.echo(f"goes on after episode {step.done}, from {self._folder.path}\n")
+                    click.echo(f"continues after episode {step.done}, from {self._folder.path}\n")
         elif step.phase == "note":
             if not self._quiet:
                 click.echo(f"note: {step.text}", err=True)
@@ -241,7 +248,7 @@ class Display(ExitStack):
 
 
 def default_path(settings: dict[str, Any]) -> Path:
-    """Name the folder after its settings, so that different trainings do not meet."""
+    """Name the folder after its settings, so that different trainings have different folders."""
     import hashlib
     import re
 

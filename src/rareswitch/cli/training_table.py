@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-# Of more versions, the first and the last are shown.
+# With more versions, only the first and the last are shown.
 MOST_VERSIONS = 40
 INDENT = " " * 16
 
@@ -64,7 +64,7 @@ def show_best(best: dict[str, Any]) -> None:
 
 
 def _interval(mean: dict[str, Any]) -> str:
-    """Return a mean with its 95% interval, or a dash if there is none."""
+    """Return a mean with its 95% interval, or with a dash if there is no interval."""
     if mean["low"] is None:
         return f"{mean['mean']:.4g} [–]"
     return f"{mean['mean']:.4g} [{mean['low']:.4g}, {mean['high']:.4g}]"

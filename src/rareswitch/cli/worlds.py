@@ -1,4 +1,4 @@
-"""The options that name a world, and the world they name."""
+"""The options of a world, and the world that they name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Finite(click.types.FloatParamType):
-    """A number that JSON can hold."""
+    """A finite number."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -31,36 +31,42 @@ DEFAULT_DIM, DEFAULT_HORIZON = 13, 10
 
 
 def world_options(default: str | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options of a world; without a default, no world need be named."""
+    """Add the options of a world; without a default, --instance is optional."""
     options = (
         click.option(
-            "--instance", type=click.Choice(INSTANCES), default=default, help="The world to learn."
+            "--instance", type=click.Choice(INSTANCES), default=default, help="Simulated world."
         ),
         click.option(
             "--dim",
             type=click.IntRange(1),
-            help=f"Feature dimension d.  [default: {DEFAULT_DIM}, or what the instance has]",
+            help=f"Feature dimension d.  [default: {DEFAULT_DIM}, or the instance's]",
         ),
         click.option(
             "--horizon",
             type=click.IntRange(1),
-            help=f"Stages H in an episode.  [default: {DEFAULT_HORIZON} for an instance]",
+            help=f"Stages H of an episode.  [default: {DEFAULT_HORIZON} for an instance]",
         ),
         click.option(
-            "--delta", type=FINITE, default=0.35, help="hard, misspecified: δ, between 0 and 0.5."
+            "--delta",
+            type=FINITE,
+            default=0.35,
+            help="hard, misspecified: parameter δ, between 0 and 0.5.",
         ),
         click.option(
             "--reading",
             default="completed",
-            help="hard, misspecified: completed, padded or compact.",
+            help="hard, misspecified: variant completed, padded or compact.",
         ),
         click.option(
-            "--zeta", type=FINITE, default=0.1, help="misspecified: most that a move is corrupted."
+            "--zeta",
+            type=FINITE,
+            default=0.1,
+            help="misspecified: largest corruption of a transition.",
         ),
         click.option(
             "--states",
             default=10,
-            help="random-linear, tabular: number of states; lower-bound: of rewarding ones.",
+            help="random-linear, tabular: number of states. lower-bound: of rewarding states.",
         ),
         click.option("--actions", default=4, help="random-linear, tabular: number of actions."),
     )
@@ -74,7 +80,7 @@ def world_options(default: str | None) -> Callable[[Callable[..., Any]], Callabl
 
 
 def build_world(settings: dict[str, Any], seed: Seed) -> FiniteMDP:
-    """Return the world that the options name."""
+    """Return the world of the options."""
     from rareswitch.sim import worlds
 
     s = settings

@@ -1,1 +1,1 @@
-"""The service: campaigns over HTTP, for actors, approvers and everyone who looks."""
+"""The service: campaigns over HTTP."""

@@ -1,4 +1,4 @@
-"""The application: who asks, whether a role allows it, the function that answers, its problems."""
+"""The application: it identifies the caller, checks the role, calls the endpoint, and answers."""
 
 import logging
 import threading
@@ -48,10 +48,10 @@ HEADERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a service is run.
+    """The settings of a service.
 
-    `public_url` is the address that browsers use, behind a proxy too. `rate` is the most requests a
-    second of one caller, and `attempts` of one address that names no known token or session. With
+    `public_url` is the address for browsers, also behind a proxy. `rate` is the most requests per
+    second of one caller; `attempts` is that of an address without a valid token or session. With
     `rehearsal` the campaigns of the store may be rehearsals.
     """
 
@@ -67,24 +67,24 @@ class Settings:
 
     @property
     def cookie(self) -> str:
-        """The name of a session's cookie; no other host or plain page can set one with HTTPS."""
+        """The name of the session cookie; with HTTPS no other host and no HTTP page can set it."""
         return f"__Host-{COOKIE}" if self.is_secure else COOKIE
 
     @property
     def origin(self) -> str:
-        """The scheme, host and port that browsers know, to which passkeys are bound."""
+        """The scheme, host and port for browsers; passkeys are bound to them."""
         parts = urlsplit(self.public_url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def relying_party(self) -> str:
-        """The domain for which passkeys are made."""
+        """The domain of the passkeys."""
         return urlsplit(self.public_url).hostname or ""
 
 
 @dataclass(kw_only=True)
 class Service:
-    """A store on HTTP: its campaigns, its accounts, and the counts of this process."""
+    """A store over HTTP: its campaigns, its accounts, and the counts of this process."""
 
     store: Store
     settings: Settings
@@ -102,7 +102,7 @@ class Service:
         self.rate, self.attempts = Rate(self.settings.rate), Rate(self.settings.attempts)
 
     def known_campaign(self, name: str) -> Campaign | None:
-        """Return a campaign that was asked for before, without asking the store."""
+        """Return a cached campaign, or None; the store is not read."""
         return self._campaigns.get(name)
 
     def find_campaign(self, name: str) -> Campaign | None:
@@ -123,12 +123,12 @@ class Service:
         return found
 
     def heads_of(self, campaign: Campaign) -> Heads:
-        """Return the heads of a campaign that all streams share."""
+        """Return the heads of a campaign, shared by all streams."""
         return self._heads.setdefault(campaign.name, Heads(campaign))
 
     @contextmanager
     def few(self, work: str, most: int) -> Iterator[None]:
-        """Let only a few do a heavy work at once; all others are refused, and do not wait."""
+        """Limit concurrent heavy work to `most` callers; refuse the others at once."""
         with self._counting:
             if self._busy[work] >= most:
                 raise Problem(
@@ -142,27 +142,27 @@ class Service:
                 self._busy[work] -= 1
 
     def visible(self, principal: Principal) -> list[Campaign]:
-        """Return the campaigns that somebody may look at."""
+        """Return the campaigns that a principal may look at."""
         found = [self.find_campaign(name) for name in list_campaigns(self.store)]
         return [one for one in found if one is not None and may(principal, "look", one)]
 
 
 async def _may(principal: Principal, action: str, campaign: Campaign) -> bool:
-    """Return the same as `may`; the store is asked in a thread, and only where it must be."""
+    """Return the same as `may`; read the store in a thread, and only if necessary."""
     if principal.may(action, campaign.name):
         return True
     return action == "look" and await run_in_threadpool(may, principal, action, campaign)
 
 
 def may(principal: Principal, action: str, campaign: Campaign) -> bool:
-    """Return whether somebody may do something in a campaign; a protocol may let everybody look."""
+    """Return whether a principal may do an action; a protocol may let everybody look."""
     if principal.may(action, campaign.name):
         return True
     return principal.where_public(campaign.name, campaign.terms).may(action, campaign.name)
 
 
 def present(call: Call) -> Principal:
-    """Return who asks with the roles of this moment; nobody once the token or session has ended."""
+    """Return the caller with its current roles; nobody if the token or session has ended."""
     access, found = call.service.access, None
     if call.token:
         found = access.principal_of_token(call.token)
@@ -181,7 +181,7 @@ def make_app(
     static: Mapping[str, ASGIApp] | None = None,
     render_problem: Renderer | None = None,
 ) -> ASGIApp:
-    """Return the application that answers for some endpoints."""
+    """Return the application of the endpoints."""
     answering = _Answering(service, render_problem)
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
@@ -191,8 +191,8 @@ def make_app(
         Route(one.path, answering.of(one), methods=[one.method], name=one.name) for one in endpoints
     ]
     handlers: dict[Any, Any] = {404: answering.nowhere, 405: _problem, Exception: _problem}
-    handlers[ValueError] = _no_number  # a number in a path with more digits than Python reads
-    # Several methods of one path are several routes, so a wrong method must be told apart.
+    handlers[ValueError] = _no_number  # a number in a path has too many digits for Python
+    # Each method of a path is a route, so a wrong method needs a route too.
     routes += [
         Route(path, _wrong_method([one.method for one in some])) for path, some in by_path.items()
     ]
@@ -200,7 +200,7 @@ def make_app(
     return _Headers(app, secure=service.settings.is_secure)
 
 
-_NOTHING = Problem(404, "there is nothing at this address", code="not-found")
+_NOTHING = Problem(404, "this address does not exist", code="not-found")
 
 
 def _problem(_: Request, error: Exception) -> Response:
@@ -225,13 +225,13 @@ def _wrong_method(methods: Iterable[str]) -> Any:
 
 
 class _Answering:
-    """Makes the function that answers the requests to an endpoint."""
+    """Make the function that answers the requests to an endpoint."""
 
     def __init__(self, service: Service, render_problem: Renderer | None) -> None:
         self.service, self._render = service, render_problem
 
     def nowhere(self, request: Request, error: Exception) -> Response:
-        """Answer for an address at which nothing is: with a page, if a browser asks for one."""
+        """Answer for an unknown address, with a page if a browser asks."""
         is_page = "text/html" in request.headers.get("accept", "")
         if self._render is None or not is_page or request.url.path.startswith("/v1"):
             return _NOTHING.response
@@ -285,7 +285,7 @@ class _Answering:
         return problem.response
 
     async def _admit(self, call: Call) -> None:
-        """Find out who asks and whether a role allows it; refuse everybody else."""
+        """Identify the caller; raise unless a role allows the action."""
         service, request, action = self.service, call.request, call.endpoint.action
         if service.is_stopping and request.method not in SAFE:
             raise Problem(503, "the service is stopping", code="stopping", retry_after=5)
@@ -308,12 +308,12 @@ class _Answering:
             call.campaign is not None and await _may(principal, "look", call.campaign)
         ):
             raise Problem(
-                404, "there is no such campaign, or you have no role in it", code="not-found",
+                404, "the campaign does not exist, or you have no role in it", code="not-found",
                 field="campaign",
             )  # fmt: skip
         where = "" if name is None else f" in {name}"
         raise Problem(
-            403, f"no role of yours{where} allows this: {action}", code="forbidden", action=action
+            403, f"your roles{where} do not allow this: {action}", code="forbidden", action=action
         )
 
     async def _campaign(self, name: str) -> Campaign | None:
@@ -321,7 +321,7 @@ class _Answering:
         return found or await run_in_threadpool(self.service.find_campaign, name)
 
     async def _identify(self, call: Call) -> None:
-        """Set who asks: by a token, by the cookie of a session, or nobody."""
+        """Set the caller: by a token, by a session cookie, or nobody."""
         request, access = call.request, self.service.access
         header = request.headers.get("authorization", "")
         token = header[7:].strip() if header[:7].lower() == "bearer " else ""
@@ -331,7 +331,7 @@ class _Answering:
             if found is None:
                 found = await run_in_threadpool(access.principal_of_token, token)
             if found is None:
-                # Only wrong tokens are counted: strangers behind the same proxy stop nobody.
+                # Only wrong tokens count, so strangers behind the same proxy block nobody.
                 self.service.attempts.check(call.address)
                 raise Problem(401, "the token is unknown, expired or revoked", code="token")
             call.principal, call.token = found, token
@@ -350,18 +350,18 @@ class _Answering:
 
 
 def check_csrf(call: Call, given: str) -> None:
-    """Refuse a change by a session whose page did not send the secret of the session."""
+    """Raise if a session's change lacks the CSRF secret."""
     if call.request.method in SAFE:
         return
     if not call.session or not same_csrf(call.session, given):
-        raise Problem(403, "the page is out of date: load it again", code="csrf")
+        raise Problem(403, "the page is out of date: reload it", code="csrf")
 
 
 def _part(request: Request, name: str) -> Any:
-    """Return a part of the path; a number that no store has is not found."""
+    """Return a part of the path; a number above the store's range is not found."""
     value = request.path_params[name]
     if isinstance(value, int) and value > LARGEST:
-        raise Problem(404, "there is nothing at this address", code="not-found", field=name)
+        raise Problem(404, "this address does not exist", code="not-found", field=name)
     return value
 
 
@@ -375,7 +375,7 @@ def _plain(endpoint: Endpoint, value: Any) -> Response:
 
 
 class _Headers:
-    """Adds the headers of security to every answer; nothing but static files is kept by caches."""
+    """Add the security headers to every answer; caches may keep static files only."""
 
     def __init__(self, app: ASGIApp, *, secure: bool) -> None:
         self._app = app

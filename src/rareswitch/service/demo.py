@@ -1,6 +1,6 @@
-"""A living study for a first look: three simulated sites that use the API as real ones would.
+"""A demonstration: a study with three simulated sites that use the API like real sites.
 
-The campaign is a rehearsal, and says so wherever it is shown: nobody is treated.
+The campaign is a rehearsal, and every page shows this.
 """
 
 import json
@@ -37,16 +37,16 @@ PEOPLE = {
     "mia": ("monitor",),
 }
 SEVERITIES, DOSES = ("mild", "moderate", "severe"), ("usual care", "low dose", "high dose")
-# The chance to recover, by severity and dose: no dose is best for all.
+# The probability of recovery, by severity and dose: no dose is best for all.
 RECOVERY = ((0.80, 0.70, 0.45), (0.50, 0.75, 0.60), (0.25, 0.40, 0.75))
 EPISODES = 3000
 PAUSE = 0.4  # seconds between two participants of a site
-WAITING_PAUSE = 5.0  # the same while a candidate waits: nobody has to hurry
-FIRST = 50  # participants of each site that are there from the beginning
+WAITING_PAUSE = 5.0  # the same while a candidate waits, so that the user has time
+FIRST = 50  # participants of each site at the beginning, without a pause
 
 
 def demo_protocol() -> tuple[Protocol, bytes]:
-    """Return the protocol of the study, and its feature map."""
+    """Return the protocol of the study and the bytes of its feature map."""
     features, data = packed_features(OneHot(states=3, actions=3), ["severity"])
     plain = {
         "name": NAME,
@@ -92,13 +92,13 @@ def serve_demo(settings: ServerSettings, *, tell: Callable[[str], None] = print)
         with open_store(url, create=True) as store:
             tokens, password = prepare(store)
         told = [
-            "A study with three simulated sites; nobody is treated, and nothing is kept.",
+            "A study with three simulated sites. Nobody is treated, and no data are kept.",
             *(
                 f"  {name:<4} {', '.join(roles):<28} password {password}"
                 for name, roles in PEOPLE.items()
             ),
             f"Sign in at {settings.service.public_url}/sign-in",
-            "While a candidate waits, few participants come. Ctrl-C ends the study.",
+            "While a candidate waits, participants come slowly. Ctrl-C ends the study.",
         ]
 
         def play(service: Service, stopping: threading.Event) -> None:
@@ -113,12 +113,12 @@ def serve_demo(settings: ServerSettings, *, tell: Callable[[str], None] = print)
             stopping.wait()
 
         quiet = replace(settings, store=url, log_level=logging.WARNING)
-        # `serve` tells that it listens; only then the passwords are of use.
+        # `serve` calls `tell` once it listens; the passwords are useless before.
         serve(quiet, tell=lambda _: tell("\n".join(told)), beside=[play])
 
 
 def prepare(store: Store) -> tuple[dict[str, str], str]:
-    """Create the study and its accounts; return the sites' tokens and everybody's password."""
+    """Create the study and its accounts; return the sites' tokens and the common password."""
     protocol, features = demo_protocol()
     Campaign.create(store, protocol, by=SIMULATION, features=features, rehearsal=True)
     access, password = Access(store), f"demo-{secrets.token_hex(4)}"
@@ -164,7 +164,7 @@ def is_waiting(address: str, token: str) -> bool:
 
 
 def treat(address: str, episode_id: str, token: str, drawn: random.Random) -> None:
-    """Ask for the treatment of a participant, and report whether the participant recovers."""
+    """Get the treatment of a participant, and report the outcome."""
     severity = drawn.randrange(3)
     seen = {"severity": severity}
     acted = send(address, "act", token, {"id": episode_id, "observation": seen})

@@ -1,7 +1,7 @@
 """Endpoints: a method, a path, the action that a role must allow, and a plain function.
 
-The function takes its arguments by name: `campaign`, the numbers and texts of the path, `body`,
-`query`, and `call` where it needs the request itself. It returns plain values or a response.
+The function takes its arguments by name: `campaign`, the parts of the path, `body`, `query`, and
+`call` for the request itself. It returns plain values or a response.
 """
 
 import inspect
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from rareswitch.service.app import Service
 
 Handler = Callable[..., Any]
-ANYBODY = ""  # the action of an endpoint that asks for no role
+ANYBODY = ""  # the action of an endpoint that needs no role
 SIGNED_IN = "signed in"  # the action of an endpoint for every account and token
-LARGEST = 2**63 - 1  # a number that a store can look for
+LARGEST = 2**63 - 1  # the largest number of a store
 SMALL_BODY, LARGE_BODY = 2**20, 16 * 2**20
 READ_IN_LOOP = 131_072  # bytes; a longer body is read in a thread, so that others do not wait
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A body or a query: a field that is not known is refused."""
+    """A body or a query; unknown fields are refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """One method of one path, and everything that a description of it needs."""
+    """One method of one path, with the facts for its OpenAPI description."""
 
     method: str
     path: str
@@ -52,12 +52,12 @@ class Endpoint:
 
     @property
     def arguments(self) -> frozenset[str]:
-        """The names that the function takes."""
+        """The names of the function's arguments."""
         return frozenset(inspect.signature(self.handler).parameters)
 
     @property
     def is_async(self) -> bool:
-        """Whether the function runs in the event loop; another runs in a thread."""
+        """Whether the function runs in the event loop, not in a thread."""
         return inspect.iscoroutinefunction(self.handler)
 
     @property
@@ -67,7 +67,7 @@ class Endpoint:
 
 @dataclass(kw_only=True)
 class Call:
-    """One request: who asks, and of which service."""
+    """One request, with its caller and service."""
 
     request: Request
     service: "Service"
@@ -79,8 +79,8 @@ class Call:
 
     @cached_property
     def site(self) -> str | None:
-        """The site as which the caller uses the campaign; None for everybody else."""
-        assert self.campaign is not None  # without a campaign nobody is known not to be a site
+        """The caller's site in the campaign; None if the caller is not a site."""
+        assert self.campaign is not None  # otherwise a site could pass as no site
         return self.principal.site(self.campaign.name)
 
     @property
@@ -90,19 +90,19 @@ class Call:
 
     @property
     def address(self) -> str:
-        """The network address that the request came from."""
+        """The network address of the client."""
         return self.request.client.host if self.request.client else "?"
 
     @property
     def caller(self) -> str:
-        """Who is counted: a token by its id, since labels repeat, an account, or an address."""
+        """The key for rate limits: the id of a token (labels repeat), an account or an address."""
         if self.token:
             return f"token {self.token[:PUBLIC_PART]}"
         account = self.principal.account
         return f"address {self.address}" if account is None else f"account {account}"
 
     async def data(self) -> bytes:
-        """Return the bytes of the body; a body that is too large is not read to its end."""
+        """Return the bytes of the body; stop reading a body that is too large."""
         most, told = self.endpoint.largest, self.request.headers.get("content-length", "")
         if told.isdecimal() and int(told) > most:
             raise too_large(most)
@@ -130,7 +130,7 @@ class Call:
         return await run_in_threadpool(lambda: convert(read_body(data), self.endpoint.body))
 
     def query(self) -> Any:
-        """Return the query as the endpoint's type; its numbers are texts."""
+        """Return the query as the endpoint's type; text is converted to numbers."""
         given = self.request.query_params
         if len(given.multi_items()) != len(given):
             raise Problem(422, "query must have each name once", code="invalid", field="query")
@@ -138,7 +138,7 @@ class Call:
 
 
 def read_body(data: bytes) -> Any:
-    """Return the value of a JSON text; a key that comes twice is refused, and so are NaN and ∞."""
+    """Parse JSON; refuse repeated keys, NaN and infinity."""
     try:
         return read_json(data)
     except (ValueError, RecursionError) as error:
@@ -146,17 +146,17 @@ def read_body(data: bytes) -> Any:
 
 
 def convert(value: Any, kind: Any) -> Any:
-    """Return a value as a type, or say which field does not fit."""
+    """Convert a value to a type; the error names the invalid field."""
     return msgspec.convert(value, kind)
 
 
 def too_large(most: int) -> Problem:
-    """Return the problem of a body with more bytes than are read."""
+    """Return the problem of a body that is too large."""
     return Problem(413, f"body must have at most {most} bytes", code="too-large", field="body")
 
 
 class Endpoints:
-    """Endpoints by their decorators, in the order in which they are declared.
+    """Decorators that declare endpoints; `all` keeps their order.
 
     >>> endpoints = Endpoints()
     >>> @endpoints.get("/v1/campaigns/{campaign}/heads", action="look")
@@ -197,7 +197,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Page(Struct):
-    """A page of rows: those after a number."""
+    """A page of rows: at most `limit` rows after the number `after`."""
 
     after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100

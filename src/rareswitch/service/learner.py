@@ -1,6 +1,6 @@
-"""The learner's process: it folds the logs of all campaigns of a store, and proposes policies.
+"""The learner's process: it processes the logs of all campaigns of a store and proposes policies.
 
-It runs beside the process that answers, never in it. Killed at any point, the next learner goes on
+It is separate from the process that answers requests. If it is killed, the next learner continues
 from the log with the same result.
 """
 
@@ -20,18 +20,18 @@ from rareswitch.service.notices import beat
 from rareswitch.service.telemetry import begin_log, logger
 
 LONGEST_PAUSE = 30.0  # seconds between two tries to reach a store
-BEAT_EVERY = 10.0  # seconds between two signs of life
-TRY_AGAIN = 2.0  # seconds until a campaign is tried whose learner is another process
+BEAT_EVERY = 10.0  # seconds between two heartbeats
+TRY_AGAIN = 2.0  # seconds between two tries to lock a campaign that another process learns
 
 
 def run_learner(
     url: str, allow: Sequence[str], rehearsal: bool, every: float, log_format: str, parent: int
 ) -> None:
-    """Learn until this process is told to stop, or its parent is gone."""
+    """Learn until SIGTERM, or until the parent process has ended."""
     begin_log(as_json=log_format == "json")
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and stops us
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     pause = every
     while not stopping.is_set():
@@ -53,12 +53,12 @@ def run_learner(
 
 @contextmanager
 def beating(store: Store) -> Iterator[None]:
-    """Give signs of life from a thread, so that a long fit is not taken for silence."""
+    """Send heartbeats from a thread, so that a long fit does not look like a dead learner."""
     ended = threading.Event()
 
     def follow() -> None:
         while not ended.is_set():
-            with suppress(UnavailableError):  # the learner itself tells that
+            with suppress(UnavailableError):  # the learner itself logs it
                 beat(store)
             ended.wait(BEAT_EVERY)
 
@@ -72,14 +72,14 @@ def beating(store: Store) -> Iterator[None]:
 
 
 def _end_with(parent: int) -> None:
-    """End this process at once when the process that started it is gone."""
+    """End this process at once when its parent has ended."""
     while os.getppid() == parent:
         threading.Event().wait(0.5)
     os._exit(0)
 
 
 class Learners:
-    """The learners of all campaigns of a store; a context that holds their locks."""
+    """The learners of all campaigns of a store; a context manager that holds their locks."""
 
     def __init__(self, store: Store, allow: Sequence[str], *, rehearsal: bool) -> None:
         self._store, self._allow, self._rehearsal = store, tuple(allow), rehearsal
@@ -97,7 +97,7 @@ class Learners:
         self._held.clear()
 
     def step(self, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Let each campaign's learner process new episodes and requests."""
+        """Process the new episodes and requests of each campaign."""
         for name in list_campaigns(self._store):
             if stopping():
                 return
@@ -123,7 +123,7 @@ class Learners:
             return None
         stack = ExitStack()
         try:
-            # A lock of a server holds a connection for as long as it is held.
+            # A lock on a database server keeps a connection.
             store = stack.enter_context(open_store(self._store.engine.url.render_as_string(False)))
             campaign = Campaign(store, name, allow=self._allow, rehearsal=self._rehearsal)
             learning = stack.enter_context(Learning(campaign, wait=0.0))
@@ -138,7 +138,7 @@ class Learners:
         return learning
 
     def _tell(self, name: str, error: Exception) -> None:
-        """Log an error of a campaign once, until it is another or gone."""
+        """Log an error of a campaign, unless it is the same as the last."""
         text = f"{type(error).__name__}: {error}"
         if self._told.get(name) != text:
             self._told[name] = text

@@ -1,4 +1,4 @@
-"""Rate limits: a bucket for each caller, refilled at a steady rate."""
+"""Rate limits: a token bucket for each caller."""
 
 import time
 from collections import OrderedDict
@@ -10,7 +10,7 @@ MOST_CALLERS = 10_000
 
 
 class Rate:
-    """Requests a second that one caller may send, with as many at once.
+    """A limit of requests per second for each caller, with bursts of one second's requests.
 
     >>> rate = Rate(2, clock=lambda: 0.0)
     >>> [rate.wait("ana") == 0.0 for _ in range(3)]
@@ -22,7 +22,7 @@ class Rate:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: str, *, places: float = 1.0) -> float:
-        """Take places; return the seconds until there is one, 0 if they were taken."""
+        """Take places and return 0, or return the seconds until a place is free."""
         now, most = self._clock(), max(1.0, self.per_second)
         left, at = self._buckets.get(caller, (most, now))
         left = min(most, left + (now - at) * self.per_second)
@@ -34,9 +34,9 @@ class Rate:
         return 0.0 if allowed else (1.0 - left) / self.per_second
 
     def check(self, caller: str, *, take: bool = True) -> None:
-        """Refuse a caller who sends too many requests; without `take` none is counted."""
+        """Raise if a caller sends too many requests; without `take` do not count this one."""
         if seconds := self.wait(caller, places=1.0 if take else 0.0):
             raise Problem(
-                429, f"at most {self.per_second:g} requests a second; wait {seconds:.2g} s",
+                429, f"at most {self.per_second:g} requests per second; wait {seconds:.2g} s",
                 code="too-many", retry_after=max(1, round(seconds + 0.5)),
             )  # fmt: skip

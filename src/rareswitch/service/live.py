@@ -1,4 +1,4 @@
-"""Live events: a stream that tells when the record of a campaign grows (server-sent events)."""
+"""Live events: a stream of server-sent events about new rows in a campaign's record."""
 
 import asyncio
 import json
@@ -17,13 +17,13 @@ from rareswitch.campaigns.store.rows import heads_of
 from rareswitch.service.problems import Problem
 
 EVERY = 0.5  # seconds between two looks at the store
-ALIVE = 15.0  # seconds after which a comment keeps the line open
+ALIVE = 15.0  # seconds after which a comment keeps the connection open
 MOST_STREAMS = 200
 MOST_OF_ONE = 20  # streams of one caller
 
 
 class Heads:
-    """The heads of one campaign, looked at once for all streams of this process."""
+    """The heads of one campaign, read once for all streams of this process."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -54,8 +54,8 @@ def live_events(
 ) -> StreamingResponse:
     """Return the stream: an event "heads" at once and after each change, and new "entry" events.
 
-    `may(action)` tells the rights of the moment: it is asked before each event, and the stream ends
-    with the right to look. `Last-Event-ID` is the number of the last entry that the caller has.
+    `may(action)` returns the current right. It is called before each event, and the stream ends if
+    the caller loses the right to look. `Last-Event-ID` is the number of the caller's last entry.
     """
     if service.streams.total() >= MOST_STREAMS or service.streams[caller] >= MOST_OF_ONE:
         most = f"at most {MOST_STREAMS} streams, and {MOST_OF_ONE} of one caller"
@@ -72,7 +72,7 @@ def live_events(
     seen = int(told) if told else None
 
     async def news(*, quiet: bool) -> list[str] | None:
-        """Return the events since the last look; None if the caller may look no more."""
+        """Return the events since the last look; None if the caller may no longer look."""
         nonlocal before, seen
         heads = await shared.now()
         changed = heads != before
@@ -98,7 +98,7 @@ def live_events(
                 silent += EVERY
                 try:
                     found = await news(quiet=silent >= ALIVE)
-                except UnavailableError:  # the line stays open: a browser that got 503 gives up
+                except UnavailableError:  # keep the connection: a browser gives up after 503
                     found = [": the store is not available\n\n"] if silent >= ALIVE else []
                 if found is None:
                     return
@@ -108,7 +108,7 @@ def live_events(
                 await asyncio.sleep(EVERY)
         finally:
             service.streams[caller] -= 1
-            service.streams += Counter()  # callers without a stream are forgotten
+            service.streams += Counter()  # drop callers without a stream
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events(), media_type="text/event-stream", headers=headers)

@@ -1,8 +1,8 @@
-"""Notices: receivers outside are told when a person must act.
+"""Notices: webhooks and commands get an event when a person must act.
 
-Events of a campaign follow from its ledger. The store keeps for each receiver the last entry that
-it took, so a restart neither repeats everything nor loses an event. An event is sent at least once,
-in the order of the ledger; its `id` is the same each time, so a receiver can ignore repeats.
+The events of a campaign follow from its ledger. The store keeps the last delivered entry of each
+receiver, so a restart loses no event. An event is sent at least once, in the order of the ledger;
+its `id` is the same each time, so a receiver can ignore repeats.
 """
 
 import fcntl
@@ -28,11 +28,11 @@ from rareswitch.campaigns.store.tables import notices
 from rareswitch.service.receivers import Event, NotDeliveredError, Receiver
 from rareswitch.service.telemetry import logger
 
-ALL = "*"  # in place of a campaign's name; no campaign has it
+ALL = "*"  # all campaigns; no campaign has this name
 LEARNER = "learner"
 SILENT_AFTER = 300.0  # seconds without a beat
 WINDOW = 3600.0  # seconds in which refusals are counted
-MOST_REFUSED, MOST_SHARE = 10, 0.1  # refusals rise if there are so many, and such a share
+MOST_REFUSED, MOST_SHARE = 10, 0.1  # refusals are "rising" at this number and this share
 LONGEST_PAUSE = 300.0  # seconds between two tries to reach a receiver
 WAITS = ("candidate", "amendment", "reopening")
 _KEEP = sa.text(
@@ -42,28 +42,28 @@ _KEEP = sa.text(
 
 
 def beat(store: Store) -> None:
-    """Tell that the learner of a store is alive; its process calls this every few seconds."""
-    # No clock is compared: a watcher only looks whether the text has changed.
+    """Store a heartbeat of the learner; its process calls this every few seconds."""
+    # Clocks are not compared: a watcher only checks whether the text has changed.
     keep(store, [(ALL, LEARNER, secrets.token_hex(8))])
 
 
 def keep(store: Store, rows: Sequence[tuple[str, str, str]]) -> None:
-    """Keep texts by campaign and name."""
+    """Store texts by campaign and name."""
     told = [dict(zip(("campaign", "name", "state"), row, strict=True)) for row in rows]
     with store.writing(ALL) as connection:
         connection.execute(_KEEP, told)
 
 
 def kept(store: Store) -> dict[tuple[str, str], str]:
-    """Return all texts that are kept, by campaign and name."""
+    """Return all stored texts, by campaign and name."""
     with store.reading() as connection:
         return {(row.campaign, row.name): row.state for row in connection.execute(notices.select())}
 
 
 def event_of(entries: Sequence[Entry], entry: Entry, link: str = "") -> Event | None:
-    """Return the event that an entry of a ledger is; None for entries on which nobody waits.
+    """Return the event of a ledger entry; None for entries without an event.
 
-    No return, no evidence, no reason and no person is in it: not every receiver may see those.
+    An event has no return, evidence, reason or person: not every receiver may see those.
     """
     kind, told = entry.kind, entry.payload
     version = told.get("version")
@@ -90,10 +90,10 @@ def event_of(entries: Sequence[Entry], entry: Entry, link: str = "") -> Event | 
 
 
 class Notices:
-    """Sends the events of all campaigns of a store to receivers; `step` is called every second.
+    """Send the events of all campaigns of a store to receivers; `step` is called every second.
 
-    Of several processes on one store, one sends: it holds a lock that the system takes back from a
-    dead process. A receiver that fails is tried again after 2, 4, 8, … seconds.
+    Only one process of a store sends: it holds a lock that ends with the process. A failed delivery
+    is repeated after 2, 4, 8, … seconds.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Notices:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if len({receiver.name for receiver in receivers}) < len(receivers):
-            raise ValueError("receivers must be distinct; got one twice")
+            raise ValueError("receivers must be distinct; got a repeated receiver")
         self._store, self._receivers, self._clock = store, receivers, clock
         self._url, self._silent_after = public_url.rstrip("/"), silent_after
         self._lock = _OneSender(store)
@@ -119,11 +119,11 @@ class Notices:
 
     @property
     def failures(self) -> Mapping[str, int]:
-        """How often each receiver failed since it last took an event."""
+        """The number of failures of each receiver since its last delivery."""
         return {one.shown: self._failures.get(one.name, 0) for one in self._receivers}
 
     def follow(self, stopping: threading.Event, every: float = 1.0) -> None:
-        """Send events until the event is set; errors are logged and hold up nobody."""
+        """Send events until `stopping` is set; log errors and continue."""
         try:
             while not stopping.is_set():
                 try:
@@ -141,7 +141,7 @@ class Notices:
         self._lock.release()
 
     def step(self) -> None:
-        """Send all events that receivers have not taken yet, if this process is the sender."""
+        """Send all undelivered events, if this process is the sender."""
         if not self._lock.acquire():
             return
         for name in list_campaigns(self._store):
@@ -168,7 +168,7 @@ class Notices:
     def _serve(
         self, receiver: Receiver, told: Mapping[tuple[str, str], str], rising: Mapping[str, int]
     ) -> None:
-        """Send one receiver its events; it keeps each that was taken before the next is sent."""
+        """Send one receiver its events; store each delivery before the next."""
         if (ALL, receiver.name) not in told:
             told = {**told, **self._begin(receiver, told)}
         for name in self._campaigns:
@@ -176,7 +176,7 @@ class Notices:
                 self._serve_ledger(receiver, name, int(told.get((name, receiver.name), 0)))
             except UnavailableError:
                 raise
-            except CampaignError as error:  # a damaged campaign holds up no other
+            except CampaignError as error:  # a damaged campaign must not block others
                 self._tell(name, error)
         flags: dict[str, Any] = json.loads(told[ALL, receiver.name])
         self._serve_learner(receiver, flags)
@@ -185,7 +185,7 @@ class Notices:
     def _begin(
         self, receiver: Receiver, told: Mapping[tuple[str, str], str]
     ) -> dict[tuple[str, str], str]:
-        """Let a new receiver hear of decisions that wait now and of later events only."""
+        """Start a new receiver with the pending decisions and later events only."""
         begun = {(ALL, receiver.name): json.dumps({"silent": None, "rising": []})}
         for name, campaign in self._campaigns.items():
             with suppress(CampaignError):
@@ -211,7 +211,7 @@ class Notices:
 
     def _serve_learner(self, receiver: Receiver, flags: dict[str, Any]) -> None:
         token, at = self._heard
-        # After a restart the time begins anew, but no beat has come since the silence was told.
+        # After a restart the time starts again, but no beat has come since the "silent" event.
         silent = flags["silent"] == token or self._clock() - at > self._silent_after
         if silent == (flags["silent"] is not None):
             return
@@ -256,7 +256,7 @@ class Notices:
         return f"{page}/candidates/{entry.number}" if entry.kind == "candidate" else page
 
     def _rising(self, name: str, now: float) -> int:
-        """Return how many reports were refused within the window, if these are many; else 0."""
+        """Return the number of refusals in the window if it is high, else 0."""
         counts = self._counts.setdefault(name, deque())
         found = heads(self._campaigns[name])
         counts.append((now, found["refusals"].length, found["episodes"].length))
@@ -268,14 +268,14 @@ class Notices:
         return refused if refused >= MOST_REFUSED and share > MOST_SHARE else 0
 
     def _tell(self, name: str, error: Exception) -> None:
-        """Log an error about a campaign once, until it is another."""
+        """Log an error of a campaign, unless it is the same as the last."""
         if self._told.get(name) != str(error):
             self._told[name] = str(error)
             logger.error("notices refused", extra={"told": {"campaign": name, "why": str(error)}})
 
 
 class _OneSender:
-    """The lock of the process that sends: a file beside an SQLite store, or a lock of a server."""
+    """The lock of the sending process: a file beside an SQLite store, or a server's lock."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -283,7 +283,7 @@ class _OneSender:
         self._connection: Connection | None = None
 
     def acquire(self) -> bool:
-        """Return whether this process holds the lock, now or since before."""
+        """Take the lock if it is free; return whether this process holds it."""
         return self._acquire_file() if self._store.is_sqlite else self._acquire_server()
 
     def _acquire_file(self) -> bool:
@@ -301,7 +301,7 @@ class _OneSender:
 
     def _acquire_server(self) -> bool:
         if self._connection is not None:
-            try:  # a server that was restarted has forgotten the lock
+            try:  # a restarted server has lost the lock
                 self._connection.exec_driver_sql("SELECT 1")
                 return True
             except sa.exc.DBAPIError:
@@ -317,7 +317,7 @@ class _OneSender:
             return False
 
     def release(self) -> None:
-        """Give the lock back, if this process holds it."""
+        """Release the lock, if this process holds it."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

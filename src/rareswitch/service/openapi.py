@@ -1,4 +1,4 @@
-"""The description of the API in OpenAPI 3.1, made from the endpoints and their types."""
+"""The OpenAPI 3.1 description of the API, made from the endpoints and their types."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ IF_MATCH = {
 
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """Return the description of all endpoints that are no pages."""
+    """Return the description of all endpoints except pages."""
     described = [one for one in endpoints if not one.is_page]
     types = [*dict.fromkeys(_types(described))]
     made, named = msgspec.json.schema_components(types, ref_template=REFERENCE)
@@ -63,7 +63,7 @@ def _types(endpoints: Sequence[Endpoint]) -> list[Any]:
 
 
 def _modern(schema: Any) -> Any:
-    """Return a schema in the words of OpenAPI 3.1: the items of a tuple have another name."""
+    """Convert a schema to OpenAPI 3.1: the items of a tuple become `prefixItems`."""
     if isinstance(schema, list | tuple):
         return [_modern(one) for one in schema]
     if not isinstance(schema, dict):
@@ -108,7 +108,7 @@ def _operation(one: Endpoint, known: dict[str, Any], components: dict[str, Any])
     return made
 
 
-# Of each event of a stream; `data` is JSON as a text.
+# The schema of a stream's event; `data` is JSON text.
 EVENT = {
     "type": "object",
     "properties": {name: {"type": "string"} for name in ("event", "data", "id")},
@@ -119,7 +119,7 @@ _PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 def _answer(one: Endpoint, kind: Any, known: dict[str, Any]) -> dict[str, Any]:
     if kind is None:
-        return {"description": "Nothing more to tell."}
+        return {"description": "No content."}
     schema = {"type": "string"} if kind is bytes else known[_key(kind)]
     if one.media_type == "text/event-stream":
         schema = EVENT

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): a status, a sentence, and the field that is wrong."""
+"""Errors as problem documents (RFC 9457): a status, a sentence, and the invalid field."""
 
 import re
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ TITLES = {
     400: "The request cannot be read",
     401: "Sign in first",
     403: "Your role does not allow this",
-    404: "There is nothing here",
+    404: "Not found",
     405: "The method does not fit",
-    409: "It conflicts with the record",
-    412: "It is about something else by now",
+    409: "The request conflicts with the record",
+    412: "The request does not match the current state",
     413: "The request is too large",
-    415: "The media type does not fit",
+    415: "The media type is not supported",
     422: "A value is not valid",
     429: "Too many requests",
     500: "The service failed",
@@ -52,13 +52,13 @@ STATUSES: dict[type[CampaignError], int] = {
     CampaignError: 409,
 }
 _FIELD = re.compile(r"^((?:\[\w+\] )?[a-z_]+(?:\[\d+\])?)(?::| (?:must|needs|cannot) )")
-# Sentences with the address of the store and its driver's words, which are for the log alone.
+# Sentences with the store's address and its driver's message; only the log may have them.
 _INSIDE = re.compile(r"the store \S+ cannot be|the commit failed|there is no store in")
 _PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
 
 class Problem(Exception):  # noqa: N818 as RFC 9457 names it
-    """A problem that is answered as a document; `fields` are members of it."""
+    """An error with a problem document; `fields` are its further members."""
 
     def __init__(self, status: int, detail: str, **fields: Any) -> None:
         super().__init__(detail)
@@ -79,7 +79,7 @@ class Problem(Exception):  # noqa: N818 as RFC 9457 names it
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that belong to the status."""
+        """The headers of the response."""
         if self.status == 401:
             return {"WWW-Authenticate": 'Bearer realm="rareswitch"'}
         if "retry_after" in self.fields:
@@ -95,7 +95,7 @@ class Problem(Exception):  # noqa: N818 as RFC 9457 names it
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Return the problem that tells an error; an unexpected error tells nothing of itself."""
+    """Return the problem of an error; details of an unexpected error stay in the log."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, CampaignError):
@@ -106,11 +106,11 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(error.status_code, str(error.detail))
     if isinstance(error, TypeError | ValueError):
         return Problem(422, str(error), code="invalid", field=field_of(str(error)))
-    return Problem(500, "an unexpected error; the log of the service has it", code="failed")
+    return Problem(500, "unexpected error; see the log of the service", code="failed")
 
 
 def invalid(error: msgspec.ValidationError) -> Problem:
-    """Return the problem of a body or a query that has another form than its schema."""
+    """Return the problem of a body or a query that does not match its schema."""
     text = str(error)
     found = _PATH.search(text)
     field = found["path"] if found else None
@@ -136,7 +136,7 @@ def _of_campaign(error: CampaignError) -> Problem:
 
 
 def field_of(sentence: str) -> str | None:
-    """Return the field that a sentence begins with, as every refusal of an argument does.
+    """Return the field at the start of a sentence, the form of every error in an argument.
 
     >>> field_of("rewards must lie in [0, 1]; got 2.0"), field_of("the campaign has stopped")
     ('rewards', None)

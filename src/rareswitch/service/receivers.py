@@ -1,6 +1,6 @@
-"""Receivers of notices: an address that is called, or a command that is run.
+"""Receivers of notices: webhooks and commands.
 
-Both are named by the person who starts the service, never by a store.
+The person who starts the service names them; a store never does.
 """
 
 import base64
@@ -31,14 +31,14 @@ Event = Mapping[str, Any]
 
 
 class NotDeliveredError(Exception):
-    """A receiver did not take an event; it is sent again later."""
+    """The delivery of an event failed; it is sent again later."""
 
 
 class Receiver(Protocol):
-    """Takes events, or raises NotDeliveredError.
+    """Take an event, or raise NotDeliveredError.
 
-    `name` is the same after a restart: the store keeps under it how far events were taken. `shown`
-    is for log lines, and has no secret.
+    `name` is the same after a restart; the store keeps the last delivered event under it. `shown`
+    is for log lines and has no secret.
     """
 
     @property
@@ -49,10 +49,10 @@ class Receiver(Protocol):
 
 
 class Webhook:
-    """An address that gets each event as a POST of JSON, signed as Standard Webhooks says.
+    """An address that gets each event as a POST of JSON, signed by Standard Webhooks.
 
-    The header webhook-signature has, for each secret, v1 and the HMAC-SHA256 of id, timestamp and
-    body. Any answer but 2xx is a failure, redirections too.
+    For each secret the header webhook-signature has v1 and the HMAC-SHA256 of id, timestamp and
+    body. Any answer except 2xx is a failure; a redirect is a failure too.
     """
 
     def __init__(
@@ -67,21 +67,21 @@ class Webhook:
             parts = urlsplit(url)
             _ = parts.port
         except ValueError:
-            raise ValueError("webhook must be an address; got one that cannot be read") from None
+            raise ValueError("webhook must be a URL; got text that is no URL") from None
         if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
             raise ValueError(f"webhook must be http://… or https://…; got {parts.scheme}://…")
         if "@" in parts.netloc or parts.fragment or " " in url:
-            raise ValueError("webhook must have neither a user, a fragment nor spaces")
+            raise ValueError("webhook must not have a user, a fragment or spaces")
         self._url, self._keys = url, [read_secret(secret) for secret in secrets]
         if not self._keys:
-            raise ValueError(f"{SECRET} must hold the secret of the webhook; make one: {HOW}")
+            raise ValueError(f"{SECRET} must be the secret of the webhook; make one: {HOW}")
         self._timeout, self._clock = timeout, clock
         self._opener = build_opener(_NoRedirection)
         self.name = f"webhook {hashlib.sha256(url.encode()).hexdigest()[:32]}"
         self.shown = f"{parts.scheme}://{parts.hostname}"
 
     def send(self, event: Event) -> None:
-        """Call the address; anything but an answer of 2xx is an error."""
+        """Post the event; any status except 2xx is an error."""
         body = json.dumps(event, ensure_ascii=False).encode()
         told, at = str(event["id"]), str(int(self._clock()))
         headers = {
@@ -104,16 +104,16 @@ class Webhook:
 
 
 class _NoRedirection(HTTPRedirectHandler):
-    """Follows no redirection: the operator named one host, and no other gets the event."""
+    """Refuse redirects, so that only the named host gets the event."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class Command:
-    """A program that gets each event as JSON on its standard input; status 0 means taken.
+    """A program that gets each event as JSON on its standard input; status 0 is success.
 
-    It runs without a shell, and without the variables RARESWITCH_*, which may hold secrets.
+    It runs without a shell, and without the variables RARESWITCH_*, which may have secrets.
     """
 
     def __init__(self, arguments: Sequence[str], *, timeout: float = 30.0) -> None:
@@ -125,7 +125,7 @@ class Command:
         self.name, self.shown = f"command {told}", os.path.basename(arguments[0])
 
     def send(self, event: Event) -> None:
-        """Run the program and wait for it; any other status than 0 is an error."""
+        """Run the program and wait for it; any status except 0 is an error."""
         kept = {key: value for key, value in os.environ.items() if "RARESWITCH" not in key}
         try:
             process = subprocess.Popen(
@@ -149,14 +149,14 @@ class Command:
 def receivers_of(
     webhooks: Sequence[str], commands: Sequence[Sequence[str]], environment: Mapping[str, str]
 ) -> list[Receiver]:
-    """Return the receivers that the person at the keyboard named; secrets come from variables."""
+    """Return the receivers of the command line; secrets come from environment variables."""
     secrets = environment.get(SECRET, "").split()
     found: list[Receiver] = [Webhook(url, secrets=secrets) for url in webhooks]
     return found + [Command(arguments) for arguments in commands]
 
 
 def read_secret(text: str) -> bytes:
-    """Return the key in a secret of the form that Standard Webhooks has."""
+    """Return the key of a secret in the format of Standard Webhooks."""
     try:
         if not text.startswith(SECRET_PREFIX):
             raise ValueError
@@ -166,7 +166,7 @@ def read_secret(text: str) -> bytes:
     except (ValueError, binascii.Error):
         raise ValueError(
             f"{SECRET} must be {SECRET_PREFIX} and at least {SHORTEST_SECRET} bytes in base64, or "
-            f"several such texts with spaces between them; make one: {HOW}"
+            f"several such secrets separated by spaces; make one: {HOW}"
         ) from None
     return key
 

@@ -1,4 +1,4 @@
-"""The server: the process that answers, and the learner's process beside it."""
+"""The server: the process that answers requests, and the learner's process."""
 
 import asyncio
 import logging
@@ -30,14 +30,14 @@ from rareswitch.service.telemetry import begin_log, logger
 
 GRACE = 10.0  # seconds for requests to end
 LEARNER_GRACE = 5.0  # seconds for the learner to end, from the same moment
-HEADERS_WITHIN = 15.0  # seconds from the first sign of a request to the end of its headers
+HEADERS_WITHIN = 15.0  # seconds from the start of a request to the end of its headers
 BODY_WITHIN = 120.0  # seconds from there to the end of its body
-LONGEST_PAUSE = 30.0  # seconds between two starts of a learner that dies
+LONGEST_PAUSE = 30.0  # seconds between two starts of a crashing learner
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """The address to listen at, the store, and the processes that run."""
+    """The address to listen on, the store, and the processes."""
 
     store: str
     host: str = "127.0.0.1"
@@ -51,7 +51,7 @@ class ServerSettings:
 
 
 def make_service(store: Store, settings: Settings) -> tuple[Service, Any]:
-    """Return the service of a store, and its application."""
+    """Return the service of a store and its application."""
     service = Service(store=store, settings=settings, access=Access(store))
     service.description = describe(ENDPOINTS)
     endpoints = (*ENDPOINTS, *PAGES)
@@ -59,7 +59,7 @@ def make_service(store: Store, settings: Settings) -> tuple[Service, Any]:
 
 
 def first_link(service: Service, name: str) -> str | None:
-    """Return the link of the first administrator, unless somebody else is one or is invited."""
+    """Return the link of the first administrator; None if another is invited or active."""
     others = [one for one in service.access.accounts() if not same_person(one.name, name)]
     everywhere = Grant("*", "administrator")
     if not service.access.is_new or any(everywhere in one.grants for one in others):
@@ -72,8 +72,8 @@ def first_link(service: Service, name: str) -> str | None:
 class Connection(HttpToolsProtocol):
     """A connection that is closed unless each of its requests arrives in time.
 
-    The base class waits without end for a request that is begun, and idle connections count against
-    the most that are open: a stranger who opens enough of them would keep everybody out.
+    The base class waits forever for the rest of a request, and idle connections count against the
+    limit of open connections: a stranger could lock everybody out.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -99,7 +99,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _expect(self, seconds: float | None) -> None:
-        """Wait that long for the next part of a request; None while nothing is expected."""
+        """Set the seconds to wait for the next part of a request; None if no part is due."""
         if self._deadline is not None:
             self._deadline.cancel()
         later = None if seconds is None else self.loop.call_later(seconds, self._close)
@@ -111,17 +111,17 @@ class Connection(HttpToolsProtocol):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket at an address, or say why nobody can listen there."""
+    """Return a socket on an address; the error has the reason if that is impossible."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Answers go out at once: asyncio's own loop would let them wait 40 ms for a packet to fill.
+    # Send answers at once: asyncio's own loop would wait 40 ms for a full packet.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         made.bind((host, port))
     except OSError as error:
         made.close()
         raise UnavailableError(
-            f"nobody can listen at {host}:{port}: {(error.strerror or str(error)).lower()}; name "
+            f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}; give "
             "another address with --bind"
         ) from None
     made.set_inheritable(True)
@@ -129,9 +129,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Ends in order after a signal: streams of live events and the learner end first.
+    """End in order after a signal: streams of live events and the learner end first.
 
-    The base class raises the signal again at the end, which would end the process before the store
+    The base class raises the signal again at the end; this would end the process before the store
     is closed.
     """
 
@@ -155,7 +155,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; all acknowledged work is on disk.
 
-    `beside` are functions that run in threads of their own until the event is set.
+    Each function of `beside` runs in a thread until the event is set.
     """
     begin_log(as_json=settings.log_format == "json", level=settings.log_level)
     with open_store(settings.store, create=True) as store:
@@ -222,7 +222,7 @@ def _keep_learner(settings: ServerSettings, stopping: threading.Event) -> None:
         if stopping.is_set():
             process.terminate()
             process.join(LEARNER_GRACE)
-            if process.is_alive():  # in a long fit, which leaves no trace
+            if process.is_alive():  # in a long fit, which stores nothing
                 process.kill()
                 process.join()
             return

@@ -1,7 +1,7 @@
-"""Signatures over HTTP: the person who signs, and the proof that it is that person.
+"""Signatures over HTTP: the person who signs, and the proof of identity.
 
-A decision is signed with the password again, or with a passkey whose challenge binds the decision
-to the candidate, the protocol, the head of the ledger and the meaning.
+A person signs a decision with their password, or with a passkey. The passkey's challenge binds the
+decision to the candidate, the protocol, the head of the ledger and the meaning.
 """
 
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ Link = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class PasskeySignature(Struct):
-    """The answer of an authenticator, in base64url, and the head of the ledger that it signed."""
+    """The answer of an authenticator, in base64url, and the head of the ledger at that time."""
 
     credential: Base64
     authenticator_data: Base64
@@ -26,26 +26,26 @@ class PasskeySignature(Struct):
 
 
 class Signature(Struct):
-    """The password again, or a passkey's signature."""
+    """The person's password, or a passkey's signature."""
 
     password: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)] | None = None
     passkey: PasskeySignature | None = None
 
 
 def person_of(call: Call) -> str:
-    """Return the name of the person who asks; a token of a device is no person."""
+    """Return the name of the calling person; raise for the token of a device."""
     if call.principal.account is None:
         raise Problem(
-            403, "a person must sign in, or use a token of an account: the ledger names them",
+            403, "a person must sign in, or use the token of an account, for the ledger",
             code="no-person",
         )  # fmt: skip
     return call.principal.name
 
 
 def signature_of(call: Call, given: Signature | None, head: str) -> dict[str, Any]:
-    """Return a signature as the ledger keeps it, if it is that of the person who asks.
+    """Return the ledger's form of a signature; raise unless it is the calling person's.
 
-    `head` is that of the ledger now, which a password is given at.
+    `head` is the ledger's current head, stored with a password signature.
     """
     name, account, access = person_of(call), call.principal.account, call.service.access
     assert account is not None
@@ -65,7 +65,7 @@ def signature_of(call: Call, given: Signature | None, head: str) -> dict[str, An
     key = access.signing_key(given.passkey.credential)
     if key is None or key["account"] != account:
         raise Problem(
-            403, f"signature.passkey is no passkey of {name}", code="signature",
+            403, f"signature.passkey must be a passkey of {name}", code="signature",
             field="signature.passkey",
         )  # fmt: skip
     told = msgspec.to_builtins(given.passkey)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, and log lines: neither holds a secret, a name or an id of an episode."""
+"""Metrics for Prometheus, and log lines: without secrets, names or ids of episodes."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from rareswitch.campaigns.status import Status
 
 logger = logging.getLogger("rareswitch.service")
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-# The numbers of a campaign that everybody may know who may look at it.
+# The numbers of a campaign for everybody who may look at it.
 COUNTS = ("version", "budget", "spent", "planned_episodes", "recorded", "open", "refused", "folded")
 
 
@@ -32,7 +32,7 @@ class Telemetry:
         )  # fmt: skip
 
     def answered(self, method: str, route: str, status: int, seconds: float, who: str) -> None:
-        """Count an answer, and log it; `route` is the path with the names of its parts."""
+        """Count and log an answer; `route` is the path with the names of its parts."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
         level = logging.ERROR if status >= 500 else logging.INFO
@@ -42,7 +42,7 @@ class Telemetry:
             logger.log(level, "answered", extra={"told": told})
 
     def text(self, statuses: Iterable[Status]) -> bytes:
-        """Return the metrics of the process, and the counts of some campaigns."""
+        """Return the metrics of the process and the counts of the campaigns."""
         registry = CollectorRegistry()
         names = ("waiting", "stopped", *COUNTS)
         gauges = {
@@ -62,7 +62,7 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 
 class Lines(logging.Formatter):
-    """A log line in JSON, or as a text."""
+    """A log line in JSON or as text."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()

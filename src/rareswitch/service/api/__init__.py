@@ -7,7 +7,7 @@ from rareswitch.service.api.people import people
 from rareswitch.service.api.personalizer import personalizer
 from rareswitch.service.endpoint import Endpoint
 
-# A request is compared with one path after the other, so the busiest come first.
+# Paths are compared in this order, so the busiest come first.
 ENDPOINTS: tuple[Endpoint, ...] = (
     *field.all, *look.all, *decide.all, *people.all, *personalizer.all,
 )  # fmt: skip

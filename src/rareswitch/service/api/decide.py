@@ -1,4 +1,4 @@
-"""Endpoints of the people who decide: candidates and signatures, rollbacks, amendments, the end."""
+"""Endpoints for decisions: candidates, signatures, rollbacks, amendments and the stop."""
 
 import base64
 import tomllib
@@ -34,39 +34,39 @@ Artifact = Annotated[str, msgspec.Meta(max_length=LARGE_BODY)]
 
 
 class Decision(Struct):
-    """Why, and the signature."""
+    """The reason and the signature."""
 
     reason: Text
     signature: Signature | None = None
 
 
 class Comment(Decision, kw_only=True):
-    """A comment, or a review that somebody signs for."""
+    """A comment, or a signed review."""
 
     reviewed: bool = False
 
 
 class Rollback(Decision, kw_only=True):
-    """The version to go back to."""
+    """The earlier version that comes into force again."""
 
     to: Number
 
 
 class Amendment(Decision, kw_only=True):
-    """Tables of the protocol with the keys that change."""
+    """Tables of the protocol with their changed keys."""
 
     changes: PlainTable
 
 
 class Proposal(Struct):
-    """Why a policy shall be proposed, perhaps before it is due."""
+    """The reason to propose a policy; `early` allows it before it is due."""
 
     reason: Text
     early: bool = False
 
 
 class NewCampaign(Struct):
-    """A protocol in TOML, and the bytes whose digests it has, in base64."""
+    """A protocol in TOML or as JSON, and the files whose digests it has, in base64."""
 
     protocol: Text | PlainTable
     reason: Text = "as agreed"
@@ -75,7 +75,7 @@ class NewCampaign(Struct):
 
 
 class InForce(msgspec.Struct, kw_only=True):
-    """The version in force after a decision, or the signatures that are still missing."""
+    """The version in force after a decision; `deployed` is false if signatures are missing."""
 
     version: int
     digest: str
@@ -83,7 +83,7 @@ class InForce(msgspec.Struct, kw_only=True):
 
 
 class Signing(msgspec.Struct, kw_only=True):
-    """The bytes that a passkey signs, in base64url, and the four parts that they are made of."""
+    """The bytes for a passkey to sign, in base64url, and their four parts."""
 
     subject: str
     protocol: str
@@ -93,7 +93,7 @@ class Signing(msgspec.Struct, kw_only=True):
 
 
 class SigningQuery(Struct, kw_only=True):
-    """The decision that is about to be signed, and the entry or version that it is about."""
+    """The decision to sign, and the number of its entry or version."""
 
     decision: Literal["approve", "reject", "comment", "countersign", "rollback", "stop", "reopen"]
     number: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)] = 0
@@ -101,7 +101,7 @@ class SigningQuery(Struct, kw_only=True):
 
 
 class SigningChanges(Struct):
-    """The changes of an amendment that is about to be signed."""
+    """The changes of the amendment to sign."""
 
     changes: PlainTable
 
@@ -110,7 +110,7 @@ class SigningChanges(Struct):
     "/v1/campaigns", action="create", body=NewCampaign, answers={201: Summary}, largest=LARGE_BODY
 )
 def create_campaign(body: NewCampaign, call: Call) -> Summary:
-    """Lock a protocol, and put version 1 in force, fitted on no data."""
+    """Lock a protocol and put version 1, fitted on no data, in force."""
     service, by = call.service, person_of(call)
     plain: Any = body.protocol
     if isinstance(plain, str):
@@ -161,16 +161,16 @@ def read_candidate(campaign: Campaign, number: int) -> PlainTable:
     answers={202: PlainTable},
 )
 def propose(campaign: Campaign, body: Proposal, call: Call) -> PlainTable:
-    """Ask the learner to propose a policy in your name; the ledger has it when it is fitted."""
+    """Ask the learner to propose a policy in your name; it enters the ledger after the fit."""
     by = person_of(call)
     return ask_for_proposal(campaign, by=by, reason=body.reason, early=body.early)
 
 
 @decide.get("/v1/campaigns/{campaign}/proposal", action="unblinded")
 def read_proposal(campaign: Campaign) -> PlainTable:
-    """Return the last request for a proposal; its outcome is null until the learner has done it."""
+    """Return the last request for a proposal; its outcome is null until the learner is done."""
     if (found := request_of(campaign)) is None:
-        raise Problem(404, "nobody has asked for a proposal", code="not-found")
+        raise Problem(404, "no proposal was requested", code="not-found")
     return found
 
 
@@ -179,7 +179,7 @@ def read_proposal(campaign: Campaign) -> PlainTable:
     answers={200: Signing},
 )  # fmt: skip
 def read_signing(campaign: Campaign, query: SigningQuery, call: Call) -> Signing:
-    """Return the bytes that your passkey has to sign for a decision."""
+    """Return the bytes that your passkey must sign for a decision."""
     person_of(call)
     number = query.number or None
     return _signing(campaign.to_sign(query.decision, number, reviewed=query.reviewed))
@@ -189,7 +189,7 @@ def read_signing(campaign: Campaign, query: SigningQuery, call: Call) -> Signing
     "/v1/campaigns/{campaign}/signing", action="amend", body=SigningChanges, answers={200: Signing}
 )
 def read_amendment_signing(campaign: Campaign, body: SigningChanges, call: Call) -> Signing:
-    """Return the bytes that your passkey has to sign for an amendment."""
+    """Return the bytes that your passkey must sign for an amendment."""
     person_of(call)
     return _signing(campaign.to_sign("amend", changes=body.changes))
 
@@ -206,7 +206,7 @@ def _candidate(campaign: Campaign, number: int) -> Any:
 
 
 def _signed(campaign: Campaign, body: Decision, call: Call) -> dict[str, Any]:
-    """Return who decides, why, and the signature."""
+    """Return the person, the reason and the signature of a decision."""
     head = campaign.entries[-1].link
     signature = signature_of(call, body.signature, head)
     return {"by": person_of(call), "reason": body.reason, "signature": signature}
@@ -217,9 +217,9 @@ def _signed(campaign: Campaign, body: Decision, call: Call) -> dict[str, Any]:
     answers={200: InForce},
 )  # fmt: skip
 def approve(campaign: Campaign, number: int, body: Decision, call: Call) -> InForce:
-    """Sign for a candidate; the last signature that the protocol asks for puts it in force.
+    """Sign a candidate; the last required signature puts it in force.
 
-    If-Match must be the digest of the candidate that you looked at.
+    If-Match must be the digest of the candidate that you reviewed.
     """
     found = _candidate(campaign, number)
     _check_digest(call, found.digest)
@@ -232,7 +232,7 @@ def _in_force(campaign: Campaign, done: Version | Entry) -> InForce:
 
 
 def _check_digest(call: Call, digest: str) -> None:
-    """Refuse a decision about another policy than the one that the person looked at."""
+    """Raise unless If-Match is the candidate's digest: the person reviewed this policy."""
     told = call.request.headers.get("if-match", "").strip()
     if not told:
         raise Problem(
@@ -250,7 +250,7 @@ def _check_digest(call: Call, digest: str) -> None:
     "/v1/campaigns/{campaign}/candidates/{number:int}/rejection", action="approve", body=Decision
 )
 def reject(campaign: Campaign, number: int, body: Decision, call: Call) -> PlainTable:
-    """Turn a candidate down; later fits do not depend on it."""
+    """Reject a candidate; later fits do not depend on the rejection."""
     found = _candidate(campaign, number)
     _check_digest(call, found.digest)
     campaign.reject(number, **_signed(campaign, body, call))
@@ -262,7 +262,7 @@ def reject(campaign: Campaign, number: int, body: Decision, call: Call) -> Plain
     answers={201: PlainTable},
 )  # fmt: skip
 def comment(campaign: Campaign, number: int, body: Comment, call: Call) -> PlainTable:
-    """Comment on a candidate, or sign that you reviewed it; a comment needs no signature."""
+    """Comment on a candidate, or sign a review of it; a comment needs no signature."""
     _candidate(campaign, number)
     signature = None
     if body.reviewed or body.signature is not None:
@@ -290,13 +290,13 @@ def roll_back(campaign: Campaign, body: Rollback, call: Call) -> InForce:
     body=Decision,
 )  # fmt: skip
 def countersign(campaign: Campaign, number: int, body: Decision, call: Call) -> PlainTable:
-    """Sign for a rollback of another person, where the protocol asks for a second signature."""
+    """Sign a rollback of another person, if the protocol requires a second signature."""
     return campaign.countersign(number, **_signed(campaign, body, call))._asdict()
 
 
 @decide.post("/v1/campaigns/{campaign}/amendments", action="amend", body=Amendment)
 def amend(campaign: Campaign, body: Amendment, call: Call) -> PlainTable:
-    """Amend the protocol, or propose to where others must sign too."""
+    """Amend the protocol, or propose the amendment if others must sign too."""
     return campaign.amend(body.changes, **_signed(campaign, body, call))._asdict()
 
 
@@ -304,7 +304,7 @@ def amend(campaign: Campaign, body: Amendment, call: Call) -> PlainTable:
     "/v1/campaigns/{campaign}/amendments/{number:int}/approval", action="approve", body=Decision
 )
 def approve_amendment(campaign: Campaign, number: int, body: Decision, call: Call) -> PlainTable:
-    """Sign for an amendment."""
+    """Sign an amendment."""
     return _about_waiting(campaign, "amendment", number, body, call)
 
 
@@ -312,13 +312,13 @@ def approve_amendment(campaign: Campaign, number: int, body: Decision, call: Cal
     "/v1/campaigns/{campaign}/amendments/{number:int}/rejection", action="approve", body=Decision
 )
 def reject_amendment(campaign: Campaign, number: int, body: Decision, call: Call) -> PlainTable:
-    """Turn an amendment down."""
+    """Reject an amendment."""
     return _reject_waiting(campaign, "amendment", number, body, call)
 
 
 @decide.post("/v1/campaigns/{campaign}/reopenings", action="reopen", body=Decision)
 def reopen(campaign: Campaign, body: Decision, call: Call) -> PlainTable:
-    """Propose to reopen a campaign that data quality stopped."""
+    """Propose to reopen a campaign that stopped for data quality."""
     return campaign.reopen(**_signed(campaign, body, call))._asdict()
 
 
@@ -326,7 +326,7 @@ def reopen(campaign: Campaign, body: Decision, call: Call) -> PlainTable:
     "/v1/campaigns/{campaign}/reopenings/{number:int}/approval", action="approve", body=Decision
 )
 def approve_reopening(campaign: Campaign, number: int, body: Decision, call: Call) -> PlainTable:
-    """Sign for a reopening."""
+    """Sign a reopening."""
     return _about_waiting(campaign, "reopening", number, body, call)
 
 
@@ -334,7 +334,7 @@ def approve_reopening(campaign: Campaign, number: int, body: Decision, call: Cal
     "/v1/campaigns/{campaign}/reopenings/{number:int}/rejection", action="approve", body=Decision
 )
 def reject_reopening(campaign: Campaign, number: int, body: Decision, call: Call) -> PlainTable:
-    """Turn a reopening down."""
+    """Reject a reopening."""
     return _reject_waiting(campaign, "reopening", number, body, call)
 
 
@@ -350,7 +350,7 @@ def _reject_waiting(
 def _about_waiting(
     campaign: Campaign, kind: str, number: int, body: Decision, call: Call
 ) -> PlainTable:
-    """Approve an amendment or a reopening; never a candidate, whose digest nobody looked at."""
+    """Approve an amendment or a reopening; a candidate needs the check of its digest."""
     if number in campaign.state.candidates:
         raise not_found(kind, number)
     done = campaign.approve(number, **_signed(campaign, body, call))
@@ -359,7 +359,7 @@ def _about_waiting(
 
 @decide.post("/v1/campaigns/{campaign}/stop", action="stop", body=Decision)
 async def stop(campaign: Campaign, body: Decision, call: Call) -> PlainTable:
-    """End the campaign: no episode begins any more, and no candidate is deployed."""
+    """Stop the campaign: no episode begins and no candidate is deployed afterwards."""
     signed = await run_in_threadpool(_signed, campaign, body, call)
     await run_in_threadpool(lambda: campaign.stop(**signed))
     return {"stopped": True}

@@ -1,6 +1,6 @@
 """Endpoints of the field: assignments, treatments, reports and their corrections.
 
-A site may use only episodes whose ids begin with its name and a colon, and reports as itself.
+A site may use only ids that begin with its name and a colon, and reports only for itself.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ READ_IN_LOOP = 32_768  # bytes; a longer report is read in a thread
 
 
 class AssignmentAnswer(msgspec.Struct, kw_only=True):
-    """The version and member that play an episode; the policy draws the member by `key`."""
+    """The version and member that play an episode; `key` draws the member."""
 
     episode_id: str
     version: int
@@ -50,14 +50,14 @@ class AssignmentAnswer(msgspec.Struct, kw_only=True):
 
 
 class AssignmentRequest(Struct):
-    """The id of an episode that is about to begin, or the ids of several."""
+    """The id of an episode, or the ids of several."""
 
     id: Name | None = None
     ids: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=MOST_TOGETHER)] | None = None
 
 
 class ActRequest(Struct):
-    """An episode and its next observation, or the rows of features of the offered actions."""
+    """An episode and its next observation, or the feature rows of the offered actions."""
 
     id: Name
     observation: dict[str, Any] | None = None
@@ -66,7 +66,7 @@ class ActRequest(Struct):
 
 
 class ActAnswer(msgspec.Struct, kw_only=True):
-    """The action to take, and its probability given the actions before."""
+    """The action to take, and its probability given the earlier actions."""
 
     episode_id: str
     version: int
@@ -78,7 +78,7 @@ class ActAnswer(msgspec.Struct, kw_only=True):
 
 
 class RecordedAnswer(msgspec.Struct, kw_only=True):
-    """The row of a recorded episode; `new` is false if it was there already."""
+    """The row of a recorded episode; `new` is false for a repeated report."""
 
     seq: int
     version: int
@@ -95,27 +95,27 @@ class OpenPage(Page, kw_only=True):
 
 
 class Why(Struct):
-    """Why; the ledger keeps it."""
+    """The reason, for the ledger."""
 
     reason: Text
 
 
 class Correction(Struct):
-    """A corrected report, and why."""
+    """A corrected report and the reason."""
 
     report: PlainTable
     reason: Text
 
 
 class Forgetting(Struct):
-    """A participant whose name is erased, and why."""
+    """The participant to forget, and the reason."""
 
     participant: Name
     reason: Text
 
 
 def own_id(call: Call, campaign: Campaign, given: Any) -> str:
-    """Return an episode's id, if the caller may use it."""
+    """Return an episode's id; raise if the caller may not use it."""
     name = checked_name("id", given)
     _check_site(call.site, name)
     return name
@@ -124,13 +124,13 @@ def own_id(call: Call, campaign: Campaign, given: Any) -> str:
 def _check_site(site: str | None, name: str) -> None:
     if site and not name.startswith(f"{site}:"):
         raise Problem(
-            403, f"id must begin with the name of your site and a colon, {site}:",
+            403, f"id must begin with your site and a colon, {site}:",
             code="another-site", field="id",
         )  # fmt: skip
 
 
 def own_report(call: Call, campaign: Campaign, values: Any) -> dict[str, Any]:
-    """Return the fields of a report with the site of the caller."""
+    """Return the fields of a report, with the caller's site added."""
     report = checked_values(values)
     if not (site := call.site):
         return report
@@ -146,7 +146,7 @@ def own_report(call: Call, campaign: Campaign, values: Any) -> dict[str, Any]:
     answers={200: AssignmentAnswer | list[AssignmentAnswer]},
 )  # fmt: skip
 async def assign(campaign: Campaign, body: AssignmentRequest, call: Call) -> Any:
-    """Assign episodes that are about to begin; asked again, the answer is the same."""
+    """Assign episodes to the version in force; the same id always gets the same answer."""
     if (body.id is None) == (body.ids is None):
         raise ValueError("id or ids must be given, and not both")
     asked = [body.id] if body.ids is None else body.ids
@@ -157,7 +157,7 @@ async def assign(campaign: Campaign, body: AssignmentRequest, call: Call) -> Any
 
 
 def _assignment(found: Assignment) -> AssignmentAnswer:
-    """Return an assignment without its role: the field does not know who is the control."""
+    """Return an assignment without its role, so that sites stay blinded to the control."""
     plain = found._asdict()
     del plain["role"]
     return AssignmentAnswer(**plain)
@@ -168,7 +168,7 @@ def _assignment(found: Assignment) -> AssignmentAnswer:
     answers={200: list[PlainTable]},
 )  # fmt: skip
 def read_open(campaign: Campaign, query: OpenPage, call: Call) -> list[PlainTable]:
-    """Return assigned episodes that are not reported; a site gets its own."""
+    """Return assigned episodes without a report; a site gets only its own."""
     if not query.open:
         raise ValueError("open must be true: other assignments are in the export")
     site = call.site
@@ -180,7 +180,7 @@ def read_open(campaign: Campaign, query: OpenPage, call: Call) -> list[PlainTabl
     "/v1/campaigns/{campaign}/act", action="assign", body=ActRequest, answers={200: ActAnswer}
 )
 async def act(campaign: Campaign, body: ActRequest, call: Call) -> ActAnswer:
-    """Assign an episode and name the action to take."""
+    """Assign an episode and return the action to take."""
     name = own_id(call, campaign, body.id)
     step = campaign.acting(body.observation, features=body.features, earlier=body.earlier)
     assigned = await asyncio.wrap_future(campaign.submit(recording.assign(name)))
@@ -192,9 +192,10 @@ async def act(campaign: Campaign, body: ActRequest, call: Call) -> ActAnswer:
     answers={201: RecordedAnswer, 200: PlainTable | list[PlainTable]},
 )  # fmt: skip
 async def record(campaign: Campaign, call: Call) -> Any:
-    """Record one report, or many as an array or as lines of JSON; they are on disk then.
+    """Record one report, or many as an array or as lines of JSON.
 
-    Answers to many are in their order: a row, or the problem of a report that was refused.
+    The reports are on disk before the answer. Answers to many reports have the same order; each is
+    a row, or the problem of a refused report.
     """
     data = await call.data()
     kind = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -253,7 +254,7 @@ def _record_all(campaign: Campaign, call: Call, given: Sequence[Any]) -> list[An
     body=Correction, answers={200: RecordedAnswer}, largest=LARGE_BODY,
 )  # fmt: skip
 def correct(campaign: Campaign, episode_id: str, body: Correction, call: Call) -> PlainTable:
-    """Correct a recorded episode: its first row stays, and later fits use the correction."""
+    """Correct a recorded episode; its first row stays, and later fits use the correction."""
     name = own_id(call, campaign, episode_id)
     report = own_report(call, campaign, {"id": name, **body.report})
     if report["id"] != name:
@@ -266,7 +267,7 @@ def correct(campaign: Campaign, episode_id: str, body: Correction, call: Call) -
     answers={200: RecordedAnswer},
 )  # fmt: skip
 def withdraw(campaign: Campaign, episode_id: str, body: Why, call: Call) -> PlainTable:
-    """Take an episode out of all later fits, for good."""
+    """Exclude an episode from all later fits, for good."""
     name = own_id(call, campaign, episode_id)
     return campaign.withdraw(name, by=person_of(call), reason=body.reason)._asdict()
 
@@ -284,6 +285,6 @@ def cancel(campaign: Campaign, episode_id: str, body: Why, call: Call) -> PlainT
 
 @field.post("/v1/campaigns/{campaign}/forgetting", action="forget", body=Forgetting)
 def forget(campaign: Campaign, body: Forgetting, call: Call) -> PlainTable:
-    """Erase the name of a participant; the data stay."""
+    """Erase the name of a participant; keep the data."""
     gone = campaign.forget(body.participant, by=person_of(call), reason=body.reason)
     return {"episodes": gone}

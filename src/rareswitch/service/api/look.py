@@ -1,4 +1,4 @@
-"""Endpoints that read: where a campaign stands, its policies, its protocol and its record."""
+"""Endpoints that read: the state of a campaign, its policies, its protocol and its record."""
 
 import tempfile
 import zipfile
@@ -48,7 +48,7 @@ MOST_HEAVY = 2  # exports, verifications or interim reports at once
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """Where a campaign stands, without any return: everybody with a role may know."""
+    """The state of a campaign without returns, for everybody with a role."""
 
     name: str
     rehearsal: bool
@@ -118,13 +118,13 @@ def list_campaigns(call: Call) -> list[Summary]:
 
 @look.get("/v1/campaigns/{campaign}", action="look", answers={200: Summary})
 def read_campaign(campaign: Campaign) -> Summary:
-    """Tell where a campaign stands, without any return."""
+    """Return the state of a campaign, without returns."""
     return summary_of(campaign)
 
 
 @look.get("/v1/campaigns/{campaign}/status", action="unblinded")
 def read_status(campaign: Campaign) -> PlainTable:
-    """Tell where a campaign stands, with the returns of each version."""
+    """Return the state of a campaign, with the returns of each version."""
     return status(campaign).plain
 
 
@@ -141,7 +141,7 @@ def read_sites(campaign: Campaign) -> list[PlainTable]:
 
 
 def _bytes(request: Request, digest: str, read: Callable[[], bytes], **more: str) -> Response:
-    """Return bytes that never change, or 304 if the caller has them; `read` is not asked then."""
+    """Return immutable bytes; return 304 without a call of `read` if the caller has them."""
     headers = {"ETag": f'"{digest}"', "Cache-Control": "private, no-cache", **more}
     asked = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
     if f'"{digest}"' in asked or f'W/"{digest}"' in asked or "*" in asked:
@@ -181,7 +181,7 @@ def _policy(campaign: Campaign, call: Call, version: Version) -> Response:
     media_type=BINARY,
 )  # fmt: skip
 def read_features(campaign: Campaign, call: Call) -> Response:
-    """Return the bytes of the feature map that takes raw observations."""
+    """Return the bytes of the feature map of raw observations."""
     digest = campaign.terms.features
     if not digest:
         raise Problem(404, "the protocol has no feature map", code="not-found")
@@ -209,7 +209,7 @@ def read_protocol(campaign: Campaign, query: Revision) -> PlainTable:
 
 @look.get("/v1/campaigns/{campaign}/heads", action="look")
 def read_heads(campaign: Campaign) -> PlainTable:
-    """Return the length and the last link of each chain: kept elsewhere, they prove its past."""
+    """Return the length and the last link of each chain, to keep elsewhere for `verify`."""
     with campaign.store.reading() as connection:
         found = heads_of(connection, campaign.name)
     return {"campaign": campaign.name, "heads": {name: list(one) for name, one in found.items()}}
@@ -220,7 +220,7 @@ def read_heads(campaign: Campaign) -> PlainTable:
     answers={200: list[PlainTable]},
 )  # fmt: skip
 def read_ledger(campaign: Campaign, query: Page) -> list[PlainTable]:
-    """Return entries of the ledger; the cursor is the number of the last entry that you have."""
+    """Return entries of the ledger; `after` is the number of your last entry."""
     found = ledger(campaign, after=query.after, limit=query.limit)
     return [entry._asdict() for entry in found]
 
@@ -248,7 +248,7 @@ def read_episodes(campaign: Campaign, query: Page) -> list[PlainTable]:
     media_type="text/event-stream",
 )  # fmt: skip
 async def follow(campaign: Campaign, call: Call) -> Response:
-    """Send an event when the record grows: heads, and entries of the ledger if you may read it."""
+    """Send an event for each new row: the heads, and ledger entries if you may read them."""
 
     async def may_now(action: str) -> bool:
         return await run_in_threadpool(lambda: may(present(call), action, campaign))
@@ -257,7 +257,7 @@ async def follow(campaign: Campaign, call: Call) -> Response:
 
 
 class Reason(Struct):
-    """Why; the ledger keeps it."""
+    """The reason, for the ledger."""
 
     reason: Text
 
@@ -267,7 +267,7 @@ class Reason(Struct):
     media_type="application/zip",
 )  # fmt: skip
 def make_export(campaign: Campaign, body: Reason, call: Call) -> Response:
-    """Export the whole record as a zip file, and enter that into the ledger."""
+    """Export the whole record as a zip file; the ledger gets an entry."""
     return zipped_export(call, campaign, reason=body.reason)
 
 
@@ -290,13 +290,13 @@ def zipped_export(call: Call, campaign: Campaign, *, reason: str) -> Response:
 
 @look.post("/v1/campaigns/{campaign}/verification", action="export")
 def verify_campaign(campaign: Campaign, call: Call) -> PlainTable:
-    """Check the whole record: chains, rules, signatures, and every policy fitted again."""
+    """Verify the whole record: check chains, rules and signatures, and fit every policy again."""
     with call.service.few("verification", MOST_HEAVY):
         return verify(campaign).plain
 
 
 class Interim(Struct):
-    """The closed report shows returns."""
+    """The kind of report; the closed report has returns."""
 
     closed: bool = False
 
@@ -306,10 +306,10 @@ class Interim(Struct):
     media_type="text/html",
 )  # fmt: skip
 def read_interim(campaign: Campaign, query: Interim, call: Call) -> Response:
-    """Return the interim report as a page; the open report shows no returns."""
+    """Return the interim report as HTML; the open report has no returns."""
     with call.service.few("interim report", MOST_HEAVY):
         page = interim(campaign, closed=query.closed)
-    # The report is one file with its styles inside, and runs nothing.
+    # The report is one file with inline styles and no scripts.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
     return Response(page, headers={"Content-Security-Policy": policy}, media_type="text/html")
 
@@ -319,13 +319,13 @@ def read_interim(campaign: Campaign, query: Interim, call: Call) -> Response:
 
 @look.get("/healthz", action=ANYBODY)
 async def read_health() -> PlainTable:
-    """Tell that the process answers."""
+    """Return ok if the process answers."""
     return {"ok": True}
 
 
 @look.get("/readyz", action=ANYBODY)
 def read_readiness(call: Call) -> PlainTable:
-    """Tell that the store can be read and that the service is not stopping."""
+    """Return ok if the store can be read and the service is not stopping."""
     if call.service.is_stopping:
         raise Problem(503, "the service is stopping", code="stopping", retry_after=5)
     with call.service.store.reading():
@@ -334,7 +334,7 @@ def read_readiness(call: Call) -> PlainTable:
 
 @look.get("/metrics", action=SIGNED_IN, answers={200: bytes}, media_type="text/plain")
 def read_metrics(call: Call) -> Response:
-    """Return the metrics for Prometheus, of the campaigns that you may look at."""
+    """Return the Prometheus metrics of the campaigns that you may look at."""
     statuses = map(status, call.service.visible(call.principal))
     return Response(call.service.telemetry.text(statuses), media_type=METRICS)
 
@@ -346,5 +346,5 @@ def read_openapi(call: Call) -> PlainTable:
 
 
 def not_found(field: str, value: Any) -> Problem:
-    """Return the problem of a number that the campaign does not have."""
+    """Return the problem of a number that is not in the campaign."""
     return Problem(404, f"there is no {field} {value}", code="not-found", field=field)

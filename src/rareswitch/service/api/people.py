@@ -1,4 +1,4 @@
-"""Endpoints of accounts and tokens. A secret is in an answer once, and nowhere else."""
+"""Endpoints of accounts and tokens. A secret appears in one answer only."""
 
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ PlainTable = dict[str, Any]
 
 
 class GrantBody(Struct):
-    """A role in a campaign, or in all of them ("*"); the role site has a site."""
+    """A role in a campaign, or in all campaigns ("*"); the role site needs a site."""
 
     campaign: Name
     role: Name
@@ -26,7 +26,7 @@ class GrantBody(Struct):
 
 
 class NewToken(Struct):
-    """A token: what it is for, its grants, and how long it is valid."""
+    """A token: its label, its grants, and the days until it expires."""
 
     label: Name
     grants: Annotated[list[GrantBody], msgspec.Meta(min_length=1, max_length=100)]
@@ -35,7 +35,7 @@ class NewToken(Struct):
 
 
 class NewAccount(Struct):
-    """An account that is invited."""
+    """An account to invite."""
 
     name: Name
     grants: Annotated[list[GrantBody], msgspec.Meta(max_length=100)] = []
@@ -43,7 +43,7 @@ class NewAccount(Struct):
 
 @people.get("/v1/me", action=SIGNED_IN)
 def read_me(call: Call) -> PlainTable:
-    """Tell who you are, and your roles."""
+    """Return your name and your roles."""
     found = call.principal
     grants = [grant.plain for grant in found.grants]
     return {"name": found.name, "person": found.account is not None, "grants": grants}
@@ -51,7 +51,7 @@ def read_me(call: Call) -> PlainTable:
 
 @people.get("/v1/tokens", action=SIGNED_IN, answers={200: list[PlainTable]})
 def read_tokens(call: Call) -> list[PlainTable]:
-    """List tokens without their secrets: all for an administrator, else those in your name."""
+    """List tokens without secrets: all for an administrator, otherwise those in your name."""
     found = call.service.access.tokens()
     if not call.principal.may("accounts", "*"):
         found = [one for one in found if _is_mine(one, call)]
@@ -59,7 +59,7 @@ def read_tokens(call: Call) -> list[PlainTable]:
 
 
 def _is_mine(token: Token, call: Call) -> bool:
-    """Return whether a token acts in the name of the caller, whoever issued it."""
+    """Return whether a token acts in the caller's name; its issuer does not matter."""
     return token.account is not None and token.account == call.principal.account
 
 
@@ -79,11 +79,11 @@ def issue_token(body: NewToken, call: Call) -> PlainTable:
 
 @people.delete("/v1/tokens/{token_id}", action=SIGNED_IN, answers={204: None})
 def revoke_token(token_id: str, call: Call) -> None:
-    """Revoke a token, your own or as an administrator any."""
+    """Revoke your own token, or any token as an administrator."""
     access = call.service.access
     found = [one for one in access.tokens() if one.id == token_id]
     if not found or not (_is_mine(found[0], call) or call.principal.may("accounts", "*")):
-        raise Problem(404, "there is no such token of yours", code="not-found", field="token_id")
+        raise Problem(404, "you have no such token", code="not-found", field="token_id")
     access.revoke_token(token_id, by=call.principal)
 
 
@@ -95,7 +95,7 @@ def read_accounts(call: Call) -> list[PlainTable]:
 
 @people.post("/v1/accounts", action="accounts", body=NewAccount, answers={201: PlainTable})
 def invite(body: NewAccount, call: Call) -> PlainTable:
-    """Invite a person; the link is in this answer only, and works once."""
+    """Invite a person; the link appears in this answer only and works once."""
     grants = [one.grant for one in body.grants]
     secret = call.service.access.invite(body.name, grants, by=call.principal)
     return {"name": body.name, "link": _link(call, secret)}
@@ -117,7 +117,7 @@ def withdraw_role(account: str, body: GrantBody, call: Call) -> None:
 
 @people.delete("/v1/accounts/{account}", action="accounts", answers={204: None})
 def disable_account(account: str, call: Call) -> None:
-    """Disable an account: its sessions end, and its tokens too."""
+    """Disable an account; its sessions end and its tokens stop working."""
     call.service.access.disable(account, by=call.principal)
 
 
@@ -129,14 +129,14 @@ def enable_account(account: str, call: Call) -> None:
 
 @people.post("/v1/accounts/{account}/reset", action="accounts", answers={201: PlainTable})
 def reset_password(account: str, call: Call) -> PlainTable:
-    """Return a link with which a person sets another password; it is in this answer only."""
+    """Return a link that sets a new password; it appears in this answer only."""
     secret = call.service.access.reset_password(account, by=call.principal)
     return {"name": account, "link": _link(call, secret)}
 
 
 @people.get("/v1/access-log", action="accounts", query=Page, answers={200: list[PlainTable]})
 def read_access_log(query: Page, call: Call) -> list[PlainTable]:
-    """Return changes of access in their order: who gave which role to whom, and when."""
+    """Return the access log, oldest entry first: who gave which role to whom, and when."""
     found = call.service.access.log(after=query.after, limit=query.limit)
     return [one.plain for one in found]
 

@@ -1,7 +1,7 @@
 """Endpoints with the shapes of Azure Personalizer 1.0, for one-step decisions.
 
-A client of Personalizer keeps its calls: its endpoint becomes `…/v1/campaigns/NAME`, and its key a
-token. Names are those of Personalizer.
+A client of Personalizer keeps its calls: change its endpoint to `…/v1/campaigns/NAME` and its key
+to a token. The names are Personalizer's.
 """
 
 import secrets
@@ -21,7 +21,7 @@ ROOT = "/v1/campaigns/{campaign}/personalizer/v1.0"
 
 
 class RankableAction(msgspec.Struct):
-    """An action by its id; the protocol's feature map knows its features."""
+    """An action; its features come from the protocol's feature map."""
 
     id: Name
     features: list[dict[str, Any]] = []
@@ -84,7 +84,7 @@ def rank_actions(campaign: Campaign, body: RankRequest, call: Call) -> RankRespo
 
 
 def _merge(observation: dict[str, Any], table: Mapping[str, Any]) -> None:
-    """Add the features of a table; a table inside is a namespace, whose name does not matter."""
+    """Add the features of a table; a nested table is a namespace, and its name is ignored."""
     for name, value in table.items():
         if isinstance(value, Mapping) and all(not isinstance(x, Mapping) for x in value.values()):
             _merge(observation, value)
@@ -107,5 +107,5 @@ def reward_event(campaign: Campaign, event_id: str, body: RewardRequest, call: C
 
 @personalizer.post(f"{ROOT}/events/{{event_id}}/activate", action="report", answers={204: None})
 def activate_event(campaign: Campaign, event_id: str, call: Call) -> None:
-    """Tell that the action of an event was shown."""
+    """Report that the action of an event was shown."""
     activate(campaign, own_id(call, campaign, event_id))

@@ -1,4 +1,4 @@
-"""The pages for people: rendered here, complete without JavaScript, live with a little of it."""
+"""The HTML pages: complete without JavaScript, and live with it."""
 
 from rareswitch.service.endpoint import Endpoint
 from rareswitch.service.pages.deciding import deciding

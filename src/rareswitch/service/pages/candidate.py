@@ -1,4 +1,4 @@
-"""The page of a candidate: what changes, for whom, the expected gain, the price, is it worth it."""
+"""The page of a candidate: changes, subgroups, expected gain, price and verdict."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ MOST_CHANGES = 20
 
 
 class Gain(NamedTuple):
-    """The expected gain per episode with its 95% interval; a loss is below 0."""
+    """The expected gain per episode with its 95% interval; a loss is negative."""
 
     value: float
     low: float
@@ -32,7 +32,7 @@ class Gain(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What a signature spends, and what is left to earn."""
+    """The deployments and episodes left."""
 
     deployments_left: int
     budget: int
@@ -43,10 +43,10 @@ class Price(NamedTuple):
 def candidate_page(
     view: View, campaign: Campaign, number: int, passkeys: Sequence[str] = ()
 ) -> str:
-    """Return a candidate for its signers, in words, tables and pictures.
+    """Return the page of a candidate for its signers.
 
-    `passkeys` are the credential ids (base64url) with which the viewer may sign. An unknown number
-    is a `NotAllowedError`.
+    `passkeys` are the viewer's credential ids (base64url). An unknown number raises
+    `NotAllowedError`.
     """
     view = replace(view, passkeys=(*passkeys,)) if passkeys else view
     with campaign.store.reading() as connection:
@@ -88,7 +88,7 @@ def candidate_page(
 
 
 def price_of(state: State, found: Candidate, rows: int) -> Price:
-    """Return the price of a candidate now, or, once it is decided, when it was proposed."""
+    """Return the price of a candidate: now, or at its proposal if it is decided."""
     left, terms = state.left, state.terms
     if found.status != "waiting":
         earlier = [one for one in state.versions if one.entry.number < found.number]
@@ -99,7 +99,7 @@ def price_of(state: State, found: Candidate, rows: int) -> Price:
 
 
 def gain_of(evidence: dict[str, Any]) -> Gain | None:
-    """Return the expected gain where the log says enough about the candidate for an interval."""
+    """Return the expected gain; None if the log gives no interval."""
     gain = evidence.get("gain")
     verdict = gain.get("verdict") if isinstance(gain, dict) else None
     if not isinstance(verdict, str) or not verdict.startswith(("gain ", "loss ", UNCERTAIN)):
@@ -109,7 +109,7 @@ def gain_of(evidence: dict[str, Any]) -> Gain | None:
 
 
 def change_rows(evidence: dict[str, Any]) -> list[tuple[str, str, str, float]]:
-    """Return the commonest changes of action: stage, from, to, share of the states of the stage."""
+    """Return the commonest changes of action: stage, from, to, share of the stage's states."""
     return [
         (_word(one.get("stage")), _action(one.get("from")), _action(one.get("to")), one["share"])
         for one in _listed(evidence, "changes")[:MOST_CHANGES]
@@ -118,7 +118,7 @@ def change_rows(evidence: dict[str, Any]) -> list[tuple[str, str, str, float]]:
 
 
 def subgroup_rows(evidence: dict[str, Any]) -> list[tuple[str, str, float, str]]:
-    """Return each subgroup: its name, episodes, share treated otherwise, commonest change."""
+    """Return each subgroup: its name, episodes, share treated differently, commonest change."""
     rows = []
     for one in _listed(evidence, "subgroups"):
         if isinstance(one, dict) and is_number(one.get("share")):
@@ -144,14 +144,14 @@ def summary(found: Candidate, state: State, gain: Gain | None, evidence: dict[st
         else f"How often version {found.version} would act differently is not known"
     )
     if gain is None:
-        return f"{changed}; the log cannot tell what that gains."
+        return f"{changed}; the gain cannot be estimated from this log."
     ends = f"95% interval {interval(gain.low, gain.high)}"
     word = "gain" if gain.value >= 0 else "loss"
     return f"{changed}, with an expected {word} of {figure(abs(gain.value))} per episode ({ends})."
 
 
 def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str, Any]) -> list[str]:
-    """Return sentences that weigh the gain against the price."""
+    """Return sentences that compare the gain with the price."""
     after = max(0, price.deployments_left - 1)
     spends = (
         f"A signature spends 1 of the {plural(price.deployments_left, 'deployment')} left, so "
@@ -163,16 +163,16 @@ def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str,
         return [f"{nothing}{spent if told else ''}."]
     if gain is None:
         return [
-            "It cannot be said from this log: no estimate of the gain holds. Weigh the change "
-            "itself, and whether the deployments left suffice for later changes.",
+            "This log gives no valid estimate of the gain. Judge the change itself, and whether "
+            "the deployments left are enough for later changes.",
             *told,
         ]
     total = [end * price.episodes_left for end in gain]
     over = f"over the {plural(price.episodes_left, 'episode')} left"
     if gain.low > 0:
         verdict = (
-            "By this estimate, which is optimistic since the candidate was fitted to these "
-            f"episodes, yes: {over} it would earn about {figure(total[0])} more in total (95% "
+            "By this estimate, which is optimistic because the candidate was fitted to these "
+            f"episodes, yes: {over} it would gain about {figure(total[0])} in total (95% "
             f"interval {interval(total[1], total[2])})."
         )
     elif gain.high < 0:
@@ -192,7 +192,7 @@ def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str,
 
 
 def _no_change(gain: Gain | None, evidence: dict[str, Any]) -> str:
-    """Return that a candidate changes or gains nothing by the log; nothing where it does."""
+    """Return a sentence if the candidate changes or gains nothing in the log, else ""."""
     share = evidence.get("disagreement")
     if is_number(share) and share == 0:
         return "It changes nothing in the logged states"
@@ -213,14 +213,14 @@ def _model_gain(evidence: dict[str, Any]) -> list[str]:
 def _whom_chart(
     subgroups: list[tuple[str, str, float, str]], changes: list[tuple[str, str, str, float]]
 ) -> Chart | None:
-    """Return bars for the subgroups, or for the changes of action where none are declared."""
+    """Return bars for the subgroups, or for the changes of action without declared subgroups."""
     if subgroups:
         rows = [
             (f"{name} ({episodes})", share, words) for name, episodes, share, words in subgroups
         ]
         return shares_chart(
             rows,
-            "Share of cases treated otherwise, by subgroup",
+            "Share of cases treated differently, by subgroup",
             "Bar: share of a subgroup's logged cases in which the candidate acts differently at "
             "the first decision.",
         )
@@ -230,7 +230,7 @@ def _whom_chart(
         return shares_chart(
             rows,
             "Commonest changes of the most frequent action",
-            "Bar: share of the logged states of a stage whose most frequent action changes so.",
+            "Bar: share of a stage's logged states with this change of the most frequent action.",
         )
     return None
 

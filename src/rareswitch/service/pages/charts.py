@@ -1,7 +1,7 @@
 """The charts of the pages as SVG, each with its numbers as a table.
 
-Colours are classes of the style sheet, from the palette of Okabe and Ito; shape or dash tells the
-same as colour. A chart has a wide form and, for phones, a narrow one: text keeps its size.
+Colours are classes of the style sheet, from the palette of Okabe and Ito; shapes and dashes repeat
+their meaning. A chart has a wide form and a narrow form for phones with the same text size.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from rareswitch.service.pages.drawing import (
 )
 from rareswitch.service.pages.rendering import figure, interval, percent, signed
 
-MOST_VERSIONS = 40  # in a timeline: the last ones
+MOST_VERSIONS = 40  # the newest versions in a timeline
 MOST_COMPARED = 12
 
 
@@ -47,7 +47,7 @@ class Chart(NamedTuple):
 
 
 class VersionMark(NamedTuple):
-    """A version in a timeline: in force for the rows from `since` to `until` of the log."""
+    """A version in a timeline, in force for rows `since` to `until` of the log."""
 
     version: int
     since: int
@@ -60,7 +60,7 @@ class VersionMark(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Learned members beside the control: both means, their difference and its interval."""
+    """Learned members and the control: both means, their difference and its interval."""
 
     name: str
     learned: float | None
@@ -218,7 +218,7 @@ def gain_chart(value: float, low: float, high: float) -> Chart:
 
 
 def shares_chart(rows: Sequence[tuple[str, float, str]], title: str, about: str) -> Chart:
-    """Draw a bar for each name with its share, and words about it."""
+    """Draw a bar for each name with its share and a label."""
     pictures = []
     for width in (WIDE // 2, NARROW):
         scale, parts = Scale([0.0, 1.0], 0, width - 48), []
@@ -279,7 +279,7 @@ def _days(days: Sequence[tuple[date, int]], width: int) -> Markup:
 
 
 def gauge(value: float | None, limit: float, low: float, high: float) -> Markup:
-    """Draw a value and the threshold of a rule on a short line; the same row has the numbers."""
+    """Draw the value and the threshold of a rule on a short line."""
     scale = Scale([low, high], 6, 134)
     x = within(scale, limit)
     parts = [

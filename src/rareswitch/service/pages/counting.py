@@ -1,4 +1,4 @@
-"""Episodes per day and per site, counted once: a page reads only the rows that are new."""
+"""Episodes per day and per site; a page reads only the new rows."""
 
 import json
 import threading
@@ -21,12 +21,12 @@ EPISODE = (
     "episode_id", "revision", "assigned", "late", "total", "claims", "received", "digest",
     "deviations", "link",
 )  # fmt: skip
-RATE_DAYS = 14  # the rate of episodes is that of so many days
+RATE_DAYS = 14  # days of the mean rate of episodes
 
 
 @dataclass
 class SiteCount:
-    """The episodes of one site: `open` are assigned and neither reported nor cancelled."""
+    """The episodes of one site; `open` ones are assigned, not reported and not cancelled."""
 
     recorded: int = 0
     late: int = 0
@@ -56,9 +56,9 @@ class StudyCounts:
     last: str = ""
 
     def rate(self, now: datetime) -> tuple[float, int] | None:
-        """Return the episodes recorded per day, and the number of days that it is the mean of.
+        """Return the mean of the episodes recorded per day, and the number of days.
 
-        These are the last days before `now`, fewer at the beginning; None before the first episode.
+        The mean is over the last days before `now`; return None before the first episode.
         """
         begin = moment(self.first)
         if begin is None or not self.days:
@@ -70,7 +70,7 @@ class StudyCounts:
         return recorded / days, days
 
     def count_episode(self, row: Any, record: StoredRecord) -> None:
-        """Count a row of the log; a correction takes the place of the row that it corrects."""
+        """Count a row of the log; a correction replaces the corrected row."""
         claims = json.loads(row.claims)
         site = str(claims.get("site", ""))
         seen = self.sites.setdefault(site, SiteCount())
@@ -98,7 +98,7 @@ class StudyCounts:
 
 
 def site_of(episode_id: str) -> str:
-    """Return the site that an episode's id begins with, or nothing.
+    """Return the site at the start of an episode's id, or an empty text.
 
     >>> site_of("berlin:0042"), site_of("p7")
     ('berlin', '')
@@ -114,7 +114,7 @@ _lock = threading.Lock()
 def counts_of(
     campaign: Campaign, connection: Connection, state: State, heads: dict[str, Head]
 ) -> StudyCounts:
-    """Return the counts of the moment that a connection sees, or of a later moment."""
+    """Return the counts at the connection's snapshot, or later."""
     with _lock:
         counts = _known.get(campaign)
         if counts is None or not _continues(counts, connection, campaign.name, heads):
@@ -137,13 +137,13 @@ def counts_of(
         for site, assigned in counts.assigned.items():
             seen = counts.sites.setdefault(site, SiteCount())
             seen.open = assigned - counts.reported[site] - cancelled[site]
-        return deepcopy(counts)  # another thread counts on
+        return deepcopy(counts)  # another thread continues to count
 
 
 def _continues(
     counts: StudyCounts, connection: Connection, campaign: str, heads: dict[str, Head]
 ) -> bool:
-    """Return whether the rows that were counted are still the first rows of their chains."""
+    """Return whether the counted rows are still the first rows of their chains."""
     for chain, number in (("assignments", counts.number), ("episodes", counts.seq)):
         if not 0 < number <= heads[chain].length:
             continue

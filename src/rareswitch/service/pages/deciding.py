@@ -1,4 +1,4 @@
-"""The forms of people who decide: signatures for candidates, rollbacks, amendments and the end."""
+"""The forms for decisions: candidates, rollbacks, amendments and the stop."""
 
 import base64
 import tomllib
@@ -26,7 +26,7 @@ STUDY, CANDIDATE = "/studies/{campaign}", "/studies/{campaign}/candidates/{numbe
 
 
 def signed(call: Call, form: Form) -> dict[str, Any]:
-    """Return who decides, why, and the signature: the password again, or that of a passkey."""
+    """Return the person, the reason, and the signature by password or passkey."""
     given: dict[str, Any] = {"password": form.get("password", "")}
     if form.get("credential"):
         given = {"passkey": {name: form.get(name, "") for name in PASSKEY_FIELDS}}
@@ -42,7 +42,7 @@ def signed(call: Call, form: Form) -> dict[str, Any]:
 
 @form_endpoint(deciding, f"{CANDIDATE}/approve", action="approve", again=candidate_again)
 def approve_candidate(call: Call, form: Form) -> Response:
-    """Sign for a candidate."""
+    """Sign a candidate."""
     campaign, number = _candidate_seen(call, form)
     done = campaign.approve(number, **signed(call, form))
     if isinstance(done, Entry):
@@ -53,7 +53,7 @@ def approve_candidate(call: Call, form: Form) -> Response:
 
 @form_endpoint(deciding, f"{CANDIDATE}/reject", action="approve", again=candidate_again)
 def reject_candidate(call: Call, form: Form) -> Response:
-    """Turn a candidate down."""
+    """Reject a candidate."""
     campaign, number = _candidate_seen(call, form)
     campaign.reject(number, **signed(call, form))
     return _back(call, f"You rejected candidate {number}.", number)
@@ -61,7 +61,7 @@ def reject_candidate(call: Call, form: Form) -> Response:
 
 @form_endpoint(deciding, f"{CANDIDATE}/comment", action="comment", again=candidate_again)
 def comment_candidate(call: Call, form: Form) -> Response:
-    """Comment on a candidate, or sign as its reviewer."""
+    """Comment on a candidate, or sign a review of it."""
     campaign, number = campaign_of(call), call.request.path_params["number"]
     check_candidate(campaign, number)
     campaign.comment(number, reviewed="reviewed" in form, **signed(call, form))
@@ -69,7 +69,7 @@ def comment_candidate(call: Call, form: Form) -> Response:
 
 
 def needed(signatures: int) -> str:
-    """Return how many signatures a proposal still lacks.
+    """Return a sentence with the number of missing signatures.
 
     >>> needed(1), needed(2)
     ('1 more signature is needed', '2 more signatures are needed')
@@ -79,11 +79,11 @@ def needed(signatures: int) -> str:
 
 
 def _candidate_seen(call: Call, form: Form) -> tuple[Campaign, int]:
-    """Return the campaign and the candidate, if it is the one that the person looked at."""
+    """Return the campaign and the candidate; raise if the page showed another policy."""
     campaign, number = campaign_of(call), call.request.path_params["number"]
     check_candidate(campaign, number)
     if form.get("digest") != campaign.state.candidate(number).digest:
-        raise Problem(412, "the page shows another policy: read it again", code="precondition")
+        raise Problem(412, "the page shows another policy: reload it", code="precondition")
     return campaign, number
 
 
@@ -97,14 +97,14 @@ def roll_back(call: Call, form: Form) -> Response:
 
 @form_endpoint(deciding, f"{STUDY}/countersign", action="approve", again=study_again)
 def countersign_rollback(call: Call, form: Form) -> Response:
-    """Sign for a rollback of another person."""
+    """Sign a rollback of another person."""
     campaign_of(call).countersign(_number(form, "number"), **signed(call, form))
     return _back(call, "You countersigned the rollback.")
 
 
 @form_endpoint(deciding, f"{STUDY}/stop", action="stop", again=study_again)
 def stop_study(call: Call, form: Form) -> Response:
-    """End a study."""
+    """Stop a study."""
     campaign_of(call).stop(**signed(call, form))
     return _back(call, "You stopped the study.")
 
@@ -118,17 +118,17 @@ def export_study(call: Call, form: Form) -> Response:
 
 @form_endpoint(deciding, f"{STUDY}/reopen", action="reopen", again=study_again)
 def reopen_study(call: Call, form: Form) -> Response:
-    """Propose to reopen a study that data quality stopped."""
+    """Propose to reopen a study that stopped for data quality."""
     entry = campaign_of(call).reopen(**signed(call, form))
     return _back(call, f"Reopening {entry.number} waits for a second person.")
 
 
 @form_endpoint(deciding, f"{STUDY}/amend", action="amend", again=study_again)
 def amend_protocol(call: Call, form: Form) -> Response:
-    """Amend the protocol, or propose to."""
+    """Amend the protocol, or propose the amendment."""
     campaign = campaign_of(call)
     if form.get("protocol") != campaign.terms.digest:
-        raise Problem(412, "the protocol was amended meanwhile: read it again", code="precondition")
+        raise Problem(412, "the protocol was amended meanwhile: reload it", code="precondition")
     entry = campaign.amend(changed_tables(campaign, form), **signed(call, form))
     revision = f"revision {len(campaign.state.revisions)}"
     if entry.kind == "amendment":
@@ -142,11 +142,11 @@ def propose_policy(call: Call, form: Form) -> Response:
     """Ask the learner to propose a policy."""
     campaign, reason = campaign_of(call), form.get("reason", "")
     ask_for_proposal(campaign, by=person_of(call), reason=reason, early="early" in form)
-    return _back(call, "The learner is asked. The candidate appears here when it is fitted.")
+    return _back(call, "The learner got your request. The candidate appears here after the fit.")
 
 
 def _approve_waiting(call: Call, form: Form) -> Response:
-    """Sign for an amendment or a reopening."""
+    """Sign an amendment or a reopening."""
     campaign, number = _proposal(call)
     entry = campaign.approve(number, **signed(call, form))
     state = campaign.state
@@ -160,7 +160,7 @@ def _approve_waiting(call: Call, form: Form) -> Response:
 
 
 def _reject_waiting(call: Call, form: Form) -> Response:
-    """Turn down an amendment or a reopening."""
+    """Reject an amendment or a reopening."""
     campaign, number = _proposal(call)
     campaign.reject(number, **signed(call, form))
     return _back(call, f"You rejected entry {number}.")
@@ -173,7 +173,7 @@ for _kind in ("amendment", "reopening"):
 
 
 def _proposal(call: Call) -> tuple[Campaign, int]:
-    """Return the campaign and a proposal; never a candidate, whose page was not shown."""
+    """Return the campaign and a proposal; raise for a candidate, which has its own page."""
     campaign, number = campaign_of(call), call.request.path_params["number"]
     if number in campaign.state.candidates:
         raise Problem(404, f"entry {number} is a candidate: decide on its page", code="not-found")
@@ -186,7 +186,7 @@ def _challenge_problem(call: Call, problem: Problem, form: Form) -> Response:
 
 @form_endpoint(deciding, f"{STUDY}/signing", action="unblinded", again=_challenge_problem)
 def tell_challenge(call: Call, form: Form) -> Response:
-    """Return the bytes that a passkey has to sign for a decision with the fields of its form."""
+    """Return the bytes that a passkey must sign for the decision of a form."""
     person_of(call)
     campaign, decision = campaign_of(call), form.get("decision", "")
     more: dict[str, Any] = {}
@@ -220,6 +220,6 @@ def _number(form: Form, name: str) -> int:
 
 
 def _back(call: Call, message: str, candidate: int | None = None) -> Response:
-    """Go back to the study or to a candidate of it."""
+    """Redirect to the study or to one of its candidates."""
     path = f"/studies/{campaign_of(call).name}"
     return go_to(call, path if candidate is None else f"{path}/candidates/{candidate}", message)

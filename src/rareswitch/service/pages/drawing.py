@@ -44,7 +44,7 @@ def padded(values: Sequence[float]) -> list[float]:
 
 
 def axis(scale: Scale, y: float, title: str, width: int) -> list[str]:
-    """Draw an axis; a number that would touch the number before is left out."""
+    """Draw an axis without overlapping numbers."""
     parts, end = [line(scale(scale.low), y, scale(scale.high), y, "axis")], -1.0
     for tick in scale.ticks(6 if width == WIDE else 4):
         x, half = scale(tick), len(tick_text(tick)) * CHARACTER / 2
@@ -57,7 +57,7 @@ def axis(scale: Scale, y: float, title: str, width: int) -> list[str]:
 
 
 def mark(x: float, y: float, kind: str) -> str:
-    """Draw a circle, a square for an unplanned version, a diamond for control and rollback."""
+    """Draw a circle; a square if unplanned; a diamond for control and rollback."""
     if kind in ("control", "rollback"):
         points = f"{x:.1f},{y - 6:.1f} {x + 6:.1f},{y:.1f} {x:.1f},{y + 6:.1f} {x - 6:.1f},{y:.1f}"
         return f'<polygon class="mark {kind}" points="{points}"/>'

@@ -1,4 +1,4 @@
-"""The endpoints of accounts: signing in and out, invitations, one's own account, all accounts."""
+"""The endpoints of accounts: sign-in, sign-out, invitations, own account, all accounts."""
 
 import ipaddress
 import json
@@ -24,9 +24,9 @@ from rareswitch.service.signing import person_of
 
 entering = Endpoints(pages=True)
 NO_PASSKEY = (
-    "You have no passkey. Decisions of studies that ask for a passkey wait until you add one."
+    "You have no passkey. Add one before you sign decisions of studies that require a passkey."
 )
-STRANGERS = 4  # whose passwords are checked at once; a flood of them leaves threads for others
+STRANGERS = 4  # most concurrent password checks, so that a flood leaves threads for others
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -56,7 +56,7 @@ def sign_in(call: Call, form: Form) -> Response:
 
 
 def _begin(call: Call, name: str, password: str, path: str, message: str = "") -> Response:
-    """Begin a session and go to a page; an earlier session of the browser ends."""
+    """Begin a session and redirect to a page; an earlier session of the browser ends."""
     previous = call.request.cookies.get(call.service.settings.cookie)
     session = call.service.access.sign_in(name, password, previous=previous)
     response = go_to(call, path, message)
@@ -69,7 +69,7 @@ def _begin(call: Call, name: str, password: str, path: str, message: str = "") -
 
 
 def _inside(given: Any) -> str:
-    """Return the page to go to: one of this service."""
+    """Return the path if it is a page of this service."""
     path = str(given.get("after", "/"))
     inside = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if inside else "/"
@@ -93,7 +93,7 @@ def sign_out(call: Call, form: Form) -> Response:
 
 @entering.get("/invitations/{secret}", action=ANYBODY)
 def show_invitation(call: Call, secret: str) -> Response:
-    """Show the form with which an invited person chooses a password."""
+    """Show an invited person the form for a password."""
     try:
         found = call.service.access.invitation(secret)
     except SignInError as error:
@@ -126,7 +126,7 @@ def _twice(form: Form, name: str) -> str:
     return password
 
 
-# One's own account
+# Own account
 
 
 @entering.get("/account", action=SIGNED_IN)
@@ -145,7 +145,7 @@ def _account(call: Call, problem: Problem | None = None, form: Form | None = Non
 
 @form_endpoint(entering, "/account/password", action=SIGNED_IN, again=_account)
 def change_password(call: Call, form: Form) -> Response:
-    """Change the viewer's password, and begin a new session: all others end."""
+    """Change the viewer's password and begin a new session; all others end."""
     name, account = person_of(call), call.principal.account or ""
     new = _twice(form, "new")
     try:
@@ -161,7 +161,7 @@ def _options_problem(call: Call, problem: Problem, form: Form) -> Response:
 
 @form_endpoint(entering, "/account/passkeys/options", action=SIGNED_IN, again=_options_problem)
 def tell_passkey_options(call: Call, form: Form) -> Response:
-    """Return the options of a new passkey, once the password was given again."""
+    """Return the options of a new passkey, after a check of the password."""
     person_of(call)
     access, account = call.service.access, call.principal.account or ""
     _check_password(call, form)
@@ -171,14 +171,14 @@ def tell_passkey_options(call: Call, form: Form) -> Response:
 
 
 def _check_password(call: Call, form: Form) -> None:
-    """Refuse a change of passkeys without the password: a session alone may be a stranger's."""
+    """Raise unless the form has the password: a stranger may use an open session."""
     account = call.principal.account or ""
     if not call.service.access.check_password(account, form.get("password", "")):
         raise Problem(403, "the password is not that of your account", code="password")
 
 
 def _origin(call: Call) -> str:
-    """Return the address of the page: the public one, or another name of this machine."""
+    """Return the address of the page: the public address, or another name of this machine."""
     public = urlsplit(call.service.settings.public_url)
     told = urlsplit(call.request.headers.get("origin", ""))
     local = public.hostname in LOOPBACK and told.hostname in LOOPBACK
@@ -195,7 +195,7 @@ def _origin(call: Call) -> str:
 
 @form_endpoint(entering, "/account/passkeys", action=SIGNED_IN, again=_account)
 def change_passkeys(call: Call, form: Form) -> Response:
-    """Add the passkey that an authenticator made, or remove one."""
+    """Add a passkey of an authenticator, or remove a passkey."""
     person_of(call)
     access, account = call.service.access, call.principal.account or ""
     if form.get("remove"):
@@ -206,7 +206,7 @@ def change_passkeys(call: Call, form: Form) -> Response:
     try:
         answer = json.loads(form.get("answer", ""))
     except ValueError:
-        raise Problem(422, "answer must be that of a browser", code="invalid") from None
+        raise Problem(422, "answer must be the browser's passkey answer", code="invalid") from None
     made = access.add_passkey(account, answer, label=form.get("label", ""))
     return go_to(call, "/account", f"The passkey {made.label} is added. It can sign decisions.")
 
@@ -233,7 +233,7 @@ def _accounts(
 
 
 def _link(call: Call, kind: str, secret: str) -> Response:
-    """Show a link once, in place of a redirect: nothing keeps it."""
+    """Show a link once, without a redirect, so that it is stored nowhere."""
     address = f"{call.service.settings.public_url.rstrip('/')}/invitations/{secret}"
     return _accounts(call, secret={"kind": kind, "value": address})
 
@@ -252,7 +252,7 @@ def invite_person(call: Call, form: Form) -> Response:
 
 @form_endpoint(entering, "/accounts/reset", action="accounts", again=_accounts)
 def reset_password(call: Call, form: Form) -> Response:
-    """Show a link with which a person chooses a new password."""
+    """Show a link that sets a new password."""
     access, account = call.service.access, form.get("account", "")
     secret = access.reset_password(account, by=call.principal)
     return _link(call, f"New password for {access.account(account).name}", secret)

@@ -1,4 +1,4 @@
-"""The static files of the pages: kept by browsers for good, since their addresses change."""
+"""The static files of the pages; browsers cache them, because their addresses have a digest."""
 
 import os
 
@@ -11,7 +11,7 @@ from rareswitch.service.pages.rendering import static_url
 
 
 class KeptFiles(StaticFiles):
-    """Files under addresses that name their content; another address is not kept."""
+    """Files with a digest in their address; other addresses are not cached."""
 
     def file_response(
         self,

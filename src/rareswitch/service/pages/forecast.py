@@ -1,4 +1,4 @@
-"""When the next version is expected: how far each trigger is, and the pace of the episodes."""
+"""The expected date of the next version, from the triggers and the rate of episodes."""
 
 import math
 from datetime import datetime, timedelta
@@ -8,12 +8,12 @@ from rareswitch.campaigns.proof.export.words import is_trigger, one_line
 from rareswitch.campaigns.status import Status
 from rareswitch.service.pages.rendering import figure, plural
 
-EPISODE = "episode"  # the quantity of a trigger by a date of the schedule
-FARTHEST = 3650  # days: a date beyond is not told
+EPISODE = "episode"  # the quantity of a trigger at a fixed episode
+FARTHEST = 3650  # days; later dates are not shown
 
 
 class Forecast(NamedTuple):
-    """How far a trigger is, the episodes that it probably still takes, the day, and how we know."""
+    """The progress of a trigger, the expected episodes left, the day, and the explanation."""
 
     quantity: str
     value: float
@@ -24,22 +24,22 @@ class Forecast(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The quantity for people: growth of a log-determinant is information gathered."""
+        """The label of the quantity; growth of a log-determinant is new information."""
         if "log-determinant" in self.quantity:
             return f"New information since the last version ({self.quantity})"
         return self.quantity.capitalize()
 
     @property
     def share(self) -> float:
-        """The part of the way that is done, from 0 to 1."""
+        """The progress from 0 to 1."""
         return min(1.0, max(0.0, self.value / self.threshold)) if self.threshold > 0 else 1.0
 
 
 def forecasts(found: Status, rate: float | None, now: datetime) -> list[Forecast]:
-    """Return how far each trigger of the schedule is, the nearest first.
+    """Return the progress of each trigger of the schedule, the nearest first.
 
-    A date of the schedule is reached after so many more episodes. A growth is extended at its mean
-    pace since the policy in force was fitted; growth slows down, so that is early rather than late.
+    A trigger at a fixed episode gives the exact number of episodes left. A growth is extrapolated
+    at its mean rate since the last fit; growth slows down, so the forecast is rather too early.
     """
     told = [_forecast(found, trigger, rate, now) for trigger in found.triggers
             if is_trigger(trigger)]  # fmt: skip
@@ -72,7 +72,7 @@ def _forecast(
 
 
 def day_after(episodes: int | None, rate: float | None, now: datetime) -> datetime | None:
-    """Return the day on which so many more episodes are recorded, at a rate per day."""
+    """Return the day on which `episodes` more are recorded, at `rate` per day."""
     if episodes is None or not rate or episodes / rate > FARTHEST:
         return None
     return now + timedelta(days=episodes / rate)

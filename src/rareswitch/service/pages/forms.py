@@ -30,13 +30,13 @@ Shower = Callable[[Call, Problem, Form], Response]
 
 
 def campaign_of(call: Call) -> Campaign:
-    """Return the campaign of the path, which the guard has found."""
+    """Return the campaign of the path, found at admission."""
     assert call.campaign is not None
     return call.campaign
 
 
 def view_of(call: Call, problem: Problem | None = None, form: Form | None = None) -> View:
-    """Return the view of a request, with the message that waits for it, or a problem."""
+    """Return the view of a request, with its stored message or a problem."""
     principal, campaign = call.principal, call.campaign
     if campaign is not None:
         principal = principal.where_public(campaign.name, campaign.terms)
@@ -56,7 +56,7 @@ def view_of(call: Call, problem: Problem | None = None, form: Form | None = None
 
 
 def page(call: Call, html: str, status: int = 200) -> Response:
-    """Return a page; the message that it showed is not shown again."""
+    """Return a page and delete its message."""
     response = Response(html, status, media_type=HTML)
     if SAID in call.request.cookies:
         response.delete_cookie(SAID, httponly=True, samesite="strict")
@@ -84,7 +84,7 @@ def _said(call: Call) -> str:
 
 
 async def read_form(call: Call) -> Form:
-    """Return the fields of a form; each comes once."""
+    """Return the fields of a form; raise for a repeated field."""
     kind = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM:
         raise Problem(415, f"content-type must be {FORM}", code="media-type", field="content-type")
@@ -102,13 +102,13 @@ async def read_form(call: Call) -> Form:
 
 
 def check_origin(call: Call) -> None:
-    """Refuse a form of another site, where there is no session yet that a secret belongs to."""
+    """Refuse a form of another site, if there is no session with a CSRF secret yet."""
     origin = call.request.headers.get("origin")
     if origin is None:  # no browser, or a very old one
         return
     told = urlsplit(origin)
-    # The name in Host is the word of a stranger's page, whose domain may point here; a number or
-    # the machine's own name is not.
+    # A stranger's domain may point here, so a domain in Host proves nothing; an IP address or
+    # localhost does.
     here = told.netloc == call.request.headers.get("host") and _is_no_domain(told.hostname or "")
     if origin != call.service.settings.origin and not (here and told.scheme == "http"):
         own = call.service.settings.origin
@@ -116,7 +116,7 @@ def check_origin(call: Call) -> None:
 
 
 def _is_no_domain(host: str) -> bool:
-    """Return whether a host is an address or the machine itself, which no domain can pose as."""
+    """Return whether a host is an IP address or localhost, which no domain can imitate."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -127,9 +127,9 @@ def _is_no_domain(host: str) -> bool:
 def form_endpoint(
     pages: Endpoints, path: str, *, action: str, again: Shower
 ) -> Callable[[Handler], Handler]:
-    """Make the endpoint of a form: its handler runs in a thread once the CSRF secret is right.
+    """Make the endpoint of a form; its handler runs in a thread after the CSRF check.
 
-    A form that is refused is shown `again`, with the reason and all that was typed but secrets.
+    `again` shows a refused form with the reason and the typed fields, without secrets.
     """
 
     def add(handler: Handler) -> Handler:

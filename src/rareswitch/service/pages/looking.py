@@ -23,7 +23,7 @@ looking = Endpoints(pages=True)
 
 
 class After(Struct):
-    """The number after which a page of rows begins; the last rows without it."""
+    """The number before the first row of a page; by default the page has the newest rows."""
 
     after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)] | None = None
 
@@ -39,7 +39,7 @@ def show_studies(call: Call) -> Response:
 
 @looking.get("/studies/{campaign}", action="look")
 def show_study(call: Call, campaign: Campaign) -> Response:
-    """Show where a study stands."""
+    """Show the state of a study."""
     return page(call, study_page(view_of(call), campaign))
 
 
@@ -59,7 +59,7 @@ def show_ledger(call: Call, campaign: Campaign, query: After) -> Response:
 
 @looking.get("/studies/{campaign}/refusals", action="unblinded", query=After)
 def show_refusals(call: Call, campaign: Campaign, query: After) -> Response:
-    """Show the reports that were refused."""
+    """Show the refused reports."""
     return page(call, refusals_page(view_of(call), campaign, query.after))
 
 
@@ -76,19 +76,19 @@ def show_analysis(call: Call, campaign: Campaign) -> Response:
 
 
 def check_candidate(campaign: Campaign, number: int) -> None:
-    """Refuse a number that no candidate has."""
+    """Raise if no candidate has this number."""
     if number not in campaign.state.candidates:
         raise Problem(404, f"there is no candidate {number}", code="not-found")
 
 
 def study_again(call: Call, problem: Problem, form: Form) -> Response:
-    """Show a study with a form that was refused."""
+    """Show a study with a refused form."""
     view = view_of(call, problem, form)
     return page(call, study_page(view, campaign_of(call)), problem.status)
 
 
 def candidate_again(call: Call, problem: Problem, form: Form) -> Response:
-    """Show a candidate with a form that was refused."""
+    """Show a candidate with a refused form."""
     campaign, number = campaign_of(call), call.request.path_params["number"]
     if number not in campaign.state.candidates:
         return render_problem(call, problem)
@@ -98,7 +98,7 @@ def candidate_again(call: Call, problem: Problem, form: Form) -> Response:
 
 def render_problem(call: Call, problem: Problem) -> Response:
     """Show a problem as a page."""
-    title = TITLES.get(problem.status, "It did not work")
+    title = TITLES.get(problem.status, "The request failed")
     html = problem_page(view_of(call), status=problem.status, title=title, detail=str(problem))
     response = page(call, html, problem.status)
     response.headers.update(problem.headers)

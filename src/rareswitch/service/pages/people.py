@@ -26,8 +26,7 @@ def accounts_page(
 ) -> str:
     """Return accounts with their roles, tokens, and the forms that change them.
 
-    `secret` has the link or the token that was just made, under `kind` and `value`: it is shown
-    once.
+    `secret` has the new link or token under `kind` and `value`; it is shown once.
     """
     return render(
         "accounts.html",
@@ -63,15 +62,15 @@ def fingerprint(one: Any) -> str:
 
 
 def sign_in_page(view: View, *, name: str = "", after: str = "/") -> str:
-    """Return the form to sign in; `after` is the page to go to then."""
+    """Return the sign-in form; `after` is the next page."""
     return render("sign_in.html", view, name=name, after=after)
 
 
 def invitation_page(view: View, *, name: str, secret: str) -> str:
-    """Return the form with which an invited person chooses a password."""
+    """Return the form in which an invited person chooses a password."""
     return render("invitation.html", view, name=name, secret=secret)
 
 
 def problem_page(view: View, *, status: int, title: str, detail: str) -> str:
-    """Return a page that says why a request was refused."""
+    """Return a page with the reason for a refused request."""
     return render("problem.html", view, status=status, title=title, detail=detail)

@@ -18,7 +18,7 @@ from rareswitch.service.pages.view import View
 from rareswitch.service.pages.words import differences, done_words, meaning_of, plain_value
 
 PAGE = 50
-# The tables of a protocol in the order in which people ask for them, and their names for people.
+# The tables of a protocol and their titles, in the order of the page.
 TABLES = {
     "task": "Task",
     "features": "Features",
@@ -35,7 +35,7 @@ TABLES = {
 
 
 def ledger_page(view: View, campaign: Campaign, after: int | None = None) -> str:
-    """Return entries of the ledger, the newest first: those after a number, or the last."""
+    """Return entries of the ledger, newest first: those after a number, or the last page."""
     entries = campaign.entries
     start = max(0, len(entries) - PAGE) if after is None else min(max(0, after), len(entries))
     shown = entries[start : start + PAGE]
@@ -52,7 +52,7 @@ def ledger_page(view: View, campaign: Campaign, after: int | None = None) -> str
 
 
 def _signed(entry: Entry) -> str:
-    """Return how an entry is signed, and the meaning of the signature; nothing if it is not."""
+    """Return the method and meaning of an entry's signature; empty for an unsigned entry."""
     told = entry.payload.get("signature")
     if not isinstance(told, dict):
         return ""
@@ -75,9 +75,9 @@ def refusals_page(view: View, campaign: Campaign, after: int | None = None) -> s
 
 
 def protocol_page(view: View, campaign: Campaign) -> str:
-    """Return the protocol in force, and each revision as differences from the one before.
+    """Return the protocol in force, and each revision as differences from the revision before.
 
-    A blinded viewer is told no reason: people may write returns into it.
+    A blinded viewer sees no reasons, because people may write returns into them.
     """
     state, entries = campaign.state, campaign.entries
     amended = [entry for entry in entries if entry.kind in ("created", "amended")]
@@ -138,7 +138,7 @@ def _block(block: Any) -> Any:
 
 
 def cell_text(value: Any) -> str:
-    """Return a cell of a table for people."""
+    """Return a cell of a table as text."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):

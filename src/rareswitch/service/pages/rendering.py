@@ -21,7 +21,7 @@ STATIC_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-LINK = 12  # digits of a digest that people compare
+LINK = 12  # shown digits of a digest
 MINUS, THIN, DASH = "\u2212", "\u202f", "\u2013"
 UNKNOWN = "\u2013"
 
@@ -63,7 +63,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
-    """Return an interval in words, which a screen reader reads as such.
+    """Return an interval in words, for screen readers.
 
     >>> interval(-0.1, 0.25)
     '−0.1 to 0.25'
@@ -85,7 +85,7 @@ def percent(value: float | None) -> str:
 
 
 def moment(text: str) -> datetime | None:
-    """Return the time that a row is stamped with, None where it is no time."""
+    """Parse the timestamp of a row; None if it is invalid."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -94,7 +94,7 @@ def moment(text: str) -> datetime | None:
 
 
 def when(text: str, *, day: bool = False) -> Markup:
-    """Return a time for people, in UTC, that a machine can read too."""
+    """Return a time in UTC as an HTML element."""
     found = moment(text)
     if found is None:
         return escape(one_line(text))
@@ -136,6 +136,6 @@ def _environment() -> Environment:
 
 
 def render(template: str, view: View, **values: Any) -> str:
-    """Return a page as HTML. Every text in it is escaped, but SVG that is `Markup`."""
+    """Return a page as HTML; all text is escaped except `Markup`."""
     given: Mapping[str, Any] = {"view": view, **values}
     return _environment().get_template(template).render(given)

@@ -1,4 +1,4 @@
-"""What waits for a signature, and the signatures that a proposal has."""
+"""The proposals that wait for a signature, and their signatures."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ class Proposal(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """A name, a time and a meaning under a proposal, and how it was signed."""
+    """A signature under a proposal: its name, time, meaning and method."""
 
     name: str
     at: str
@@ -34,7 +34,7 @@ class Signature(NamedTuple):
 
 
 def proposals_of(state: State) -> list[Proposal]:
-    """Return the amendment and the reopening that wait for a decision."""
+    """Return the pending amendment and the pending reopening."""
     found = []
     if state.amendment is not None and state.stopped is None:
         entry = state.amendment
@@ -49,7 +49,7 @@ def proposals_of(state: State) -> list[Proposal]:
 
 
 def signatures_of(entries: Any, number: int) -> list[Signature]:
-    """Return who proposed a candidate, commented on it and decided, in their order."""
+    """Return the proposal, comments and decisions of a candidate, in their order."""
     found = []
     for entry in entries[number - 1 :]:
         if entry.kind not in ABOUT_CANDIDATES or entry.kind == "deployed":

@@ -40,14 +40,14 @@ from rareswitch.service.pages.words import (
 )
 
 SHOWN_DAYS = 30
-SHOWN_VERSIONS = 12  # the last ones; earlier versions are folded
+SHOWN_VERSIONS = 12  # the newest versions; earlier versions are folded
 SHOWN_CANDIDATES = 20
 SHOWN_OPEN = 20
 SHOWN_SITES = 200
 
 
 class VersionRow(NamedTuple):
-    """A version, its kind, and the candidate that it was, if any."""
+    """A version, its kind, and its candidate, if any."""
 
     status: VersionStatus
     kind: str
@@ -63,7 +63,7 @@ class VersionRow(NamedTuple):
 
 
 def studies_page(view: View, studies: Iterable[Campaign]) -> str:
-    """Return the list of studies, which the viewer may look at."""
+    """Return the list of studies that the viewer may look at."""
     rows = []
     for campaign in studies:
         found, open_to = status(campaign), view.may("unblinded", campaign)
@@ -77,7 +77,7 @@ def studies_page(view: View, studies: Iterable[Campaign]) -> str:
 
 
 def study_page(view: View, campaign: Campaign) -> str:
-    """Return where a study stands: all of it, or what a blinded viewer may see."""
+    """Return the page of a study, complete or blinded."""
     found = status(campaign)
     with campaign.store.reading() as connection:
         state = campaign.state_at(connection)
@@ -137,7 +137,7 @@ def study_page(view: View, campaign: Campaign) -> str:
 def _blinded_page(
     view: View, campaign: Campaign, found: Status, state: State, counts: StudyCounts
 ) -> str:
-    """Return counts, the version in force and the protocol: nothing about returns or candidates."""
+    """Return the blinded page: counts and the version in force, without returns or candidates."""
     site = view.principal.site(campaign.name)
     own = counts.sites.get(site) if site else None
     now = _now(campaign, state, counts)
@@ -171,7 +171,7 @@ def version_rows(found: Status, state: State) -> list[VersionRow]:
 
 
 def compared_rows(found: Status) -> list[Compared]:
-    """Return the comparison with the control: all versions first, then each of them."""
+    """Return the comparison with the control: all versions combined, then each version."""
     rows = [("all versions", found.difference)]
     rows += [(f"version {one.version}", one.difference) for one in found.versions]
     return [
@@ -187,9 +187,9 @@ def compared_rows(found: Status) -> list[Compared]:
 def recent_days(
     counts: StudyCounts, today: date, site: str | None = None
 ) -> list[tuple[date, int]]:
-    """Return the last days with the episodes recorded on each, by all sites or by one.
+    """Return the episodes recorded on each of the last days, of all sites or of one.
 
-    Nothing, if no episode was recorded on any of them.
+    The list is empty if no episode was recorded on these days.
     """
     if not counts.days:
         return []
@@ -205,13 +205,13 @@ def recent_days(
 
 
 def site_rows(counts: StudyCounts) -> Sequence[tuple[str, Any]]:
-    """Return each site with its counts, the site that reports do not tell last."""
+    """Return each site with its counts; reports without a site come last."""
     rows = sorted(counts.sites.items(), key=lambda pair: (not pair[0], pair[0]))
     return [(name, one) for name, one in rows if one.recorded or one.open][:SHOWN_SITES]
 
 
 def amendable_toml(terms: Terms) -> str:
-    """Return the tables that an amendment may change, as they are."""
+    """Return the current tables that an amendment may change."""
     plain = {"episodes": terms.episodes} | {
         name: terms.plain[name] for name in AMENDABLE if name in terms.plain
     }
@@ -219,7 +219,7 @@ def amendable_toml(terms: Terms) -> str:
 
 
 def _now(campaign: Campaign, state: State, counts: StudyCounts) -> datetime:
-    """Return the time of day; in a rehearsal, or at the end, that of the last report."""
+    """Return the current time; in a rehearsal or after the end, the time of the last report."""
     last = moment(counts.last)
     if (state.rehearsal or state.stopped) and last is not None:
         return last

@@ -1,4 +1,4 @@
-"""Who looks at a page, and the words that the last request left for it."""
+"""The viewer of a page, and the message of the last request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Viewer(Protocol):
         ...
 
     def site(self, campaign: str) -> str | None:
-        """Return the site that the principal reports for, None without one."""
+        """Return the site of the principal, or None."""
         ...
 
 
@@ -24,9 +24,9 @@ class Viewer(Protocol):
 class View:
     """One request for a page.
 
-    `csrf` is the hidden value of every form. `message` and `error` stand at the top of the page.
-    `passkeys` are the credential ids (base64url) that the viewer may sign with. `typed` are the
-    fields of a form that was refused, so that nobody has to type them again.
+    `csrf` is the hidden value of every form. `message` and `error` are at the top of the page.
+    `passkeys` are the viewer's credential ids (base64url). `typed` has the fields of a refused
+    form, to fill it again.
     """
 
     principal: Viewer
@@ -38,9 +38,9 @@ class View:
     typed: Mapping[str, str] = field(default_factory=dict)
 
     def may(self, action: str, campaign: Any = "*") -> bool:
-        """Return whether the viewer may do an action, in a campaign or in all of them."""
+        """Return whether the viewer may do an action, in one campaign or in all."""
         return self.principal.may(action, getattr(campaign, "name", campaign))
 
     def typed_in(self, form: str, name: str, default: str = "") -> str:
-        """Return what was typed into a field of a form that was refused."""
+        """Return the text of a field in a refused form."""
         return self.typed.get(name, default) if self.typed.get("form") == form else default

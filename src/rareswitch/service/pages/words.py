@@ -1,4 +1,4 @@
-"""A study in sentences: where it stands, its rules, and the entries of its ledger."""
+"""Sentences about a study: its state, its rules, and the entries of its ledger."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -35,14 +35,14 @@ STATUSES = {
 
 
 def candidate_status(status: str, *, stopped: bool) -> str:
-    """Return the status of a candidate in words; nobody decides after the end of a study."""
+    """Return the status of a candidate in words; after the end of a study none is pending."""
     if stopped and status == "waiting":
         return "the study has ended"
     return STATUSES.get(status, status)
 
 
 def headline(found: Status, state: State) -> str:
-    """Return where a study stands, in one sentence; it tells no return."""
+    """Return the state of a study in one sentence, without returns."""
     of = f"{count(found.recorded)} of {plural(found.planned_episodes, 'episode')}"
     if state.stopped is not None:
         return f"The study has ended, with {of} recorded and version {found.version} in force."
@@ -58,7 +58,7 @@ def headline(found: Status, state: State) -> str:
 
 
 def ended(state: State, *, blinded: bool) -> str:
-    """Return who ended a study and why; the rule of a stop would tell a blinded reader a result."""
+    """Return who stopped a study and why; blinded readers do not see the rule."""
     stopped = state.stopped
     if stopped is None:
         return ""
@@ -70,7 +70,7 @@ def ended(state: State, *, blinded: bool) -> str:
 
 
 class RuleWords(NamedTuple):
-    """A stopping rule: when it stops, its value now, and the ends of a scale for both."""
+    """A stopping rule: its condition, its current value, and the ends of the scale."""
 
     name: str
     stops: str
@@ -84,7 +84,7 @@ class RuleWords(NamedTuple):
 
 
 def rules_in_words(terms: Terms, seen: list[Watched], version: int) -> Iterator[RuleWords]:
-    """Yield every stopping rule of a protocol with its value, None while the rule waits."""
+    """Yield every stopping rule of a protocol with its value; None if episodes are too few."""
     values = {one.rule: one for one in seen}
     for rule in terms.stopping:
         yield _rule(rule, values.get(rule.name), terms.horizon, version)
@@ -145,7 +145,7 @@ def _rule(rule: StoppingRule, seen: Watched | None, horizon: int, version: int) 
 
 
 def done_words(entry: Entry) -> str:
-    """Return what an entry of the ledger did, after its actor's name."""
+    """Return the words for an entry of the ledger, to follow its actor's name."""
     try:
         return one_line(entry_words(entry)).replace("the campaign", "the study")
     except LookupError:  # an entry without the fields of its kind
@@ -153,21 +153,21 @@ def done_words(entry: Entry) -> str:
 
 
 def meaning_of(entry: Entry) -> str:
-    """Return the meaning of the signature of an entry: its sense, and the words that it is over."""
+    """Return the meaning of an entry's signature and the signed words."""
     told = entry.payload.get("meaning")
     words = one_line(told) if isinstance(told, str) else done_words(entry)
     return f"{sense_of(entry)}: {words}" if entry.kind in SENSES else words
 
 
 def who_signs(terms: Terms, proposer: str) -> str:
-    """Return who may sign for a proposal."""
+    """Return who may sign a proposal."""
     others = [one_line(name) for name in terms.approval.signers if not same_person(name, proposer)]
     but = "" if proposer == SCHEDULE else f" other than {one_line(proposer)}"
     return " or ".join(others) or f"an approver{but}"
 
 
 class Difference(NamedTuple):
-    """A key of a protocol that differs: None where it is not set."""
+    """A key in which two protocols differ; None is not set."""
 
     key: str
     before: str | None
@@ -187,7 +187,7 @@ def differences(old: Any, new: Any) -> list[Difference]:
 
 
 def plain_value(value: Any) -> str:
-    """Return a value of a protocol as people read it.
+    """Return a value of a protocol as text.
 
     >>> plain_value(True), plain_value(["a", "b"]), plain_value({"share": 0.2})
     ('yes', 'a, b', 'share 0.2')

@@ -1,7 +1,7 @@
-// Keeps a page current: when the study's chains grow, the page is fetched again and <main> replaced.
-// Without JavaScript the page is complete; reload it to see what is new.
+// Keeps a page current: when the study's chains grow, it fetches the page and replaces <main>.
+// Without JavaScript the page is complete; reload it for news.
 
-const QUIET = 1000; // at most one replacement in so many milliseconds
+const QUIET = 1000; // milliseconds between two replacements, at least
 const MESSAGE = ":scope > .said[role]"; // the answer to a form, which stays until the person leaves
 let waiting = 0;
 let behind = false;

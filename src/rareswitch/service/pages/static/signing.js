@@ -1,4 +1,4 @@
-// Passkeys: signs a form with one, and adds one to the account. Passwords work without this file.
+// Signs a form with a passkey, and adds a passkey to the account. Passwords work without this file.
 
 const decode = (text) => Uint8Array.from(
   atob(text.replace(/-/g, "+").replace(/_/g, "/").padEnd(Math.ceil(text.length / 4) * 4, "=")),
@@ -21,7 +21,7 @@ async function asked(address, options = {}) {
   return body;
 }
 
-// Asks for the challenge of a decision: fields that the signature covers are part of the question.
+// Requests the challenge of a decision, with the form fields that the signature covers.
 async function challengeOf(button, form) {
   const fields = new FormData(form);
   fields.delete("password");
