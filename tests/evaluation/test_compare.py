@@ -55,7 +55,7 @@ def test_a_candidate_brings_the_policy_in_force_and_the_gain_of_its_model(scene,
     assert found.modelled == with_paths.gain
     assert f"the model  gain {with_paths.gain.mean:.3g}, standard error" in str(found)
     assert compare(rs.rules.Candidate(**given, paths=[]), log, **settings).modelled is None
-    with pytest.raises(TypeError, match="against must be left out: the candidate brings"):
+    with pytest.raises(TypeError, match="against must be left out: the candidate includes"):
         compare(with_paths, log, against=poor, **settings)
 
 
