@@ -140,9 +140,9 @@ def test_it_is_printed_for_people():
     [
         (("absent",), "absent"),
         (("walk/policies",), "walk/policies must be the folder of a training"),
-        (("walk", "--version", 9), "version must be one that walk keeps, 1 to 4; got 9"),
-        (("walk", "--against", 9), "version must be one that walk keeps, 1 to 4; got 9"),
-        (("walk--no-policies", "--against", 1), "version must be one that walk--no-policies keeps"),
+        (("walk", "--version", 9), "version must be stored in walk, which has 1 to 4; got 9"),
+        (("walk", "--against", 9), "version must be stored in walk, which has 1 to 4; got 9"),
+        (("walk--no-policies", "--against", 1), "version must be stored in walk--no-policies"),
         (("walk", "--log", "walk/agent.bin"), "path must end with one of .jsonl"),
         (("walk", "--estimator", "guess"), "--estimator"),
     ],

@@ -133,7 +133,7 @@ def test_typing_the_environment_allows_its_module():
     ("options", "word"),
     [
         (("absent",), "absent"),
-        (("lake", "--version", 9), "version must be one that lake keeps, 1 to 4; got 9"),
+        (("lake", "--version", 9), "version must be stored in lake, which has 1 to 4; got 9"),
         (("lake", "--version", 0), "--version"),
         (("lake", "--episodes", 1), "--episodes"),
         (("lake/agent.bin",), "ENV_ID must be given for a file"),

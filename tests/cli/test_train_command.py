@@ -151,7 +151,7 @@ def test_other_settings_in_the_same_folder_are_refused(here, options):
     trained(*LAKE, "--out", "lake")
     before = contents(here / "lake")
     message = refused("train", *LAKE, *options, "--out", "lake")
-    assert "folder must be one of the same settings; lake has" in message
+    assert "folder must have the same settings; lake has" in message
     name = options[0].removeprefix("--no-").removeprefix("--").replace("-", "_")
     assert f"has {name}" in " ".join(message.split())
     assert contents(here / "lake") == before
@@ -193,7 +193,7 @@ def test_what_is_not_a_training_is_never_written_to(here):
         (("--features", "cli.walk:Table"), "features must have a row for each of 4 actions"),
         (("--horizon", 0), "--horizon"),
         (("--stages", "both"), "--stages"),
-        (("--rewards", 1, 0), "high must be above low"),
+        (("--rewards", 1, 0), "high must be at least low"),
         (("--rewards", 1), "--rewards"),
         (("--env-arg", "is_slippery"), "--env-arg must be NAME=VALUE"),
         (("--env-arg", "a=1", "--env-arg", "a=2"), "each name once"),
@@ -400,7 +400,8 @@ def test_features_that_do_something_else_by_now_are_refused(here, monkeypatch):
     monkeypatch.setattr("cli.walk.rows", lambda place: np.eye(4)[:2] * place)
     message = " ".join(refused("train", *options).split())
     assert (
-        "its features must be what they were when walk was begun; then it was features" in message
+        "features must not change after the start of walk; at the start they had features"
+        in message
     )
     assert contents(here / "walk") == before
 

@@ -108,7 +108,7 @@ def test_two_processes_do_not_write_to_one_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with running(tmp_path) as process:
         wait_until(lambda: lines(tmp_path) > 10, process)
-        assert "out is, by another process" in refused(*OPTIONS, "--out", "out")
+        assert "another process writes to out" in refused(*OPTIONS, "--out", "out")
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
         output_of_all(process)

@@ -106,7 +106,7 @@ def test_settings_of_another_type_are_refused(changes):
 def test_going_on_with_a_training_runs_what_was_typed_and_nothing_else():
     path = train(env_id="my_trap:Walk")
     message = refused(*LAKE, "--out", "theirs")
-    assert "folder must be one of the same settings" in message
+    assert "folder must have the same settings" in message
     data = json.loads(path.read_bytes())
     path.write_text(json.dumps(data | {"settings": data["settings"] | {"env_id": LAKE[1]}}))
     assert call(*LAKE, "--out", "theirs").exit_code == 0

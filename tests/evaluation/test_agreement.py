@@ -51,7 +51,7 @@ def test_masked_and_one_hot_actions_are_counted_among_those_offered():
 def test_what_the_policy_cannot_have_played_is_named():
     one = rs.Policy(weights=[[1.0, 0.0, 1.0, 0.0]] * 2, one_hot=True)
     played = {"observations": [0, 0, 0], "rewards": [0, 0], "terminated": True}
-    with pytest.raises(ValueError, match="its 1 members none takes the actions up to step 1"):
+    with pytest.raises(ValueError, match="none of its 1 members takes the actions up to step 1"):
         conditional_propensities(one, Trajectory(**played, actions=[0, 1]), TABLE)
     longer = Trajectory(observations=[0] * 4, actions=[0] * 3, rewards=[0] * 3, terminated=True)
     with pytest.raises(ValueError, match="trajectory must have at most the 2 steps"):

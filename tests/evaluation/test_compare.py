@@ -55,7 +55,7 @@ def test_a_candidate_brings_the_policy_in_force_and_the_gain_of_its_model(scene,
     assert found.modelled == with_paths.gain
     assert f"the model  gain {with_paths.gain.mean:.3g}, standard error" in str(found)
     assert compare(rs.rules.Candidate(**given, paths=[]), log, **settings).modelled is None
-    with pytest.raises(TypeError, match="against must be left out: the candidate brings"):
+    with pytest.raises(TypeError, match="against must be left out: the candidate includes"):
         compare(with_paths, log, against=poor, **settings)
 
 
@@ -277,7 +277,7 @@ def test_a_function_sees_only_feasible_actions():
     [
         ([0.5, 0.6], r"at least 0 and sum to 1; got \[0.5, 0.6\] for .*0.* at stage 0"),
         ([-0.5, 1.5], "probabilities, which are at least 0 and sum to 1"),
-        ([1.0], "actions must be among those offered; got 1"),
+        ([1.0], "actions must be among the offered actions; got 1"),
         ("left", "the probabilities that a function returns must be an array"),
     ],
 )

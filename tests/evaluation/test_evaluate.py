@@ -170,7 +170,7 @@ def test_features_must_be_a_map_or_a_function(features):
 
 def test_a_bare_policy_needs_features():
     _, candidate, _, log = candidate_and_log(0, episodes=4)
-    with pytest.raises(TypeError, match="features must be given where candidate is a Policy"):
+    with pytest.raises(TypeError, match="features must be given if candidate is a Policy"):
         compare(candidate, log)
 
 

@@ -109,7 +109,7 @@ def test_actions_that_can_be_told_without_error_are_nearly_certain():
     ("observations", "message"),
     [
         (np.random.default_rng(0).random((2, 9)), "10 steps for each; got 20 coefficients and 40"),
-        (["a", "b"], "needs states that come often or observations of numbers; got 'a"),
+        (["a", "b"], "needs frequent states or observations of numbers; got 'a"),
     ],
 )
 def test_too_little_is_refused(observations, message):

@@ -178,12 +178,12 @@ def test_a_missing_key_is_named(key):
     without = "\n".join(line for line in lines[:4] if not line.startswith(key))
     refused(
         without + "\n".join(["", *lines[4:]]),
-        f"{key} must be given: it is a required key of an experiment",
+        f"{key} must be given; it is a required key of an experiment",
     )
 
 
 def test_an_experiment_needs_arms():
-    refused(toml(arms=""), "arms must hold at least one arm")
+    refused(toml(arms=""), "arms must not be empty")
 
 
 def test_an_arm_needs_a_schedule_and_a_world():

@@ -138,7 +138,7 @@ def test_the_report_has_the_tables_of_bounds_readings_and_beta(paper):
     for heading in (
         "Every bound and its measured quantity",
         "The reading choices and their effect",
-        "How large β had to be",
+        "Needed β",
     ):
         assert heading in words
     assert "vacuous" in words

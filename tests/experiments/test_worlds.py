@@ -343,7 +343,7 @@ world = { kind = "tabular", states = 2, actions = 2, horizon = 2 }
         ({"world": LAKE.replace("horizon = 5", "horizon = 0")}, ["horizon must be from 1"]),
         ({"world": LAKE + 'features = "nothing"'}, ["features must be one of default"]),
         ({"world": LAKE + 'stages = "some"'}, ["stages"]),
-        ({"world": LAKE + "rewards = { low = 1 }"}, ["high must be given: it is a required"]),
+        ({"world": LAKE + "rewards = { low = 1 }"}, ["high must be given; it is a required"]),
         ({"world": '\n[world]\nkind = "no_such:function"\n'}, ["'no_such' cannot be imported"]),
         ({"world": '\n[world]\nkind = "json:nothing"\n'}, ["json", "nothing"]),
         ({"world": '\n[world]\nkind = "gym"\n'}, ["kind must be one of hard-", "got 'gym'"]),
@@ -377,7 +377,7 @@ def test_a_simulator_that_cannot_be_is_refused_when_the_spec_is_read(own, functi
     [
         ("taciturn", "simulator must give the returns of an Outcome"),
         ("silent", "one Outcome for each of 1 seeds"),
-        ("shorter", "returns must be those of 20 episodes; got 19"),
+        ("shorter", "returns must hold 20 episodes; got 19"),
     ],
 )
 def test_a_simulator_that_does_not_keep_its_word_is_told_so(own, tmp_path, function, message):

@@ -112,7 +112,7 @@ def test_structured_states_are_read_once_and_first():
             lambda: joined(Polynomial(inputs=14, degree=1, constant=False), Flatten(space=SPACE)),
             "parts must all take the same",
         ),
-        (lambda: joined(), "parts must be at least one basis; got none"),
+        (lambda: joined(), "parts must not be empty"),
     ],
 )
 def test_bases_that_do_not_fit_are_refused(make, message):

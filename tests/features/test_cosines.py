@@ -67,7 +67,7 @@ def test_bandwidths_have_directions_of_their_own():
     ("arguments", "message"),
     [
         ({"bandwidths": 0.0}, "bandwidths must be a finite number above 0"),
-        ({"bandwidths": ()}, "bandwidths must hold at least one"),
+        ({"bandwidths": ()}, "bandwidths must not be empty"),
         ({"bandwidths": 1.0, "components": 0}, "components must be at least 1"),
         ({"bandwidths": 1.0, "inputs": 0}, "inputs must be at least 1"),
         ({"bandwidths": 1.0, "seed": -1}, "seed must be at least 0"),

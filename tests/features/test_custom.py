@@ -43,9 +43,9 @@ def test_any_function_is_a_feature_map():
 def test_sizes_are_given_or_told_by_the_probe():
     assert Custom(dose, actions=2, dim=2).name == "dose, unverified"
     assert Custom(dose, name="mg", probe=PROBE).name == "mg"
-    with pytest.raises(ValueError, match="actions must be given where no probe shows it"):
+    with pytest.raises(ValueError, match="actions must be given without a probe"):
         Custom(dose, dim=2)
-    with pytest.raises(ValueError, match="dim must be given where no probe shows it"):
+    with pytest.raises(ValueError, match="dim must be given without a probe"):
         Custom(dose, actions=2)
     with pytest.raises(ValueError, match=r"rows must have shape \(3, 2\); got \(2, 2\)"):
         Custom(dose, actions=3, probe=PROBE)

@@ -39,7 +39,7 @@ def test_a_constant_column_is_only_centred():
         ({"origin": [0.0], "unit": [0.0]}, r"unit must be above 0; got 0\.0 at 0"),
         ({"origin": [0.0, 0.0], "unit": [1.0, -2.0]}, r"unit must be above 0; got -2\.0 at 1"),
         ({"origin": [0.0], "unit": [1.0, 1.0]}, r"unit must have shape \(1,\)"),
-        ({"origin": [], "unit": []}, "origin must have at least one entry"),
+        ({"origin": [], "unit": []}, "origin must not be empty"),
         ({"origin": [np.nan], "unit": [1.0]}, "origin must be finite"),
         (
             {"origin": [0.0], "unit": [1.0], "low": 1.0, "high": 1.0},
@@ -132,9 +132,9 @@ def test_the_bound_is_measured_or_known():
 
 @pytest.mark.parametrize("sample", [np.zeros((2, 2)), np.zeros((0, 2))])
 def test_a_bound_needs_something_to_measure(sample):
-    with pytest.raises(ValueError, match="sample must have a row that is not 0"):
+    with pytest.raises(ValueError, match="sample must have a nonzero row"):
         UnitNorm.fit(sample)
-    with pytest.raises(ValueError, match="states must have a row that is not 0"):
+    with pytest.raises(ValueError, match="states must have a nonzero row"):
         UnitRows.measured(
             ActionBlocks(Polynomial(inputs=2, degree=1, constant=False), actions=2), sample
         )

@@ -199,7 +199,7 @@ def test_the_digest_is_that_of_what_it_does():
     ("transformer", "probe", "error", "message"),
     [
         (np.cos, SAMPLE, TypeError, "transformer must have a transform method"),
-        (FITTED[0], SAMPLE[:0], ValueError, "probe must have at least one state"),
+        (FITTED[0], SAMPLE[:0], ValueError, "probe must not be empty"),
         (FITTED[0], SAMPLE[:, :2], ValueError, "probe must have 3 columns; got 2"),
         (FITTED[0], SAMPLE[0], ValueError, "probe must have shape"),
     ],

@@ -321,7 +321,7 @@ def test_an_action_space_that_changes_between_episodes_is_told():
     games = play(learner, world, table(), episodes=9)
     next(games)
     world.action_space = Discrete(ACTIONS + 1)
-    with pytest.raises(WorldError, match=r"stay as it was, of 3 actions; it has 4 now \(episode 2"):
+    with pytest.raises(WorldError, match=r"must keep its 3 actions; it has 4 now \(episode 2"):
         next(games)
     world.action_space = Discrete(ACTIONS)
     assert [game.number for game in play(learner, world, table(), episodes=3)] == [2, 3]

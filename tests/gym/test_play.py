@@ -299,7 +299,7 @@ def test_a_game_shows_itself_in_a_line():
         (
             {"rewards": Rewards(-1.0, 1.0)},
             ValueError,
-            "learner must be made with end_reward=0.5.*; got 0.0",
+            "learner must have a task with end_reward=0.5.*; got 0.0",
         ),
         (
             {"features": OneHot(states=STATES, actions=4)},

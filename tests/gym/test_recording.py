@@ -164,7 +164,7 @@ def test_a_full_disk_is_told_and_the_last_state_stays(folder, monkeypatch):
 def test_a_folder_in_use_is_refused_and_free_again_afterwards(folder):
     learner = new_learner()
     recording = Recording(folder, learner)
-    with pytest.raises(ValueError, match=r"must not be in use; .*run is, by another process"):
+    with pytest.raises(ValueError, match=r"must not be in use; another process writes to .*run"):
         Recording(folder, new_learner())
     recording.close(learner)
     Recording(folder, learner).close(learner)

@@ -71,7 +71,7 @@ def test_other_picks_are_refused_and_nothing_is_overwritten(folder):
     before = (folder.path / "settings.json").read_bytes()
     folder.begin(SETTINGS, SETTING)
     other = Setting(features=TABLE, horizon=4, rewards=Rewards())
-    with pytest.raises(ValueError, match=r"must be what they were .* then it was horizon = 3"):
+    with pytest.raises(ValueError, match=r"must not change .* at the start they had horizon = 3"):
         folder.begin(SETTINGS, other)
     assert (folder.path / "settings.json").read_bytes() == before
 
@@ -126,7 +126,7 @@ def test_the_episodes_that_a_learner_knows_must_be_there_in_order(folder):
 
 def test_deployed_policies_are_found_by_their_versions(folder):
     folder.begin(SETTINGS, SETTING)
-    with pytest.raises(ValueError, match="keeps, none; got 1"):
+    with pytest.raises(ValueError, match="which has none; got 1"):
         folder.policy(1)
     folder.write_policy(1, ONE)
     folder.write_policy(2, OTHER)
@@ -134,7 +134,7 @@ def test_deployed_policies_are_found_by_their_versions(folder):
     assert folder.versions() == [1, 2]
     assert folder.policy(1).digest == ONE.digest
     assert folder.policy(2).digest == OTHER.digest
-    with pytest.raises(ValueError, match="keeps, 1 to 2; got 3"):
+    with pytest.raises(ValueError, match="which has 1 to 2; got 3"):
         folder.policy(3)
 
 
@@ -142,7 +142,7 @@ def test_an_agent_is_kept_with_its_features_or_as_a_policy_where_they_are_code(t
     data, code = RunFolder(tmp_path / "data"), RunFolder(tmp_path / "code")
     for folder in (data, code):
         folder.begin(SETTINGS, SETTING)
-        with pytest.raises(ValueError, match="it recommends no policy yet"):
+        with pytest.raises(ValueError, match="must be finished to recommend a policy"):
             folder.policy()
     data.write_agent(Agent(policy=ONE, features=TABLE, rewards=Rewards(0.0, 2.0)))
     assert data.agent().rewards == Rewards(0.0, 2.0)

@@ -84,5 +84,5 @@ def test_the_same_training_gives_the_same_bytes(training, beside, tmp_path):
 
 
 def test_a_training_without_an_episode_has_no_picture(training):
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with pytest.raises(ValueError, match="at least one episode to draw; got 0"):
         draw_training(Training(training.setting, training.learner), title="Lake")

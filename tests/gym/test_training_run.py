@@ -368,7 +368,7 @@ def test_a_log_alone_is_learnt(tmp_path):
     assert training.agent.begin("ada").act(0) in (0, 1, 2)
     assert training.best is training.summary["deployment_limit"] is None
     assert training.summary["switches"] == 0
-    with pytest.raises(ValueError, match="world must be given: this training has a log"):
+    with pytest.raises(ValueError, match="world must be given; this training has a log"):
         training.evaluate(5)
     assert training.evaluate(25, world=Walk()).mean > 0.0
     write_log(tmp_path / "played.jsonl", log)
@@ -410,7 +410,7 @@ def test_an_interruption_says_where_the_episodes_are_kept(tmp_path):
     with pytest.raises(KeyboardInterrupt) as caught:
         train(Walk(), **GIVEN, folder=tmp_path / "walk", callback=interrupt)
     (note,) = caught.value.__notes__
-    assert note.endswith(f"episodes are kept in {tmp_path / 'walk'}; the same call goes on")
+    assert note.endswith(f"episodes are kept in {tmp_path / 'walk'}; the same call resumes")
 
 
 def test_a_log_says_which_actions_it_never_takes():

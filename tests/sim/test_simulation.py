@@ -60,17 +60,17 @@ def test_runs_stepped_together_are_bit_identical_to_each_alone(worlds, rule, exp
 @pytest.mark.parametrize(
     ("worlds", "seeds", "message"),
     [
-        ([], [], "worlds must hold at least one world; got none"),
-        (HARD[:1], [0, 1], "seeds must be one for each of 1 worlds; got 2"),
+        ([], [], "worlds must not be empty"),
+        (HARD[:1], [0, 1], "seeds must hold one seed for each of 1 worlds; got 2"),
         (
             [HARD[0], rs.worlds.hard_to_learn(d=7, horizon=4, delta=0.2)],
             [0, 1],
-            "worlds stepped together must share features and horizon",
+            "worlds must have the same features, feasible actions and horizon",
         ),
         (
             [HARD[0], rs.worlds.hard_to_learn(d=7, horizon=5)],
             [0, 1],
-            "worlds stepped together must share features and horizon",
+            "worlds must have the same features, feasible actions and horizon",
         ),
     ],
 )
@@ -184,8 +184,8 @@ TASK = HARD[0].task(episodes=10)
         ({"dim": 6}, "task must have the worlds' dim 7 and horizon 4; got"),
         ({"horizon": 5}, "task must have the worlds' dim 7 and horizon 4; got Task.*horizon=5"),
         ({"horizon": 3}, "task must have the worlds' dim 7 and horizon 4; got"),
-        ({"feature_norm": 1.0}, r"a feature_norm of at least 2\.3\d*, the worlds'; got 1$"),
-        ({"feature_norm": 0.999 * TASK.feature_norm}, "task must have a feature_norm of at least"),
+        ({"feature_norm": 1.0}, r"at least the worlds' feature_norm 2\.3\d*; got 1$"),
+        ({"feature_norm": 0.999 * TASK.feature_norm}, "at least the worlds' feature_norm"),
         ({"feature_norm": 9.0, "one_hot": True}, "task must have no one_hot, no end_reward"),
         ({"end_reward": 0.5}, "task must have no one_hot, no end_reward"),
         ({"blocks": 7}, "no end_reward and no blocks in a simulation; got Task"),

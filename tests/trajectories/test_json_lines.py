@@ -111,13 +111,16 @@ GOOD = {"observations": [0, 1], "actions": [0], "rewards": [0.5], "terminated": 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[1, 2]", "must be an episode in JSON; it is no object"),
+        ("[1, 2]", "must be an episode in JSON; it is not an object"),
         ("", "must be an episode in JSON"),
         ("{", "must be an episode in JSON"),
         ("[" * 100_000, "must be an episode in JSON"),
         (json.dumps(GOOD)[:-1] + ', "rewards": [1.0]}', "it holds 'rewards' twice"),
-        (json.dumps(GOOD | {"rewards": [float("nan")]}), "it holds NaN, which is no number"),
-        (json.dumps(GOOD | {"rewards": [float("inf")]}), "it holds Infinity, which is no number"),
+        (json.dumps(GOOD | {"rewards": [float("nan")]}), "it holds NaN, which is not a number"),
+        (
+            json.dumps(GOOD | {"rewards": [float("inf")]}),
+            "it holds Infinity, which is not a number",
+        ),
         (json.dumps(GOOD).replace("0.5", "1e999"), "rewards must be finite; got inf"),
         (json.dumps(GOOD | {"rewards": None}), "rewards must be there; got observations"),
         (json.dumps(GOOD | {"propensity": [1.0]}), "propensity is no field of an episode; the"),
@@ -125,7 +128,10 @@ GOOD = {"observations": [0, 1], "actions": [0], "rewards": [0.5], "terminated": 
         (json.dumps(GOOD | {"propensities": [1.5]}), "propensities must be above 0 and at most 1"),
         (json.dumps(GOOD | {"observations": {"0": 1}}), "observations must be a list or an array"),
         (json.dumps(GOOD | {"observations": [{"(1)": 1}] * 2}), r"observations\[0\]\[0\] must be"),
-        (json.dumps(GOOD | {"observations": [{"(0)": 1, "a": 2}] * 2}), "must have texts as keys"),
+        (
+            json.dumps(GOOD | {"observations": [{"(0)": 1, "a": 2}] * 2}),
+            "must have nonempty texts as keys",
+        ),
         (json.dumps(GOOD | {"observations": 3}), "observations must be a list or an array; got 3"),
         (json.dumps(GOOD | {"terminated": "yes"}), "terminated must be True or False; got 'yes'"),
         (json.dumps(GOOD | {"actions": "0"}), "actions must be a list of whole numbers"),

@@ -48,7 +48,7 @@ def test_trajectories_are_returned_as_they_are():
 def test_a_log_that_is_there_is_not_written_over(tmp_path, suffix):
     path = tmp_path / f"log{suffix}"
     path.write_bytes(b"precious")
-    with pytest.raises(FileExistsError, match="path must be that of a new log"):
+    with pytest.raises(FileExistsError, match="path must be the path of a new log"):
         write_log(path, [ONE])
     assert path.read_bytes() == b"precious"
 

@@ -65,7 +65,7 @@ def test_after_the_horizon_a_map_is_told_the_last_stage():
         (lambda state: np.eye(2), {}, "got 2 at step 0 of .*, where features has 2 rows"),
         (lambda state: np.zeros((0, 2)), {}, "features must return one row or more"),
         (lambda state: 1.0, {}, r"features must return one row .* got shape \(\) for"),
-        (lambda state: np.eye(4), {"masks": MASKS}, "masks must have a place for each of the 4"),
+        (lambda state: np.eye(4), {"masks": MASKS}, "masks must have an entry for each of the 4"),
     ],
 )
 def test_what_does_not_fit_the_features_is_named(features, change, message):
@@ -75,5 +75,5 @@ def test_what_does_not_fit_the_features_is_named(features, change, message):
 
 def test_an_action_that_the_map_forbids_is_named():
     table = Masked(OneHot(states=3, actions=3), lambda state: np.array([True, True, False]))
-    with pytest.raises(ValueError, match=r"got 2 at step 0 .* and this one is not feasible"):
+    with pytest.raises(ValueError, match=r"got 2 at step 0 .* and this action is not feasible"):
         choice_offered(Trajectory(**STEPS), table, 0)

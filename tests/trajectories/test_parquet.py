@@ -181,7 +181,7 @@ def test_what_is_wrong_names_file_row_and_field(tmp_path, change, message):
 def test_a_file_that_is_no_parquet_is_named(tmp_path, data):
     path = tmp_path / "log.parquet"
     path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"log\.parquet is no readable Parquet file"):
+    with pytest.raises(ValueError, match=r"log\.parquet must be a readable Parquet file"):
         next(read_log(path))
 
 

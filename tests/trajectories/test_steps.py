@@ -121,9 +121,9 @@ def objects(values):
         ({"outcome": [0.0, 0.5, np.nan, 0.0, 0.0]}, r"'ada' .*rewards must be finite; got nan"),
         ({"dose": [0, 1, np.nan, 1, 0]}, "'ada' .*actions must be a list of whole numbers"),
         ({"p": [1.0, 0.0, 1.0, 1.0, 1.0]}, "'ben' .*propensities must be above 0"),
-        ({"p": [1.0]}, "propensity must have a place for each of the 5 steps of episode; got 1"),
-        ({"dose": 3}, "action must be a column with a place for every step; got 3"),
-        ({"patient": []}, "episode must be a column with a place for every step"),
+        ({"p": [1.0]}, "propensity must have an entry for each of the 5 steps of episode; got 1"),
+        ({"dose": 3}, "action must be a column with an entry for every step; got 3"),
+        ({"patient": []}, "episode must be a column with an entry for every step"),
         ({"patient": [0.5, 1.5, 0.5, 0.5, 1.5]}, "episode 0.5 .*key must be a whole number"),
     ],
 )

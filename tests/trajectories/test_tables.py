@@ -76,7 +76,7 @@ def test_columns_of_other_names_are_named():
     assert str(caught.value) == (
         "table must be a log of episodes, or a table of steps with a column for each of episode, "
         "observation, action, reward, terminated; it has patient, step, age, weight, action, "
-        "outcome, terminated, propensity, version and none for episode, observation, reward. Name "
+        "outcome, terminated, propensity, version, and lacks episode, observation, reward. Name "
         'them: read_log(…, columns={"episode": "…", "observation": "…", "reward": "…"}), or give '
         "them to from_steps"
     )
@@ -99,11 +99,13 @@ def test_columns_that_are_not_there_are_named(columns, message):
 def test_a_file_of_steps_without_an_episode_is_named(tmp_path):
     path = tmp_path / "steps.parquet"
     pl.DataFrame(STEPS).drop("episode").write_parquet(path)
-    message = "steps.parquet must be a log of episodes, .* none for episode.*from_steps"
+    message = "steps.parquet must be a log of episodes, .* lacks episode.*from_steps"
     with pytest.raises(ValueError, match=message):
         read_log(path)
     (tmp_path / "torn.csv").write_text("episode,action\n1,2,3\n")
-    with pytest.raises(ValueError, match=r"torn.csv must have a header, and as many cells"):
+    with pytest.raises(
+        ValueError, match=r"torn.csv must have a header, and the same number of cells"
+    ):
         read_log(tmp_path / "torn.csv")
 
 
@@ -112,7 +114,7 @@ def test_done_is_not_taken_for_an_end_beside_truncated():
         "episode": [1, 1], "observation": [0.0, 1.0], "action": [0, 1], "reward": [0.0, 1.0],
         "done": [0, 1], "truncated": [0, 1],
     }  # fmt: skip
-    with pytest.raises(ValueError, match="must tell true ends from cut-off episodes"):
+    with pytest.raises(ValueError, match="must distinguish terminated from truncated"):
         list(read_log(table))
     (one,) = read_log(table, columns={"terminated": "done"})
     assert one.terminated

@@ -28,7 +28,7 @@ def test_it_keeps_what_it_was_given_in_arrays_that_nobody_writes_to():
     ("change", "message"),
     [
         ({"actions": []}, "actions must be a list of whole numbers; got float64"),
-        ({"actions": np.zeros(0, int)}, "actions must have at least one step; got none"),
+        ({"actions": np.zeros(0, int)}, "actions must not be empty"),
         ({"actions": [0.0, 1.0]}, "actions must be a list of whole numbers; got float64"),
         ({"actions": [True, False]}, "actions must be a list of whole numbers; got bool"),
         ({"actions": [[0, 1]]}, r"actions must be .* got int64 of shape \(1, 2\)"),
@@ -49,7 +49,10 @@ def test_it_keeps_what_it_was_given_in_arrays_that_nobody_writes_to():
         ({"masks": [[1, 1]] * 3}, "masks must be True or False"),
         ({"masks": [True] * 3}, "masks must be True or False"),
         ({"masks": [[True], [True, False], [True]]}, "masks must be True or False"),
-        ({"masks": [[True]] * 3}, "masks must have a place for every action; got 1, and action 1"),
+        (
+            {"masks": [[True]] * 3},
+            "masks must have an entry for every action; got 1 entries, and action 1",
+        ),
         ({"masks": [[True, False]] * 3}, "action 1 is not feasible at step 0"),
         ({"version": 0}, "version must be at least 1; got 0"),
         ({"member": -1}, "member must be at least 0; got -1"),

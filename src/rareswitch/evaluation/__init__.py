@@ -1,4 +1,4 @@
-"""Off-policy evaluation: the return of a policy from the log of another."""
+"""Off-policy evaluation: estimate the return of a policy from the log of another policy."""
 
 from rareswitch.evaluation.agreement import conditional_propensities
 from rareswitch.evaluation.compare import Comparison, compare, evaluate

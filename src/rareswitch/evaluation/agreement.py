@@ -1,8 +1,8 @@
-"""How a policy acts in the states of a log, and how probable the logged actions are under it.
+"""The behaviour of a policy in the states of a log, and its probability of the logged actions.
 
-One member plays an episode from beginning to end, so the probability of its first actions is the
-share of members that take all of them, and not a product over steps. A control and a floor count
-as members with shares of their own.
+One member plays a whole episode, so the probability of its first actions is the share of members
+that take all of them, and not a product over steps. A control and a floor count as members with
+their own shares.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from rareswitch.support.arguments import Bools, Floats, Ints, short_repr
 from rareswitch.trajectories.episodes import RowsOf, choice_offered
 from rareswitch.trajectories.trajectory import Trajectory
 
-# States whose choices are found together: the values of their actions are held for every member.
+# The number of states evaluated together, which limits the memory for values of all members.
 BLOCK_STATES = 1024
 
 
 class StageBehaviour(NamedTuple):
-    """How M members act at one stage of a log with T states and N episodes.
+    """The behaviour of M members at one stage of a log with T states and N episodes.
 
     `rows` are the W rows that some member takes in some state. `expected` turns the
     value of these rows for every member (W, M) into the value of the states (T, M). `taken` (N, M)
-    is the probability of the logged action under each member, 1 where no action was taken.
-    `unlogged` (N, M) is their probability of actions that the log never takes, None if unknown.
-    `shares` (M,) are the probabilities with which members play; None: the same for all.
+    is the probability of the logged action under each member, 1 without an action. `unlogged`
+    (N, M) is their probability of actions that the log never takes, None if unknown. `shares` (M,)
+    are the probabilities that members play; None: equal.
     """
 
     rows: GroupedRows
@@ -39,7 +39,7 @@ class StageBehaviour(NamedTuple):
 
 
 def behaviour_in(logged: LoggedEpisodes, policy: Policy | None = None) -> list[StageBehaviour]:
-    """Return how a policy acts at each stage; without one, the function that the log was asked."""
+    """Return the behaviour at each stage of a policy, or else of the function in `logged`."""
     never = logged.never_taken
     if policy is None:
         return [_by_chances(stage, never) for stage in logged.stages]
@@ -67,7 +67,7 @@ def _by_members(policy: Policy, h: int, stage: LoggedStage, never: Bools | None)
 
 
 def _by_players(policy: Policy, h: int, stage: LoggedStage, never: Bools | None) -> StageBehaviour:
-    """Return how learned members, the control and the floor act; the floor is the last column."""
+    """Return the behaviour of learned members, control and floor; the floor is the last column."""
     lengths = np.diff(stage.starts, append=len(stage.rows))
     chosen = [_choices(policy, h, stage)]
     if (control := policy.control) is not None:
@@ -102,7 +102,7 @@ def _choices(policy: Policy, h: int, stage: LoggedStage) -> Ints:
     """Return the action of every member in every state of a stage, (T, M)."""
     lengths = np.diff(stage.starts, append=len(stage.rows))
     choices = np.zeros((len(lengths), policy.members), np.int64)
-    for length in np.unique(lengths):  # states with as many actions are asked about together
+    for length in np.unique(lengths):  # states with equally many actions together
         states = np.flatnonzero(lengths == length)
         for start in range(0, len(states), BLOCK_STATES):
             block = states[start : start + BLOCK_STATES]
@@ -112,7 +112,7 @@ def _choices(policy: Policy, h: int, stage: LoggedStage) -> Ints:
 
 
 def _in_episodes(stage: LoggedStage, of_states: Floats | Bools) -> Floats:
-    """Return values of states (T, M) for each episode (N, M); 0 where it took no action."""
+    """Return values of states (T, M) for each episode (N, M), 0 without an action."""
     found = np.zeros((len(stage.state), of_states.shape[1]))
     found[stage.played] = of_states[stage.state[stage.played]]
     return found
@@ -150,9 +150,9 @@ def path_probabilities(behaviour: list[StageBehaviour]) -> Floats:
 def conditional_propensities(policy: Policy, trajectory: Trajectory, features: RowsOf) -> Floats:
     """Return the propensities to log for a trajectory that a policy played (n,).
 
-    Each is the probability of an action given the actions before it in the episode: of the members
-    that took all of these, the share that takes this action too. Their product is the probability
-    of the whole course of actions, `policy.likelihood`.
+    Each is the probability of an action given the earlier actions of the episode: the share of
+    members that take it, among the members that took all earlier actions. Their product is the
+    probability of all actions, `policy.likelihood`.
 
     >>> two = Policy(weights=[[[1.0, 0.0]] * 2, [[0.0, 1.0]] * 2], allocation=0)
     >>> played = Trajectory(observations=[0, 0, 0], actions=[1, 1], rewards=[0, 1], terminated=True)
@@ -171,7 +171,7 @@ def conditional_propensities(policy: Policy, trajectory: Trajectory, features: R
     found = policy.conditional(np.array(chances))
     if not found.all():
         raise ValueError(
-            f"trajectory must be one that the policy can play; of its {policy.members} members "
-            f"none takes the actions up to step {int(np.argmin(found > 0.0))}"
+            f"trajectory must be possible under the policy; none of its {policy.members} members "
+            f"takes the actions up to step {int(np.argmin(found > 0.0))}"
         )
     return found

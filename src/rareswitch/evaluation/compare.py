@@ -1,4 +1,4 @@
-"""The return that a policy would have had in a log, and the gain over the log or another policy."""
+"""Estimate the return of a policy from a log, and its gain over the log or another policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from rareswitch.trajectories.episodes import RowsOf
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comparison:
-    """A candidate beside the log, or beside another policy, on the same episodes.
+    """A candidate compared with the log, or with another policy, on the same episodes.
 
-    `gain` is the candidate's expected return less that of `against`, or less the mean return of the
-    log if that is None, with an interval paired by episode. `verdict` is the result in one line.
-    `modelled` is the gain that the fitted model of a `rules.Candidate` expects, with its standard
-    error: it needs no propensities, and is only as good as the model.
+    `gain` is the candidate's expected return minus that of `against`, or minus the mean return of
+    the log if `against` is None, with an interval paired by episode. `modelled` is the expected
+    gain by the fitted model of a `rules.Candidate`, with its standard error: it needs no
+    propensities, and is only as good as the model.
     """
 
     candidate: Estimate
@@ -36,7 +36,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One line: a gain, a loss, or the reason why there is no answer."""
+        """The result in one line: a gain, a loss, or the reason why neither is certain."""
         if self.same:
             return "no difference: the candidate is the policy in force"
         sides = {"the candidate": self.candidate, "the policy in force": self.against}
@@ -90,10 +90,7 @@ def evaluate(
     method: Method | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Estimate:
-    """Estimate the return that a policy would have had in the episodes of a log.
-
-    Arguments are those of `compare`.
-    """
+    """Estimate the return of a policy from a log; the arguments are those of `compare`."""
     targets, writers = _targets({"candidate": candidate}, features, loggers)
     judge = Judge(
         log, targets, writers, method=method, propensities=propensities, progress=progress
@@ -113,21 +110,21 @@ def compare(
     method: Method | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Comparison:
-    """Compare the return of a candidate with the log's own, or with that of another policy.
+    """Compare the return of a candidate with the log's own return, or with another policy's.
 
     The candidate and `against` are agents, policies, or functions (observation, stage) that return
-    the probability of each action. A `rules.Candidate`, as `Learner.candidate` returns it, brings
-    the policy in force with it. `features` are those of a bare `Policy`, by default those of the
-    other side; the model of a function uses them too, and otherwise knows only the stage and the
-    action. A function's probabilities are rescaled to the feasible actions. `log` is a log with
-    propensities that `read_log` reads; it is cut to the policy's horizon. A candidate that was
-    fitted to these episodes looks better than it is: keep some of them apart for the comparison.
+    the probability of each action. A `rules.Candidate`, from `Learner.candidate`, includes the
+    policy in force. `features` are those of a bare `Policy`, by default those of the other side;
+    the model of a function uses them too, or else only the stage and the action. A function's
+    probabilities are rescaled to the feasible actions. `log` is a log with propensities that
+    `read_log` reads; it is truncated at the policy's horizon. A candidate that was fitted to these
+    episodes looks better than it is: keep some of them apart for the comparison.
 
-    If several policies wrote the log, `loggers` are all of them by version: episodes are then
+    If several policies wrote the log, `loggers` holds all of them by version: episodes are then
     weighted by the probability of their actions under all loggers together, which needs no
-    propensities. None of them may have been fitted on episodes of this log: it prefers the actions
-    that were lucky there, and these would count less. `propensities="fitted"` estimates the
-    propensities of an unknown logger from the log.
+    propensities. No logger may be fitted on episodes of this log: it prefers actions that were
+    lucky there, and these would count less. `propensities="fitted"` estimates the propensities of
+    an unknown logger from the log.
 
     >>> from rareswitch.trajectories import Trajectory
     >>> played = [
@@ -143,7 +140,7 @@ def compare(
     modelled = None
     if isinstance(candidate, Candidate):
         if against is not None:
-            raise TypeError("against must be left out: the candidate brings the policy in force")
+            raise TypeError("against must be left out: the candidate includes the policy in force")
         modelled = candidate.gain if candidate.paths else None
         candidate, against = candidate.policy, candidate.in_force
     given = {"candidate": candidate} | ({} if against is None else {"against": against})
@@ -169,7 +166,7 @@ def compare(
 def _targets(
     given: dict[str, Any], features: RowsOf | None, loggers: Mapping[int, Any] | None
 ) -> tuple[dict[str, Target], dict[int, Target] | None]:
-    """Return the policies to judge and the loggers; bare policies among them share features."""
+    """Return the policies to evaluate and the loggers; bare policies share features."""
     own = next((one.features for one in given.values() if hasattr(one, "features")), None)
     known = own if features is None else features
     targets = {name: Target.of(name, one, known) for name, one in given.items()}

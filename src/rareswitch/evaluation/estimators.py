@@ -1,9 +1,8 @@
 """Estimators of a policy's return from episodes of another policy.
 
-Each estimator gives columns, one row an episode, and a function of their means: the bootstrap over
-episodes needs nothing else. w_t is the weight of an episode up to step t, r_t its reward; w_{m,t}
-is the weight for member m alone, which for a deterministic member is 1/P(log) while it agrees and 0
-from then on.
+Each estimator gives columns, one row an episode, and a function of their means, for the bootstrap
+over episodes. w_t is the weight of an episode up to step t, r_t its reward; w_{m,t} is the weight
+for member m alone: 1/P(log) while a deterministic member agrees with the log, and 0 afterwards.
 """
 
 from collections.abc import Callable
@@ -31,20 +30,20 @@ class Contributions(NamedTuple):
 
 
 def whole_trajectories(weights: Floats, rewards: Floats) -> Contributions:
-    """Weigh returns: the mean of w_n·Σ_t r_t."""
+    """Return the estimate from weighted returns: the mean of w_n·Σ_t r_t."""
     return _mean_of(weights[:, -1] * rewards.sum(axis=1))
 
 
 def per_decision(weights: Floats, rewards: Floats) -> Contributions:
-    """Weigh each reward by what led to it: the mean of Σ_t w_t·r_t."""
+    """Weigh each reward by the actions up to it: the mean of Σ_t w_t·r_t."""
     return _mean_of((weights * rewards).sum(axis=1))
 
 
 def self_normalised(weights: Floats, rewards: Floats) -> Contributions:
     """Weigh each stage's rewards by shares: Σ_t (Σ w_t·r_t) / (Σ w_t), sums over episodes.
 
-    It is biased, by less the more episodes there are, and far less noisy. A stage without a weight
-    counts as 0.
+    It is far less noisy, and biased; the bias falls with the number of episodes. A stage without a
+    weight counts as 0.
     """
     horizon = weights.shape[1]
 
@@ -66,12 +65,12 @@ def doubly_robust(
     folds: Ints,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Contributions:
-    """Correct a model's value by the weighted errors of the model, the mean over members m of
+    """Correct a model's value by its weighted errors, the mean over members m of
 
     V̂_m(s_1) + Σ_t w_{m,t}·(r_t + V̂_m(s_{t+1}) − Q̂_m(s_t, a_t)).
 
     The model of an episode is fitted on the episodes of the other `folds` (N,). If these are
-    independent of it, the sum is unbiased, however wrong the model is.
+    independent of it, the sum is unbiased for any model.
     """
     total = np.zeros(len(logged))
     for fold in range(folds.max() + 1):

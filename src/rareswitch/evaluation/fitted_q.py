@@ -1,7 +1,7 @@
-"""Linear fitted-Q evaluation: the return of each member of a policy, regressed backwards.
+"""Linear fitted-Q evaluation of each member of a policy, from the last stage to the first.
 
 Q̂_h = l_h + φᵀθ_h, with θ_h the ridge regression of r + V̂_{h+1}(s') − l_h on φ and l_h the mean of
-these targets; V̂_h(s) = E Q̂_h(s, π_h(s)). Members differ in π alone, so they share every regression
+these targets; V̂_h(s) = E Q̂_h(s, π_h(s)). Members differ only in π, so they share every regression
 matrix.
 """
 
@@ -28,14 +28,14 @@ class StageValues:
         return self.levels + rows @ self.weights
 
     def of_states(self, stage: LoggedStage, acts: StageBehaviour) -> Floats:
-        """Return V̂ of the state of every episode (N, M), 0 where it was over."""
+        """Return V̂ of the state of every episode (N, M), 0 after its end."""
         values = np.zeros((len(stage.starts) + 1, len(self.levels)))  # −1, of no state, is the last
         values[:-1] = acts.expected(self.of(acts.rows))
         return values[stage.state]
 
 
 class RidgeDesign:
-    """The rows of some steps, made ready to regress any targets on."""
+    """The rows of some steps, prepared for regressions of any targets."""
 
     def __init__(self, rows: GroupedRows, *, dim: int, ridge: float) -> None:
         self._rows, self._dim = rows, dim
@@ -66,8 +66,8 @@ def fitted_values(
 ) -> tuple[Floats, Floats]:
     """Return Q̂ of the steps (N, H, M) and V̂ of the states (N, H+1, M), trained on some episodes.
 
-    With `shared` every stage is regressed on the steps of all stages but the last, after which
-    members do not act; the last stage's rewards are regressed on all steps.
+    With `shared` the regression of a stage uses the steps of all stages except the last; the
+    regression of the last stage's rewards uses all steps.
     """
     horizon, members, dim = logged.horizon, behaviour[0].taken.shape[1], logged.dim
     q_values = np.zeros((len(logged), horizon, members))
@@ -93,7 +93,7 @@ def fitted_values(
 
 
 def _pool(h: int, horizon: int, *, shared: bool) -> range:
-    """Return the stages whose steps the regression of stage h is made of."""
+    """Return the stages whose steps the regression of stage h uses."""
     if not shared:
         return range(h, h + 1)
     return range(horizon if h == horizon - 1 else horizon - 1)

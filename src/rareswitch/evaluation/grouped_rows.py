@@ -1,4 +1,4 @@
-"""Rows of features, grouped by the columns that they use: products skip all other columns."""
+"""Rows of features, grouped by their nonzero columns, so that products skip all others."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from rareswitch.support.arguments import Floats, Ints, Rows
 
-# More groups cost more in calls than their zeros save.
+# With more groups, calls cost more than skipped zeros save.
 MOST_GROUPS = 64
 
 
 class GroupedRows:
     """Rows (n, d), or the positions (n,) of one-hot rows, ready for products.
 
-    The rows of an action often use a block of columns of their own: rows with the same columns are
-    multiplied together, and without the others.
+    The rows of an action often use their own block of columns, so rows with the same columns are
+    multiplied together, without the other columns.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -60,7 +60,7 @@ class GroupedRows:
 
 
 def _as_slice(columns: Ints) -> Any:
-    """Return neighbouring columns as a slice, whose selection copies nothing."""
+    """Return adjacent columns as a slice, which selects without a copy."""
     if len(columns) and columns[-1] - columns[0] + 1 == len(columns):
         return slice(int(columns[0]), int(columns[-1]) + 1)
     return columns

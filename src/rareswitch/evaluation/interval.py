@@ -1,4 +1,4 @@
-"""A value with its interval, by resampling episodes."""
+"""Estimates with bootstrap intervals over episodes."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,9 @@ import numpy as np
 from rareswitch.support.arguments import Floats
 from rareswitch.support.bootstrap import interval, resamples
 
-# Of more episodes, as many groups of neighbours are drawn: the variance of means is the same.
+# More episodes are resampled in this number of groups, with the same variance of means.
 MOST_GROUPS = 1000
-# Percentile intervals of fewer episodes hold the truth far less often than they say.
+# Percentile intervals of fewer episodes contain the truth far less often than 95%.
 LEAST_EPISODES = 30
 
 
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether there are enough episodes for the ends to be believed."""
+        """Whether there are enough episodes for reliable ends."""
         return True
 
     def __str__(self) -> str:
@@ -37,13 +37,13 @@ class Interval(NamedTuple):
         return type(self)(-self.value, -self.high, -self.low)
 
     def to_dict(self) -> dict[str, float | None]:
-        """Return value, low and high; the ends are None where they are not known."""
+        """Return value, low and high; unknown ends are None."""
         low, high = (self.low, self.high) if self.known else (None, None)
         return {"value": self.value, "low": low, "high": high}
 
 
 class UnknownInterval(Interval):
-    """The interval of too few episodes: its ends are too close, and it is printed as a dash.
+    """The interval of too few episodes: its ends are unreliable, and it prints as a dash.
 
     >>> print(UnknownInterval(0.1234, 0.1, 0.15))
     0.123 [–]
@@ -51,14 +51,14 @@ class UnknownInterval(Interval):
 
     @property
     def known(self) -> bool:
-        """Whether there are enough episodes for the ends to be believed: no."""
+        """False: there are too few episodes for reliable ends."""
         return False
 
 
 def interval_of(value: float, resampled: Floats, episodes: int = LEAST_EPISODES) -> Interval:
     """Return a value with the percentile interval of its resampled values.
 
-    The interval of fewer than `LEAST_EPISODES` episodes is not known.
+    The interval of fewer than `LEAST_EPISODES` episodes is an `UnknownInterval`.
     """
     low, high = interval(resampled)
     kind = Interval if episodes >= LEAST_EPISODES else UnknownInterval
@@ -66,7 +66,7 @@ def interval_of(value: float, resampled: Floats, episodes: int = LEAST_EPISODES)
 
 
 class Resampling:
-    """Bootstrap samples of episodes, the same for all values that are compared on them."""
+    """Bootstrap samples of episodes, the same for all compared values."""
 
     def __init__(self, episodes: int, rng: np.random.Generator) -> None:
         groups = min(episodes, MOST_GROUPS)

@@ -1,4 +1,4 @@
-"""A log that judges policies: its episodes, the probability of their actions, and resamples."""
+"""Evaluate policies on one log, with the same folds and resamples for all."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ FITTED = (
     "PROPENSITIES ARE FITTED, not logged: the result is wrong if the log's policy used anything "
     "that the observations do not show"
 )
-# Called with a word for the work, the parts that are done and their number.
+# Called with a name of the work, the number of finished parts and of all parts.
 Progress = Callable[[str, int, int], None]
 
 
@@ -30,8 +30,8 @@ class Estimate:
     """The expected return of a policy, in the environment's own rewards.
 
     `value` has a 95% interval over the episodes of the log, and `logged` is the mean return of the
-    log itself. `weights` tell how far both can be compared, and `warnings` say it in words.
-    `propensities` are "logged", "balanced" over all loggers, or "fitted".
+    log itself. `weights` measure how well the log covers the policy, and `warnings` are the limits
+    in words. `propensities` are "logged", "balanced" over all loggers, or "fitted".
     """
 
     value: Interval
@@ -55,7 +55,7 @@ class Estimate:
 
     @property
     def evidence(self) -> str:
-        """The number of episodes, and how many of them count."""
+        """The number of episodes, and the effective number."""
         weights, effective = self.weights, self.weights.effective[-1]
         count = f"{effective:.0f}" if effective >= 10.0 else f"{effective:.1f}"
         source = {"logged": "", "balanced": ", all loggers", "fitted": ", FITTED PROPENSITIES"}
@@ -66,10 +66,10 @@ class Estimate:
 
 
 class Judge:
-    """A log, with the folds and resamples that all policies are judged by.
+    """A log with folds and resamples, which evaluates policies.
 
     The probability of its actions comes from the logged propensities, from the policies of all
-    `loggers` by version, or from a model that is fitted to the log.
+    `loggers` by version, or from a model fitted to the log.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Judge:
         self._likelihood = None if loggers is None else self._balanced(loggers)
 
     def warnings(self, *estimates: Estimate) -> tuple[str, ...]:
-        """Return the warnings of estimates and of the log, the gravest first."""
+        """Return the warnings of estimates and of the log, the most serious first."""
         marks = (FITTED,) if self.source == "fitted" else ()
         return (*marks, *(w for one in estimates for w in one.warnings), *self.limits)
 
@@ -132,8 +132,8 @@ class Judge:
     def _balanced(self, loggers: Mapping[int, Target]) -> Floats:
         """Return Σ_v share_v·P_v, the probability of the actions under all loggers together.
 
-        An action that one version hardly took counts by the versions that took it more often, so
-        weights are smaller than by the propensities of the version that happened to play.
+        An action that is rare under one version may be frequent under others, so weights are
+        smaller than with the propensities of the playing version alone.
         """
         played = np.array([0 if one.version is None else one.version for one in self._log])
         if unknown := sorted({*played.tolist()} - {*loggers}):
@@ -159,7 +159,7 @@ class Judge:
         return np.maximum(likelihood, LEAST_LIKELIHOOD)
 
     def _laid_out(self, name: str, target: Target) -> LoggedEpisodes:
-        """Return the log as a target sees it; two policies with the same features share it."""
+        """Return the log laid out for a target; policies with the same features share it."""
         if self._seen is None or not target.sees_as(self._seen[0]):
             logged = target.laid_out(
                 self._log,
@@ -171,7 +171,7 @@ class Judge:
 
 
 def _horizon(log: list[Trajectory], targets: list[Target]) -> int:
-    """Return the horizon of the policies, or the longest episode where they are functions."""
+    """Return the horizon of the policies, or the longest episode if they are functions."""
     horizons = {one.policy.horizon for one in targets if one.policy is not None}
     if len(horizons) > 1:
         raise ValueError(
@@ -182,7 +182,7 @@ def _horizon(log: list[Trajectory], targets: list[Target]) -> int:
 
 
 def _limits(log: list[Trajectory], horizon: int, method: Method) -> tuple[str, ...]:
-    """Return in words the rewards that are not in the log, or not in the horizon."""
+    """Return notes about rewards outside the log or the horizon."""
     said = []
     if cut_off := sum(len(one) < horizon and not one.terminated for one in log):
         worth = "the model's value" if method.estimator == "doubly robust" else "0"
@@ -202,6 +202,6 @@ def _require_propensities(log: list[Trajectory]) -> None:
         if trajectory.propensities is None:
             raise ValueError(
                 f"log must have propensities; trajectory {number} has none. If the policy that "
-                "played is known, conditional_propensities(policy, trajectory, features) are they; "
-                'if it is not, propensities="fitted" estimates them'
+                "played is known, conditional_propensities(policy, trajectory, features) returns "
+                'them; if it is not, propensities="fitted" estimates them'
             )

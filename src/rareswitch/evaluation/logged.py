@@ -13,12 +13,12 @@ from rareswitch.support.arguments import Bools, Floats, Ints, Rows, floats, shor
 from rareswitch.trajectories.episodes import RowsOf, offered, place_taken
 from rareswitch.trajectories.trajectory import Trajectory
 
-# The probability of a longer episode underflows; no policy agrees with it to the end.
+# The probability of a longer episode underflows to 0.
 LEAST_LIKELIHOOD = 1e-150
-# Probabilities may miss the sum of 1 by rounding.
+# The sum of probabilities may differ from 1 by rounding.
 ROUNDING = 1e-6
 
-# A function of an observation and a stage that returns the probabilities of all actions (A,).
+# A function from an observation and a stage to the probabilities of all actions (A,).
 Chances = Callable[[Any, int], Any]
 
 
@@ -26,12 +26,11 @@ Chances = Callable[[Any, int], Any]
 class LoggedStage:
     """The T distinct states of one stage and the episodes that visited them.
 
-    `rows` are the rows offered by all states end to end, (R, d) or (R,) for one-hot features, and
-    `starts` (T,) is where those of each state begin. `columns` are the rows for a regression: the
-    positions of one-hot features are numbered among those of the log. `state` (N,) is the state of
-    each episode, −1 after its end, and `taken` (N,) the place of its action among the rows offered,
-    −1 where it took none. `chances` (R,) are the probabilities of the rows under a function, if one
-    was given.
+    `rows` are the concatenated offered rows of all states, (R, d) or (R,) for one-hot features, and
+    `starts` (T,) is the first row of each state. `columns` are the rows for a regression: the
+    positions of one-hot features are renumbered within the log. `state` (N,) is the state of each
+    episode, −1 after its end, and `taken` (N,) the position of its action among the offered rows,
+    −1 without an action. `chances` (R,) are the probabilities of the rows under a given function.
     """
 
     rows: Rows
@@ -43,12 +42,12 @@ class LoggedStage:
 
     @property
     def played(self) -> Bools:
-        """Which episodes took an action at this stage (N,)."""
+        """Whether each episode took an action at this stage (N,)."""
         return self.taken >= 0
 
     @cached_property
     def played_rows(self) -> GroupedRows:
-        """The rows of all actions that were taken at this stage."""
+        """The rows of all actions taken at this stage."""
         return GroupedRows(self.taken_rows(self.played))
 
     def taken_rows(self, episodes: Bools) -> Rows:
@@ -71,9 +70,9 @@ class LoggedEpisodes:
 
     @cached_property
     def never_taken(self) -> Bools | None:
-        """Which actions no episode takes (A,).
+        """Whether no episode takes each action (A,).
 
-        None where states offer different numbers of actions: a place among them is no name then.
+        None if states offer different numbers of actions: positions then do not identify actions.
         """
         lengths = [np.diff(stage.starts, append=len(stage.rows)) for stage in self.stages]
         offered = np.unique(np.concatenate(lengths))
@@ -95,8 +94,8 @@ class LoggedEpisodes:
     ) -> "LoggedEpisodes":
         """Lay out trajectories of at most `horizon` steps with propensities.
 
-        With `chances` a state is known by its probabilities too. Without `features` its rows are
-        the numbers of its actions.
+        With `chances` a state is identified by its probabilities too. Without `features` its rows
+        are the numbers of its actions.
         """
         stages = [_GrowingStage() for _ in range(horizon)]
         rewards, likelihood = np.zeros((2, len(log), horizon))
@@ -144,7 +143,7 @@ class _GrowingStage:
         self._taken: list[int] = []
 
     def add(self, rows: Rows, chances: Floats, taken: int) -> None:
-        """Note the state of the next episode by its rows, and the place of the action taken."""
+        """Add the state of the next episode, by its rows, and the position of its action."""
         key = hashlib.blake2b(rows.tobytes() + chances.tobytes(), digest_size=16).digest()
         position = self._position.setdefault(key, len(self._rows))
         if position == len(self._rows):
@@ -154,7 +153,7 @@ class _GrowingStage:
         self._taken.append(taken)
 
     def pass_over(self) -> None:
-        """Note that the next episode was over."""
+        """Add that the next episode is over."""
         self._state.append(-1)
         self._taken.append(-1)
 
@@ -186,9 +185,9 @@ def _numbered(stages: list[LoggedStage]) -> tuple[LoggedStage, ...]:
 def _state_at(
     trajectory: Trajectory, t: int, features: RowsOf | None, chances: Chances | None
 ) -> tuple[Rows, Floats, int]:
-    """Return the rows offered at observation t, their probabilities, and the place of the action.
+    """Return the offered rows at observation t, their probabilities, and the action's position.
 
-    The place is −1 after the last step.
+    The position is −1 after the last step.
     """
     found = None if chances is None else _probabilities(chances, trajectory.observations[t], t)
     if features is not None:
@@ -210,7 +209,7 @@ def _state_at(
         found = found[mask]
         if not found.sum() > 0.0:
             raise ValueError(
-                "a function must give some feasible action a probability above 0; it gives none at "
+                "a function must give some feasible action a probability above 0; all are 0 at "
                 f"step {t} of {trajectory}"
             )
     return rows, found / found.sum(), place

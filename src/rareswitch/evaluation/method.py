@@ -1,4 +1,4 @@
-"""The settings of an evaluation, and the estimate that they make of a log."""
+"""The settings of an evaluation, and the estimate from a log."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Method:
 
     `estimator` is "doubly robust", "self-normalised", "per-decision" or "trajectory". Only the
     first has a model: `ridge` is the ridge of its regressions, `stages="shared"` fits them to the
-    steps of all stages, and each of `folds` parts of the log is judged by a model of the others.
+    steps of all stages, and each of `folds` parts of the log uses a model of the other parts.
     `seed` draws folds and resamples.
     """
 
@@ -58,13 +58,13 @@ class Method:
 
     @classmethod
     def checked(cls, method: Any) -> "Method":
-        """Return a method, if it is one, or the default for None."""
+        """Return the method, the default for None, or raise TypeError."""
         if not isinstance(method, Method | None):
             raise TypeError(f"method must be a Method; got {short_repr(method)}")
         return cls() if method is None else method
 
     def draws(self, episodes: int) -> tuple[Ints, Resampling]:
-        """Return the fold of each episode, as many in each at random, and the resamples."""
+        """Return a random fold of each episode, in equal sizes, and the resamples."""
         rng = generator(self.seed, Stream.BOOTSTRAP)
         folds: Ints = rng.permutation(np.arange(episodes) % self.folds)
         return folds, Resampling(episodes, rng)

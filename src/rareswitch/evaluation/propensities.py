@@ -1,7 +1,7 @@
-"""Propensities of a log that has none: fitted to its own actions.
+"""Fit propensities to the actions of a log without propensities.
 
-They stand for a policy that looked at the current observation alone. States that come often are
-counted; other observations of numbers get a multinomial logistic regression.
+They assume a policy that depends only on the current observation. Frequent states are counted;
+other observations of numbers get a multinomial logistic regression.
 """
 
 from collections import Counter
@@ -13,16 +13,16 @@ import numpy as np
 from rareswitch.support.arguments import Bools, Floats, Ints, short_repr
 from rareswitch.trajectories.trajectory import Trajectory
 
-# Fewer steps than these for each cell or coefficient, and a fit says nothing.
+# A fit needs at least this number of steps for each cell or coefficient.
 LEAST_STEPS = 10
-# More coefficients take too long for so simple a model.
+# A fit of more coefficients takes too long.
 MOST_COEFFICIENTS = 500
 RIDGE = 1.0
 NEWTON_STEPS = 25
 
 
 def fitted_propensities(log: list[Trajectory]) -> list[Trajectory]:
-    """Return trajectories with the propensities of a policy that is fitted to all of them."""
+    """Return trajectories with the propensities of a policy fitted to all of them."""
     states = [each.observations[t] for each in log for t in range(len(each))]
     actions = np.concatenate([each.actions for each in log])
     masks = _masks(log, 1 + int(actions.max()))
@@ -61,7 +61,7 @@ def _by_regression(states: list[Any], actions: Ints, masks: Bools) -> Floats:
         numbers = np.array(states, np.float64).reshape(len(states), -1)
     except (TypeError, ValueError):
         raise ValueError(
-            'propensities="fitted" needs states that come often or observations of numbers; got '
+            'propensities="fitted" needs frequent states or observations of numbers; got '
             f"{short_repr(states[0])}"
         ) from None
     spread = numbers.std(axis=0)
@@ -77,9 +77,9 @@ def _by_regression(states: list[Any], actions: Ints, masks: Bools) -> Floats:
 
 
 def logistic_probabilities(rows: Floats, actions: Ints, masks: Bools) -> Floats:
-    """Return the probabilities of all actions (n, A) that are fitted to those taken, by Newton.
+    """Fit the probabilities of all actions (n, A) to the taken actions, by Newton's method.
 
-    Coefficients have a ridge, so they are finite where actions can be told apart without error.
+    Coefficients have a ridge, so they stay finite even if the actions are perfectly separable.
     """
     count, width = masks.shape[1], rows.shape[1]
     weights = np.zeros((width, count))

@@ -1,4 +1,4 @@
-"""The policies that can be judged by a log: agents, policies with features, and functions."""
+"""The targets of an evaluation: agents, policies with features, and functions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rareswitch.trajectories.trajectory import Trajectory
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Target:
-    """A policy with its features, or a function with the features of its model, if there are."""
+    """A policy with its features, or a function with optional features for its model."""
 
     policy: Policy | None = None
     chances: Chances | None = None
@@ -22,7 +22,7 @@ class Target:
 
     @classmethod
     def of(cls, name: str, given: Any, features: RowsOf | None) -> "Target":
-        """Return what was given as a target; `features` are for a policy that has none itself."""
+        """Return the given policy or function as a target; a bare policy gets `features`."""
         if features is not None and not callable(features):
             raise TypeError(
                 "features must be a feature map, or a function from a state to rows; got "
@@ -31,8 +31,8 @@ class Target:
         if isinstance(given, Policy):
             if features is None:
                 raise TypeError(
-                    f"features must be given where {name} is a Policy, which does not hold them; "
-                    "or give an Agent"
+                    f"features must be given if {name} is a Policy, which has no features; or give "
+                    "an Agent"
                 )
             return cls(policy=given, features=features)
         policy = getattr(given, "policy", None)
@@ -48,19 +48,19 @@ class Target:
     def laid_out(
         self, log: Sequence[Trajectory], horizon: int, progress: Callable[[int], None]
     ) -> LoggedEpisodes:
-        """Return a log as this target sees it."""
+        """Return a log laid out for this target."""
         return LoggedEpisodes.of(log, self.features, horizon, self.chances, progress)
 
     def behaviour(self, logged: LoggedEpisodes) -> list[StageBehaviour]:
-        """Return how this target acts in the states of a log that was laid out for it."""
+        """Return this target's behaviour in the states of a log laid out for it."""
         return behaviour_in(logged, self.policy)
 
     def sees_as(self, other: "Target") -> bool:
-        """Return whether a log that was laid out for another target serves this one too."""
+        """Return whether this target can use a log laid out for another target."""
         return self.features is other.features and self.chances is other.chances
 
     def same_as(self, other: "Target") -> bool:
-        """Return whether two targets are known to act alike."""
+        """Return whether two targets certainly act alike."""
         if self.policy is None or other.policy is None:
             return self.chances is other.chances
         return self.policy.digest == other.policy.digest and self.features is other.features

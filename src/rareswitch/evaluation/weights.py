@@ -1,4 +1,4 @@
-"""How much a log can tell about a policy: the weights of its episodes, in figures and in words."""
+"""Importance weights of episodes, which measure how well a log covers a policy."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,17 @@ import numpy as np
 from rareswitch.evaluation.agreement import average
 from rareswitch.support.arguments import Floats
 
-# With fewer effective episodes, intervals miss the truth too often to be believed.
+# With fewer effective episodes, intervals miss the truth too often.
 LEAST_EFFECTIVE = 20.0
 # Weights whose mean could be so many times less certain than it looks make intervals too narrow.
 MOST_HIDDEN = 2.0
-# A smaller uncertainty of the mean weight than this does no harm.
+# A smaller uncertainty of the mean weight is harmless.
 LEAST_ERROR = 0.01
-# A smaller share of a policy's behaviour than this may be missing from a log.
+# A smaller share of a policy's behaviour may be missing from a log.
 MOST_MISSING = 0.05
-# A smaller share of episodes with an action that the log never takes is not worth a word.
+# A smaller share of episodes with an action that the log never takes gets no warning.
 LEAST_UNLOGGED = 0.005
-# A probability above this is 1: no other action could have been taken.
+# A larger probability counts as 1: no other action was possible.
 CERTAIN = 1.0 - 1e-9
 
 
@@ -27,9 +27,9 @@ class Weights:
 
     `effective` (H,) is the effective number of episodes up to each stage, (Σw)²/Σw². `largest` is
     the largest weight of a whole episode, and `possible` the largest weight that an episode could
-    have had: at every step also by an action that was not taken, as far as the logged propensities
-    tell. `mean` is the mean weight with its standard `error`; it is near 1 where the log shows
-    everything that the policy does. `possible_error` is the error by the weights that could be.
+    have had, also with an action that was not taken, as far as the logged propensities show. `mean`
+    is the mean weight with its standard `error`; it is near 1 if the log covers all of the policy's
+    behaviour. `possible_error` is the error by the possible weights.
 
     Shares of the policy's behaviour: `impossible` could not happen in the log, where only one
     action could be taken; `untried`, over members and stages, is in no episode from its first step.
@@ -49,7 +49,7 @@ class Weights:
 
     @property
     def reach(self) -> int:
-        """The number of stages, from the first, up to which enough episodes count."""
+        """The number of stages, from the first, with enough effective episodes."""
         few = self.effective < LEAST_EFFECTIVE
         return int(few.argmax()) if few.any() else len(few)
 
@@ -63,17 +63,17 @@ class Weights:
 
     @property
     def shortfall(self) -> float:
-        """1 less the mean weight, where that is surely more than `MOST_MISSING`; else 0."""
+        """1 minus the mean weight if that is certainly more than `MOST_MISSING`, else 0."""
         surely = self.mean + 2.0 * self.error < 1.0 - MOST_MISSING
         return 1.0 - self.mean if surely else 0.0
 
     @property
     def narrow(self) -> bool:
-        """Whether rare actions with large weights hardly happened: intervals are too narrow."""
+        """Whether intervals are too narrow, because actions with large weights hardly happened."""
         return self.possible_error > MOST_HIDDEN * max(self.error, LEAST_ERROR)
 
     def warnings(self, name: str) -> tuple[str, ...]:
-        """Return in words the limits of these weights for the policy of that name."""
+        """Return warnings about these weights for the policy of that name."""
         said = []
         enough = self.reach == len(self.effective)
         if not enough:

@@ -1,7 +1,7 @@
-"""The algorithms of arms: LSVI under a switching rule, and the algorithms it is compared with.
+"""The algorithms of arms: LSVI under a switching rule, and baselines.
 
-The `schedule` of an arm names a rule of the package's table, `module:Class` for a rule of the
-user's own, or one of `ALGORITHMS`.
+The `schedule` of an arm names a rule of the package's table, `module:Class` for a user's rule, or
+one of `ALGORITHMS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Rounds(NamedTuple):
-    """Rounds that are played together, on worlds of the same features."""
+    """Rounds played together, on worlds with the same features."""
 
     worlds: Sequence[FiniteMDP]
     seeds: Sequence[Seed]
@@ -63,13 +63,13 @@ class Rounds(NamedTuple):
 
 
 class Algorithm:
-    """An algorithm, which is played on known worlds."""
+    """An algorithm for known worlds."""
 
     learns: ClassVar[bool] = True
     tabular: ClassVar[bool] = False  # it needs a tabular world
 
     def check(self, task: Task) -> None:
-        """Refuse a task that the algorithm cannot serve."""
+        """Raise ValueError if the algorithm cannot play the task."""
 
     def play(self, rounds: Rounds) -> list[Arrays]:
         """Return the measurements of a run in each round."""
@@ -86,10 +86,10 @@ class Algorithm:
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled(Algorithm):
-    """LSVI that deploys when its schedule says so.
+    """LSVI that deploys by its schedule.
 
-    `measure_radius` also measures, at every fit, the smallest β with which the concentration lemma
-    would have held.
+    `measure_radius` also measures, at every fit, the smallest β for which the concentration lemma
+    holds.
     """
 
     schedule: Schedule
@@ -131,7 +131,7 @@ class Scheduled(Algorithm):
         return rows
 
     def simulate(self, simulator: Simulator, task: Task, seeds: Sequence[Seed]) -> list[Arrays]:
-        """Return the measurements of a run for each seed, in a world that is only simulated."""
+        """Return the measurements of a run for each seed, in a simulated world."""
         outcomes = simulator(task, self.schedule, self.recipe, seeds)
         if not isinstance(outcomes, Sequence) or len(outcomes) != len(seeds):
             raise ValueError(
@@ -141,7 +141,7 @@ class Scheduled(Algorithm):
         return [_measure_outcome(outcome, task) for outcome in outcomes]
 
     def starts(self, task: Task) -> list[int]:
-        """Return the first episode of every batch, if the rule has batches."""
+        """Return the first episode of every batch, or raise ValueError without fixed batches."""
         dates = getattr(self.schedule, "starts", None)
         if dates is None:
             raise ValueError(
@@ -151,9 +151,9 @@ class Scheduled(Algorithm):
         return [int(date) for date in dates(task) if date <= last]
 
     def batches(self, task: Task, states: int) -> tuple[Ints, Ints]:
-        """Return the length of each batch, and the number of the state in which it starts.
+        """Return the length of each batch, and its initial state.
 
-        An adversary with that number of rewarding states chooses the latter.
+        An adversary with that number of rewarding states chooses the initial states.
         """
         ends = [*self.starts(task), planned_episodes(task, "the adversary") + 1]
         lengths = np.diff(ends)
@@ -182,7 +182,7 @@ class Scheduled(Algorithm):
 
 
 class _RoundByRound(Algorithm):
-    """An algorithm that is played one round at a time, and whose fits are not measured."""
+    """An algorithm that plays one round at a time, without measurements of fits."""
 
     simulate: ClassVar[Callable[..., Run]]
 
@@ -238,7 +238,7 @@ class EQO(_Optimistic):
 
 @dataclass(frozen=True, kw_only=True)
 class _Batched(_RoundByRound):
-    """An algorithm that deploys before each of so many equal batches, or before every episode."""
+    """An algorithm that deploys before each of `batches` equal batches, or before every episode."""
 
     batches: int | None = None
 
@@ -288,7 +288,7 @@ class EpsilonGreedy(_Batched):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerByLayer(_Batched):
-    """A deployment explores one stage."""
+    """LSVI with deployments that each explore one stage."""
 
     simulate = staticmethod(layer_by_layer)
 
@@ -305,7 +305,7 @@ class LayerByLayer(_Batched):
 
 @dataclass(frozen=True, kw_only=True)
 class RedrawnMixture(_Batched):
-    """The mixture without tuning, with a member drawn again at every step."""
+    """The mixture without tuning, with a new member at every step."""
 
     simulate = staticmethod(redrawn_mixture)
 
@@ -336,7 +336,7 @@ class ExploreThenCommit(_RoundByRound):
 
 @dataclass(frozen=True, kw_only=True)
 class LSVIUCBPlusPlus(_RoundByRound):
-    """Regressions weighted by variances, anew when a determinant has doubled."""
+    """Variance-weighted regressions, fitted again when a determinant has doubled."""
 
     simulate = staticmethod(lsvi_ucb_plus_plus)
 
@@ -371,10 +371,10 @@ RANDOM = "random-policy"
 
 
 def empirical_radius(simulation: Simulation, worlds: Sequence[FiniteLinearMDP]) -> Floats:
-    """Return, for each run (R,), the smallest β with which Lemma B.4 holds for the last fit.
+    """Return, for each run (R,), the smallest β for which Lemma B.4 holds for the last fit.
 
-    The lemma is about the paper's regression with its bonus: it bounds |φᵀw_h − r_h − P_h V_{h+1}|
-    by β·‖φ‖_{Λ⁻¹} for every pair and stage. Call the function between `deploy()` and `play()`.
+    For the paper's regression with its bonus, the lemma bounds |φᵀw_h − r_h − P_h V_{h+1}| by
+    β·‖φ‖_{Λ⁻¹} for every pair and stage. Call the function between `deploy()` and `play()`.
     """
     tally, explores = simulation.tally, simulation.tally.recipe.exploration
     if explores.draws or explores.estimate or not isinstance(tally, Tally):
@@ -402,7 +402,7 @@ def _measure_run(run: Run) -> Arrays:
 
 
 def _measure_outcome(outcome: Any, task: Task) -> Arrays:
-    """Return the measurements of an outcome, which must hold every episode."""
+    """Return the measurements of an outcome, which must hold all episodes."""
     needed = ("returns", "deployment_episodes", "switch_episodes")
     if not isinstance(outcome, Outcome):
         raise TypeError(f"simulator must return Outcomes; got {short_repr(outcome)}")
@@ -411,16 +411,16 @@ def _measure_outcome(outcome: Any, task: Task) -> Arrays:
     episodes = planned_episodes(task, "an experiment")
     returns, k = np.array(outcome.returns), np.arange(1, episodes + 1)
     if len(returns) != episodes:
-        raise ValueError(f"returns must be those of {episodes} episodes; got {len(returns)}")
+        raise ValueError(f"returns must hold {episodes} episodes; got {len(returns)}")
     return {
         "returns": returns,
         "deployed": np.isin(k, np.array(outcome.deployment_episodes)),
         "switched": np.isin(k, np.array(outcome.switch_episodes)),
-        "local_switches": np.array(np.nan),  # the states of such a world are not counted
+        "local_switches": np.array(np.nan),  # the states of a simulated world are unknown
     } | _no_fits(task.horizon)
 
 
 def _no_fits(horizon: int) -> Arrays:
-    """Return NaN for the measurements of fits, where fits are not measured."""
+    """Return NaN for the measurements of fits."""
     missing = np.array(np.nan)
     return {"optimistic": missing, "radius": missing, "logdet_growth": np.full(horizon, np.nan)}

@@ -1,4 +1,4 @@
-"""Check that an experiment can be held in memory, run and drawn, before anything runs."""
+"""Check before a run that an experiment fits in memory and can be run and drawn."""
 
 from rareswitch.core.task import Task
 from rareswitch.experiments import store
@@ -12,7 +12,7 @@ from rareswitch.support.arguments import require_memory
 
 
 def check(experiment: Experiment) -> None:
-    """Refuse an experiment that cannot be run or drawn; the error names the arm."""
+    """Raise ValueError if an experiment cannot be run or drawn; the error names the arm."""
     if experiment.figure not in list(FIGURES):
         raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {experiment.figure!r}")
     for arm in experiment.arms:
@@ -32,7 +32,7 @@ def check(experiment: Experiment) -> None:
 
 
 def piece_memory(experiment: Experiment, arm: Arm) -> float:
-    """Estimate the bytes that one piece of the arm takes, from the sizes of its arrays."""
+    """Estimate the bytes of one piece of the arm from the sizes of its arrays."""
     assert not isinstance(arm.world, Simulated)
     states, actions, dim, horizon = arm.world.sizes
     rows, cells = states * actions, states * arm.members
@@ -46,7 +46,7 @@ def piece_memory(experiment: Experiment, arm: Arm) -> float:
 
 
 def _check_memory(experiment: Experiment, arm: Arm) -> None:
-    """Leave room for two pieces at a time, and for the results while they are drawn."""
+    """Check the memory for two pieces at a time, and for drawing the results."""
     K, rounds, arms = experiment.episodes, experiment.rounds, len(experiment.arms)
     if not isinstance(arm.world, Simulated):
         states, actions, dim, horizon = arm.world.sizes
@@ -59,7 +59,7 @@ def _check_memory(experiment: Experiment, arm: Arm) -> None:
 
 
 def _check_simulated(experiment: Experiment, arm: Arm) -> None:
-    """Refuse settings that need a known world."""
+    """Raise ValueError for settings that need a known world."""
     if FIGURES[experiment.figure].needs_regret:
         others = ", ".join(name for name, figure in FIGURES.items() if not figure.needs_regret)
         raise ValueError(
@@ -125,7 +125,7 @@ def _check_duel(arm: Arm, world: ObliviousAdversary, algorithm: Algorithm, task:
 
 
 def _check_algorithm(experiment: Experiment, arm: Arm, task: Task) -> Algorithm:
-    """Return the algorithm of an arm, if it can serve the task and has a place in the figure."""
+    """Return the algorithm of an arm, or raise ValueError if task or figure do not suit it."""
     algorithm = arm.algorithm(task)
     algorithm.check(task)
     figure = FIGURES[experiment.figure]

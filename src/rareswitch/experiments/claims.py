@@ -1,9 +1,9 @@
-"""The paper's claims, each a function of results: does our measurement support it?
+"""The paper's claims, each a function from results to a verdict.
 
-A verdict rests on a 95% bootstrap interval over rounds. A claim "holds" if the whole interval is on
-the right side of the stated threshold, "does not hold" if it is wholly on the wrong side, and is
-"undecided" otherwise. Words like "similar" have no number in the paper; the threshold that stands
-for them is part of the statement.
+A verdict uses a 95% bootstrap interval over rounds. A claim "holds" if the whole interval is on the
+right side of the threshold, "does not hold" if it is wholly on the wrong side, and is "undecided"
+otherwise. Words like "similar" have no number in the paper; the statement gives a threshold for
+them.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def judge_at_most(interval: Interval, threshold: float) -> Verdict:
 def judge_parts(parts: Parts, before: str = "", between: str = ", ") -> dict[str, Any]:
     """Return the verdict and the evidence of a claim about several arms.
 
-    It holds if it does for all of them, and does not hold if it fails for one.
+    It holds if it holds for all arms, and does not hold if it fails for one arm.
     """
     found = {verdict for verdict, _ in parts}
     order: tuple[Verdict, ...] = ("does not hold", "undecided", "holds")
@@ -227,18 +227,18 @@ def _lsvi_ucb(results: Results) -> int:
 
 
 def _ratio_at(results: Results, i: int, k: int) -> Interval:
-    """Return the average regret up to episode k over that of LSVI-UCB."""
+    """Return the average regret up to episode k divided by that of LSVI-UCB."""
     curves = results.average[:, :, k - 1]
     return bootstrap.ratio_interval(curves[i], curves[_lsvi_ucb(results)], results.weights)
 
 
 def _nearest_batches(results: Results, wanted: float) -> int:
-    """Return the Batch arm whose number of batches is nearest to the wanted one."""
+    """Return the Batch arm whose number of batches is nearest to `wanted`."""
     return min(results.arms_of(BATCH), key=lambda arm: abs(results.batches(arm[1]) - wanted))[0]
 
 
 def _budget_matched(results: Results) -> list[tuple[int, int]]:
-    """Return the pairs of RareSwitch and Batch arms that make about as many switches."""
+    """Return the pairs of RareSwitch and Batch arms with about equally many switches."""
     made = results.switches.mean(axis=1)
     rare = [i for i, _ in results.arms_of(RARE)]
     pairs = [

@@ -1,10 +1,10 @@
-"""The field: methods beside each other, world by world; figures, table and claims.
+"""The field compares methods in many worlds: figures, table and claims.
 
-A method is the label of its arms. Arms of one method and one budget differ in their settings, and
-the best of them in hindsight stands for the method: the least average regret over all rounds. The
-budget B of a method is the number of its deployments, the first included; a method that switches by
-a rule of its own, or before every episode, has none. The default, a mixture with a spread budget,
-has one setting.
+A method is the label of its arms. Arms of one method and one budget differ in their settings; the
+arm with the least average regret over all rounds, the best in hindsight, represents the method. The
+budget B of a method is the number of its deployments, the first included. A method with its own
+switching rule, or with a switch before every episode, has no budget. The default, a mixture with a
+spread budget, has one setting.
 """
 
 import csv
@@ -32,8 +32,8 @@ DEFAULT, GRID, FULL = (
 LSVI_UCB, BATCH = "LSVI-UCB", "LSVI-UCB-Batch"
 ABLATION, RANDOM = "ablation: ", "uniformly random"
 BUDGETS = (5, 10, 20, 50)
-USUAL = 10  # the budget at which the default meets methods without one
-LEVEL = 0.05  # of all comparisons together
+USUAL = 10  # the default's budget in comparisons with methods without a budget
+LEVEL = 0.05  # significance level of all comparisons together
 SOURCE = "not made in the paper"
 COLUMNS = (
     "world", "method", "budget", "settings", "best", "regret", "low", "high", "deployments",
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The default beside another method: the ratio of their regrets, paired by rounds."""
+    """The ratio of the default's regret to another method's, paired by rounds."""
 
     world: str
     entry: Entry
@@ -62,14 +62,14 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Whether the default is "better", "worse" or "equal" as far as all comparisons tell."""
+        """Whether the default is "better", "worse" or "equal" at the level of all comparisons."""
         if self.p_holm > LEVEL:
             return "equal"
         return "better" if self.ratio[0] < 1.0 else "worse"
 
 
 def find_budget(arm: Arm) -> int | None:
-    """Return the number of deployments that an arm may make, where its rule states it."""
+    """Return the budget of deployments of an arm, or None if its rule has no budget."""
     batches, switches = arm.numbers.get("batches"), arm.numbers.get("switches")
     if switches is not None:
         return int(switches) + 1
@@ -100,14 +100,14 @@ def find_entry(results: Results, method: str, budget: int | None = None) -> Entr
 
 
 def ratio_of(results: Results, method: str, budget: int, other: str) -> Interval:
-    """Return a ratio of regrets: a method with a budget over another method without a budget."""
+    """Return the regret of a method with a budget divided by that of a method without a budget."""
     return results.ratio(find_entry(results, method, budget).arm, find_entry(results, other).arm)
 
 
 def compare(field: Mapping[str, Results]) -> list[Comparison]:
-    """Return the default beside every other method: at its budget, or at the usual one.
+    """Compare the default with every other method, at its budget or at the usual budget.
 
-    p-values are adjusted for all of these comparisons together (Holm).
+    p-values are adjusted for all these comparisons together (Holm).
     """
     found: list[tuple[str, Entry, Interval]] = []
     p_values: list[Floats] = []
@@ -130,10 +130,9 @@ def compare(field: Mapping[str, Results]) -> list[Comparison]:
 
 
 def deployments_needed(results: Results, method: str, target: Floats) -> Interval:
-    """Return the least budget with which the regret of a method is at most `target` (rounds,).
+    """Return the least budget for which the regret of a method is at most `target` (rounds,).
 
-    Infinity: no budget that was tried is enough. The interval is that of bootstrap resamples of
-    rounds.
+    It is infinite if no tested budget suffices. The interval is a bootstrap over rounds.
     """
     entries = [e for e in find_entries(results) if e.method == method and e.budget is not None]
     budgets = np.array([entry.budget for entry in entries], float)
@@ -150,12 +149,12 @@ def deployments_needed(results: Results, method: str, target: Floats) -> Interva
 
 
 def half_of_random(results: Results) -> Floats:
-    """Return half of the regret of random play, by rounds (rounds,)."""
+    """Return half of the regret of random play (rounds,)."""
     return results.final[find_entry(results, RANDOM).arm] / 2.0
 
 
 def best_lsvi_ucb(results: Results) -> Floats:
-    """Return the regret of the best LSVI-UCB, by rounds (rounds,)."""
+    """Return the regret of the best LSVI-UCB (rounds,)."""
     return results.final[find_entry(results, LSVI_UCB).arm]
 
 
@@ -280,8 +279,8 @@ def _markdown(
 ) -> list[str]:
     """Return a table of average regret, a line for each method and budget, a column for a world.
 
-    A method that is measurably better than the default has an asterisk; one that is not measurably
-    worse a question mark.
+    An asterisk marks a method that is measurably better than the default, a question mark a method
+    that is not measurably worse.
     """
     marks = {"better": "", "equal": "?", "worse": "*"}
     lines: dict[tuple[str, int | None], dict[str, str]] = {}
@@ -322,7 +321,7 @@ def draw_world(results: Results) -> Figure:
 
 
 def draw_field(field: Mapping[str, Results]) -> Figure:
-    """Draw the deployments that methods need, and the default beside LSVI-UCB in every world."""
+    """Draw the deployments that methods need, and the default's ratio to LSVI-UCB by world."""
     with style():
         figure = Figure(figsize=(10.4, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(5, 4))
@@ -338,7 +337,7 @@ def _draw_needed(axis: Axes, field: Mapping[str, Results]) -> None:
         needed = np.array(
             [deployments_needed(found, method, half_of_random(found)) for found in field.values()]
         )
-        # A method that never gets there is drawn above all budgets.
+        # A method that never reaches the target is drawn above all budgets.
         parts = np.minimum(needed.reshape(-1, 3).T, 1.6 * most)
         x = np.arange(len(field)) + 0.16 * (n - 1)
         draw_intervals(axis, x, parts, label=method, **_look(method) | {"linestyle": "none"})
@@ -365,7 +364,7 @@ def _draw_ratios(axis: Axes, field: Mapping[str, Results]) -> None:
 
 
 def _look(method: str, place: int = 0, arm: Arm | None = None) -> dict[str, Any]:
-    """Return the colour and marker of a method: of mixtures, of its rule, or one of its own."""
+    """Return the colour and marker of a method: the mixture's, its rule's, or its own."""
     names = {DEFAULT: "mixture", FULL: "mixture", GRID: "spread-budget", BATCH: "uniform-grid"}
     name = names.get(method, method)
     if arm is not None and (arm.has_paper_bonus or not arm.scheduled):
@@ -379,7 +378,7 @@ def _short(name: str) -> str:
 
 
 def _divide(one: float, other: float) -> float:
-    """Return the ratio of two budgets; nothing is known where both are infinite."""
+    """Return the ratio of two budgets, which is NaN if both are infinite."""
     return math.nan if math.isinf(one) and math.isinf(other) else one / other
 
 

@@ -1,8 +1,8 @@
-"""The figures, one function for each kind, drawn from saved results alone.
+"""Draw figures from saved results, with one function for each kind.
 
 Each rule has its colour and marker in every figure (`support.drawing`). Several lines of one rule
-are shades of its colour, dark to light in their order, and every line also has a dash pattern or a
-marker for grey printing.
+are shades of its colour, from dark to light, and every line also has a dash pattern or a marker for
+grey printing.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ Line = tuple[list[int], list[Arm], dict[str, Any]]  # arms joined by one line, a
 
 
 class Kind(NamedTuple):
-    """A kind of figure: its function, whether it needs regret, and its needs of every arm."""
+    """A kind of figure: its function, whether it needs regret, and its requirement of every arm."""
 
     draw: Callable[[Results], Figure]
     needs_regret: bool = True
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
 
 def draw(results: Results) -> Figure:
-    """Return the figure of an experiment, of the kind that its spec names."""
+    """Draw the figure that the experiment's spec names."""
     kind = results.experiment.figure
     if kind not in FIGURES:
         raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {kind!r}")
@@ -146,7 +146,7 @@ def draw_switches(results: Results) -> Figure:
         axis.plot(results.points, np.maximum(made, 0.5), label=arm.label, **line)
         if arm.learns and not arm.dated and not arm.own_names:
             limit = np.array(results.switch_limits(arm, results.points), float)
-            limit[limit >= at] = np.nan  # k−1 switches are possible for any rule
+            limit[limit >= at] = np.nan  # every rule makes at most k−1 switches
             axis.plot(results.points, limit, color=line["color"], linestyle=":", linewidth=0.9)
     axis.set(xscale="log", yscale="log", xlabel="episode k")
     axis.set_ylabel("switches up to episode k (dotted: bound on the rule)")
@@ -319,10 +319,10 @@ def _read_settings(arm: Arm) -> Words:
 def _join_arms(
     results: Results, settings: Callable[[Arm], Words] = _read_settings, joined: str = ""
 ) -> list[Line]:
-    """Return the lines of a figure: each joins arms of one rule that differ in `joined` only.
+    """Return the lines of a figure: each joins arms of one rule that differ only in `joined`.
 
-    The line of a rule of the package has the rule's label. Several lines of one rule, and lines of
-    the user's own rules, have the words that the labels of their arms share.
+    The label of a line is the rule's label. Several lines of one rule, and lines of users' rules,
+    are labelled by the words that the labels of their arms share.
     """
     lines: list[Line] = []
     for family, ((colour, marker), members) in _find_families(results).items():
@@ -357,8 +357,8 @@ def _share_words(arms: list[Arm]) -> str:
 def _arrange_panels(results: Results) -> list[tuple[str, list[Styled]]]:
     """Return (title, [(position, arm, line)]) for each panel.
 
-    The paper's rules have a panel each, with LSVI-UCB and random in both. With any other rule, all
-    arms are in one panel.
+    Each of the paper's rules has a panel, with LSVI-UCB and random in both. With any other rule,
+    all arms are in one panel.
     """
     references: list[Styled] = []
     panels: dict[str, list[Styled]] = {}
@@ -388,14 +388,14 @@ def _arrange_panels(results: Results) -> list[tuple[str, list[Styled]]]:
 
 
 def _choose_dash(n: int, own: bool) -> Any:
-    """Return the n-th dash pattern; rules of the user's own are never solid, as LSVI-UCB is."""
+    """Return the n-th dash pattern; users' rules are never solid, because LSVI-UCB is."""
     return DASHES[1 + n % (len(DASHES) - 1)] if own else DASHES[n % len(DASHES)]
 
 
 def _make_shades(colour: str, count: int, own: bool) -> list[tuple[float, ...]]:
-    """Return shades of a colour, from dark to light; one alone is the colour itself.
+    """Return shades of a colour, from dark to light; a single shade is the colour itself.
 
-    Shades of the user's own rules are not as dark, so no shade is close to black.
+    Shades of users' rules are lighter, so no shade is close to black.
     """
     if count == 1:
         return [to_rgb(colour)]

@@ -1,7 +1,7 @@
-"""From a TOML file to an experiment: lists become arms, and every mistake names file, arm and key.
+"""Read experiments from TOML files; every error names the file, the arm and the key.
 
-A list anywhere in an arm stands for one arm for each of its values (an argument that is itself a
-list is written as a list in a list), and {key} in the name and label of an arm is filled in.
+A list in an arm stands for one arm for each of its values (an argument that is itself a list is
+written as a list in a list). {key} in the name and label of an arm is replaced by its value.
 """
 
 import math
@@ -26,7 +26,7 @@ def load_spec(
 ) -> Experiment:
     """Return the experiment of a TOML file.
 
-    Code that it names may lie beside the file, and `allow` must have its module.
+    It may name code in the folder of the file if `allow` has its module.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -61,7 +61,7 @@ def paper_specs() -> dict[str, str]:
 def field_specs() -> dict[str, dict[str, Any]]:
     """Return the tables of the field by name: one experiment for each of its worlds.
 
-    An arm with `only` is played in the worlds with that tag, any other arm in all of them.
+    An arm with `only` is played in the worlds with that tag, any other arm in all worlds.
     """
     raw = _parse(FIELD_SPEC.read_text(encoding="utf-8"))
     worlds, arms = raw.pop("worlds"), raw.pop("arms")
@@ -94,7 +94,7 @@ def load_own(names: Iterable[str], overrides: Overrides | None = None) -> list[E
 
 
 def is_own(experiment: Experiment) -> bool:
-    """Return whether it is one of the package's, whatever its rounds, episodes and seed."""
+    """Return whether the package has this experiment, with any rounds, episodes and seed."""
     name, scale = experiment.name, ("rounds", "episodes", "seed")
     table = _parse(paper_specs()[name]) if name in PAPER else field_specs().get(name)
     overrides = {key: getattr(experiment, key) for key in scale}
@@ -119,7 +119,7 @@ def _read(
 
 
 def _expand(raw: dict[str, Any]) -> dict[str, Any]:
-    """Give every arm the experiment's world and defaults, and make an arm of each list value."""
+    """Add the experiment's world and defaults to every arm, and turn list values into arms."""
     world, defaults = (check_type(key, raw.pop(key, {}), dict) for key in ("world", "defaults"))
     arms: list[dict[str, Any]] = []
     for arm in check_type("arms", raw.get("arms", []), list):
@@ -129,7 +129,7 @@ def _expand(raw: dict[str, Any]) -> dict[str, Any]:
         merged = {key: value for key, value in defaults.items() if key not in replaced} | arm
         own = check_type("arms.world", arm.get("world", {}), dict)
         same = own.get("kind", world.get("kind")) == world.get("kind")
-        merged["world"] = {**world, **own} if same else own  # another kind stands alone
+        merged["world"] = {**world, **own} if same else own  # another kind inherits nothing
         for key in ("schedule", "exploration"):
             check_type(f"arms.{key}", merged.get(key, {}), dict)
         arms.extend(_fill_in(one) for one in _combine(merged))

@@ -1,7 +1,7 @@
-"""Members of a mixture on the family of the lower bound: the figure, and the claims.
+"""The figure and the claims about mixtures on the family of the lower bound.
 
 The right actions are random, so the least expected regret of a learner with at most M policies in
-each batch is known exactly (`theory.least_expected_regret`). Arms on worlds of one horizon are
+each batch is known exactly (`theory.least_expected_regret`). Arms with the same horizon are
 compared with each other; the mixture is `Ensemble(members=M)`.
 """
 
@@ -101,7 +101,7 @@ def find_worlds(results: Results) -> list[ObliviousAdversary]:
 
 
 def find_mixtures(results: Results, world: ObliviousAdversary) -> dict[int, int]:
-    """Return the positions of the mixtures on a world, by their members in rising order."""
+    """Return the positions of the mixtures on a world, by number of members, ascending."""
     found = {
         arm.members: i
         for i, arm in enumerate(results.arms)
@@ -111,7 +111,7 @@ def find_mixtures(results: Results, world: ObliviousAdversary) -> dict[int, int]
 
 
 def least_ratio(results: Results, i: int, *, members: int) -> Interval:
-    """Return an arm's regret over the least expected regret with M members."""
+    """Return an arm's regret divided by the least expected regret with M members."""
     total = results.regret[i].sum(axis=-1)
     ratio = total / results.least_regret(results.arms[i], members=members)
     low, high = bootstrap.mean_interval(ratio, results.weights)
@@ -119,7 +119,7 @@ def least_ratio(results: Results, i: int, *, members: int) -> Interval:
 
 
 def draw_members(results: Results) -> Figure:
-    """Draw the regret in units of a batch against the members, a panel for each horizon."""
+    """Draw the regret in units of a batch against the members, in a panel for each horizon."""
     found = find_worlds(results)
     figure = Figure(figsize=(1.2 + 3.0 * len(found), 4.4), layout="constrained")
     axes = figure.subplots(1, len(found), squeeze=False)[0]

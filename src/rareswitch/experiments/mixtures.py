@@ -1,7 +1,7 @@
-"""Mixtures against the paper's algorithms: the lines of their figure, the figure, and the claims.
+"""The figure and the claims about mixtures and the paper's algorithms.
 
-The home world of an experiment is the world of its first arm. The mixture is `Ensemble()`, with
-nothing tuned; before every episode, one member drawn afresh has the same law.
+The home world of an experiment is the world of its first arm. The mixture is `Ensemble()`, without
+tuning; with a deployment before every episode, one new member has the same distribution.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ ESTIMATE = Row(Bonus, "bonus-estimate", "bonus, with estimates")
 
 
 def find_line(arm: Arm) -> Row | None:
-    """Return the line of an arm, if it is on one.
+    """Return the line of an arm, or None.
 
     An arm with the paper's bonus, or without learning, is on the line of its family.
     """
@@ -54,12 +54,12 @@ def find_line(arm: Arm) -> Row | None:
 
 
 def find_home(results: Results) -> World:
-    """Return the world of the first arm, on which most is measured."""
+    """Return the world of the first arm."""
     return results.arms[0].world
 
 
 def find_other_worlds(results: Results) -> list[World]:
-    """Return the worlds other than home, in the order of the spec."""
+    """Return the other worlds in the order of the spec."""
     return list(dict.fromkeys(arm.world for arm in results.arms))[1:]
 
 
@@ -73,7 +73,7 @@ def find_arms(results: Results, world: World, line: str) -> list[int]:
 def find_sweep(results: Results, argument: str) -> Sweep:
     """Return (value, position) of the home arms that differ from the mixture in one argument.
 
-    All have the dates of the first of them, and the mixture itself is one; in order of the value.
+    All have the dates of the first arm and are sorted by value; the mixture itself is included.
     """
     varied = []
     for i, arm in enumerate(results.arms):
@@ -172,7 +172,7 @@ def _mixture(results: Results, world: World, *, batches: int) -> int:
 
 
 def _mixture_ratio(results: Results, world: World, *, batches: int) -> Interval:
-    """Return the mixture's final regret over that of LSVI-UCB, with its paired interval."""
+    """Return the mixture's final regret divided by that of LSVI-UCB, with its paired interval."""
     lsvi_ucb = find_arms(results, world, EVERY)[0]
     return results.ratio(_mixture(results, world, batches=batches), lsvi_ucb)
 
@@ -199,14 +199,14 @@ def draw_mixtures(results: Results) -> Figure:
 
 
 def _draw_lines(axis: Axes, results: Results) -> None:
-    """Draw a line for each manner to deploy, and LSVI-UCB and random as levels."""
+    """Draw a line for each way to deploy, and LSVI-UCB and random as levels."""
     found = {line.name: line for arm in results.arms if (line := find_line(arm))}
     for line in sorted(found.values(), key=lambda line: line != MIXTURE):
         if line.name in (EVERY, RANDOM):
             continue
         rows = find_arms(results, find_home(results), line.name)
         families = {i: results.arms[i].family.name for i in rows}
-        # The mixture's line joins grids, up to a batch for every episode; other rules are apart.
+        # The mixture's line joins grids, up to a batch for every episode; other rules are separate.
         apart = [f for f in families.values() if line == MIXTURE and f not in (BATCH, EVERY)]
         _draw_line(axis, results, [i for i in rows if families[i] not in apart], line)
         for family in dict.fromkeys(apart):

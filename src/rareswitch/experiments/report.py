@@ -1,4 +1,4 @@
-"""The claims of each experiment, and the report: one HTML file that opens from disk."""
+"""Check the claims of each experiment, and write the report, one HTML file without a server."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -60,9 +60,9 @@ def find_field(results: Mapping[str, Results]) -> dict[str, Results]:
 def write_report(
     results: Mapping[str, Results], checked: list[Claim], out: Path, command: str
 ) -> None:
-    """Write report.html, with the figures that were saved in the folders of the experiments.
+    """Write report.html with the saved figures of the experiments.
 
-    The field has a figure and tables of its own, over all its worlds, in the folder `field`.
+    The figure and tables of the field, over all its worlds, are in the folder `field`.
     """
     worlds = find_field(results)
     if worlds:
@@ -104,7 +104,7 @@ def _embed(folder: Path) -> str:
 
 
 def list_bounds(results: Results) -> list[dict[str, Any]]:
-    """Return every bound with its measured quantity, vacuous bounds marked."""
+    """Return every bound with its measured quantity; vacuous bounds are marked."""
     rows = []
     for i, arm in enumerate(results.arms):
         limit = results.switch_limit(arm)
@@ -139,7 +139,7 @@ def list_readings(results: Results) -> list[dict[str, Any]]:
 
 
 def list_radii(results: Results) -> list[dict[str, Any]]:
-    """Return, for each β, the share of optimistic plans and the β that was needed."""
+    """Return, for each β, the share of optimistic plans and the needed β."""
     return [
         {
             "label": arm.label,

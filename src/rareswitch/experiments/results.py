@@ -1,4 +1,4 @@
-"""The results of one experiment: in memory as `Results`, on disk as a folder anyone can read.
+"""The results of one experiment, in memory as `Results` and on disk as a folder.
 
 manifest.json   format, spec, digest, the versions that computed its pieces, seeds, timings
 runs.npz        regret or returns (arms, rounds, episodes) and the other measurements
@@ -54,9 +54,9 @@ class Results:
     values: Floats  # (arms, rounds, episodes), the regret or, in simulated worlds, the return
     deployed: Bools  # (arms, rounds, episodes), whether a policy was deployed before the episode
     switched: Bools  # (arms, rounds, episodes), whether this changed an action
-    local_switches: Ints | Floats  # (arms, rounds); NaN where they are not counted
+    local_switches: Ints | Floats  # (arms, rounds); NaN: not counted
     optimistic: Floats  # (arms, rounds), share of fits with V₁ ≥ V*₁; NaN without fits
-    radius: Floats  # (arms, rounds), smallest β with which the lemma held; 0 or NaN: not measured
+    radius: Floats  # (arms, rounds), smallest β for which the lemma holds; 0 or NaN: not measured
     logdet_growth: dict[str, Floats]  # arm → (rounds, H)
     cpu_seconds: Floats  # (arms,)
     versions: tuple[dict[str, str], ...]  # the versions that computed the pieces
@@ -74,7 +74,7 @@ class Results:
     def regret(self) -> Floats:
         """The regret of every episode, (arms, rounds, episodes); unknown in simulated worlds."""
         if self.measure != "regret":
-            raise ValueError("regret is not known of worlds that are only simulated")
+            raise ValueError("regret is unknown in simulated worlds; use values")
         return self.values
 
     @cached_property
@@ -105,7 +105,7 @@ class Results:
 
     @cached_property
     def points(self) -> Ints:
-        """The episodes (counted from 1) of summaries and figures: evenly spaced, with the last."""
+        """The episodes (counted from 1) of summaries and figures: evenly spaced, up to the last."""
         K = self.experiment.episodes
         step = max(1, K // SUMMARY_POINTS)
         return np.unique(np.append(np.arange(step, K + 1, step), K))
@@ -135,7 +135,7 @@ class Results:
 
     @property
     def baseline(self) -> int:
-        """The arm that others are compared with: the only LSVI-UCB, or else the first arm."""
+        """The baseline of comparisons: the only LSVI-UCB arm, or else the first arm."""
         every = [i for i, arm in self.arms_of(EVERY) if arm.has_paper_bonus]
         return every[0] if len(every) == 1 else 0
 
@@ -212,9 +212,9 @@ class Results:
         )
 
     def least_regret(self, arm: Arm, *, members: int) -> float:
-        """Return the least expected total regret of a learner with M members in the arm's place.
+        """Return the least expected total regret of a learner with M members on the arm's world.
 
-        The arm's world is the oblivious adversary's.
+        The world must be an oblivious adversary.
         """
         task, world = self.task(arm), arm.world
         algorithm = arm.algorithm(task)
@@ -321,9 +321,9 @@ def save_results(results: Results, folder: Path) -> None:
 
 
 def load_results(folder: Path) -> Results:
-    """Return the results that `save_results` wrote; a folder without results is refused.
+    """Return the results that `save_results` wrote; raise ValueError for any other folder.
 
-    Code that the results name is not imported.
+    Code named in the results is not imported.
     """
     manifest = load_manifest(folder)
     experiment, seconds = manifest["spec"], manifest["timings"]["cpu_seconds"]
@@ -384,7 +384,7 @@ def load_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _require(library: str) -> Any:
-    """Return a library that nothing else needs; the error says how to install it."""
+    """Import an optional library; the error says how to install it."""
     try:
         return import_module(library)
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Run experiments: compute the missing pieces, write a folder for each experiment, and a report."""
+"""Run experiments: compute missing pieces, write a folder for each experiment, and a report."""
 
 import platform
 import time
@@ -38,7 +38,7 @@ from rareswitch.experiments.worlds import (
 )
 from rareswitch.sim.simulation import companions
 
-# Called with the pieces done, their number, and the one just finished.
+# Called with the number of finished pieces, of all pieces, and the last finished piece.
 Progress = Callable[[int, int, Piece | None], None]
 QUIET: Progress = lambda done, total, piece: None  # noqa: E731
 
@@ -77,10 +77,10 @@ def reproduce(
 
 
 def plot(folder: Path) -> None:
-    """Draw the figure of a results folder again, from its saved runs alone.
+    """Draw the figure of a results folder again from its saved runs.
 
-    The folder of the whole field has no runs: its figure and tables are made of the folders of its
-    worlds beside it.
+    The folder of the whole field has no runs: its figure and tables use the folders of its worlds
+    beside it.
     """
     if folder.name != FIELD or (folder / "manifest.json").exists():
         _draw(load_results(folder), folder)
@@ -97,12 +97,12 @@ def plot(folder: Path) -> None:
 def run_pieces(
     pieces: Sequence[Piece], store: Store, executor: Executor, progress: Progress = QUIET
 ) -> None:
-    """Compute the pieces that the store lacks, saving each as it is finished."""
+    """Compute the pieces that the store lacks, and save each after its end."""
     distinct = {piece.key: piece for piece in pieces}
     missing = [piece for piece in distinct.values() if not store.has(piece)]
     done = len(distinct) - len(missing)
     progress(done, len(distinct), None)
-    # The longest pieces should not be the last to start.
+    # Start the longest pieces first.
     missing.sort(key=_count_deployments, reverse=True)
     futures = {executor.submit(compute, piece): piece for piece in missing}
     for future in as_completed(futures):
@@ -110,7 +110,7 @@ def run_pieces(
         try:
             computed = future.result()
         except ArmError as error:
-            raise error from None  # its message says where; the worker's traceback is of no use
+            raise error from None  # its message names the place, so the traceback is not needed
         store.save(piece, computed)
         done += 1
         progress(done, len(distinct), piece)
@@ -139,7 +139,7 @@ def compute(piece: Piece) -> Computed:
 
 
 def find_versions(arm: Arm | None = None) -> dict[str, str]:
-    """Return the versions that this process computes with."""
+    """Return the versions of the code and libraries of this process."""
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     found = {
         "rareswitch": rareswitch.__version__,
@@ -193,7 +193,7 @@ def _count_deployments(piece: Piece) -> float:
 
 
 def _check_place(experiment: Experiment, folder: Path) -> None:
-    """Refuse to replace results of the package's own experiments by others of the same name."""
+    """Raise ValueError if other results would replace a package experiment of the same name."""
     if not (folder / "manifest.json").exists():
         return
     from rareswitch.experiments.load import is_own
@@ -201,6 +201,6 @@ def _check_place(experiment: Experiment, folder: Path) -> None:
     found = load_manifest(folder)["spec"]
     if found.digest != experiment.digest and is_own(found) and not is_own(experiment):
         raise ValueError(
-            f"{folder} holds the package's experiment of the name {experiment.name!r}, and this is "
-            "another; choose another name or another --out"
+            f"{folder} holds the package's experiment {experiment.name!r}, and this experiment "
+            "differs; choose another name or another --out"
         )

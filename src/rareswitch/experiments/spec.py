@@ -1,9 +1,9 @@
-"""An experiment as objects: arms that learn on worlds, rounds and episodes.
+"""Experiments as objects: arms, worlds, rounds and episodes.
 
-A spec is a table of words, from TOML or from the manifest of a folder of results, and is read once:
-an arm then holds its rule, its recipe and its world. Its canonical form is JSON with every default
-filled in, and its digest is the SHA-256 of this JSON: two specs with the same meaning have the same
-digest, however they were written.
+A spec is a table from TOML or from the manifest of a folder of results. It is read once: an arm
+then holds its rule, its recipe and its world. The canonical form of a spec is JSON with every
+default filled in, and its digest is the SHA-256 of this JSON: two specs with the same meaning have
+the same digest.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ Words = dict[str, Any]
 
 
 class Unloaded:
-    """A rule or exploration of the user's own that results name: reading them imports no code."""
+    """A user's rule or exploration in results: reading results imports no code."""
 
     beta, members, draws, estimate, perturbations = 0.0, 1, 0, False, None
 
@@ -52,11 +52,10 @@ class Unloaded:
 class Arm:
     """One algorithm with its settings on one world.
 
-    `rule` is a schedule, a `ForBudget` that makes one for a task, or an algorithm of its own, and
-    `schedule` the same in words. `measure_radius` also measures, at every fit, the smallest β with
-    which the concentration lemma would have held. Code of the user's own is looked for in `folders`
-    too, and imported from modules in `allow` only. An arm is pickled as its words: another process
-    imports that code by name.
+    `rule` is a schedule, a `ForBudget` that makes a schedule for a task, or an algorithm, and
+    `schedule` is its table. `measure_radius` also measures, at every fit, the smallest β for which
+    the concentration lemma holds. Users' code may also be in `folders`, and is imported only from
+    modules in `allow`. An arm is pickled as its table: another process imports the code by name.
     """
 
     name: str
@@ -81,7 +80,7 @@ class Arm:
 
     @cached_property
     def setting(self) -> str:
-        """The canonical form of everything that determines the arm's numbers."""
+        """The canonical form of all settings that determine the arm's numbers."""
         return canonical_json({k: v for k, v in self.words.items() if k not in ("name", "label")})
 
     @cached_property
@@ -92,7 +91,7 @@ class Arm:
 
     @property
     def simulated(self) -> bool:
-        """Whether its world is only simulated; then its returns are measured, else its regret."""
+        """Whether its world is simulated; then its returns are measured, else its regret."""
         return isinstance(self.world, Simulated)
 
     @property
@@ -116,7 +115,7 @@ class Arm:
 
     @property
     def members(self) -> int:
-        """The members of its policies; 1 where they are no mixtures."""
+        """The number of members of its policies; 1 without mixtures."""
         return self.recipe.exploration.members if self.scheduled else 1
 
     @property
@@ -131,7 +130,7 @@ class Arm:
         return build_world(self.world, (seed, 0)).task(episodes=episodes)
 
     def simulator(self, episodes: int) -> Any:
-        """Return the simulator of a world that is only simulated; it has a `task`."""
+        """Return the simulator of a simulated world; it has a `task`."""
         assert isinstance(self.world, Simulated)
         return self.world.simulator(episodes=episodes, folders=self.folders, allow=self.allow)
 
@@ -157,7 +156,7 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A named set of arms; in each round all of them meet the same worlds and the same noise."""
+    """A named set of arms; in each round all arms have the same worlds and the same noise."""
 
     name: str
     title: str
@@ -178,11 +177,11 @@ class Experiment:
         whole("episodes", self.episodes, least=1)
         whole("seed", self.seed, least=0)
         if not self.arms:
-            raise ValueError("arms must hold at least one arm")
+            raise ValueError("arms must not be empty")
         if len({arm.simulated for arm in self.arms}) > 1:
             raise ValueError(
-                "arms must be all on known worlds, which measure regret, or all on simulated ones, "
-                "which measure returns"
+                "arms must be all on known worlds, which measure regret, or all on simulated "
+                "worlds, which measure returns"
             )
         names = [arm.name for arm in self.arms]
         if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -190,7 +189,7 @@ class Experiment:
 
     @property
     def measure(self) -> str:
-        """The measure of arms: "regret", or "return" in worlds that are only simulated."""
+        """The measure of arms: "regret", or "return" in simulated worlds."""
         return "return" if self.arms[0].simulated else "regret"
 
     @cached_property
@@ -205,7 +204,7 @@ class Experiment:
 
 
 class ArmError(RuntimeError):
-    """The code of an arm failed: a rule or a world of the user's own. The message says where."""
+    """An error in a user's rule or world; the message names the place."""
 
 
 def read_experiment(
@@ -214,10 +213,10 @@ def read_experiment(
     allow: Collection[str] = (),
     import_code: bool = True,
 ) -> Experiment:
-    """Return the experiment of a table of words; errors name the arm and the key.
+    """Return the experiment of a table; errors name the arm and the key.
 
-    Code of the user's own is looked for in `folders` too, and `allow` must have its module; without
-    `import_code` it stays unknown.
+    Users' code may also be in `folders`, and `allow` must have its module; without `import_code` it
+    is not imported.
     """
     keys = [part.name for part in fields(Experiment)]
     check_keys("an experiment", table, keys, ("name", "title", "rounds", "episodes", "arms"))
@@ -236,10 +235,10 @@ def read_arm(
     allow: Collection[str] = (),
     import_code: bool = True,
 ) -> Arm:
-    """Return the arm of a table of words.
+    """Return the arm of a table.
 
-    `beta = b` is short for the exploration { kind = "bonus", beta = b }; without either, the arm
-    deploys the mixture that needs no tuning.
+    `beta = b` is short for the exploration { kind = "bonus", beta = b }; without both, the arm
+    deploys the mixture without tuning.
     """
     check_keys("an arm", table, ARM_KEYS, ("name", "schedule", "world"))
     if "beta" in table and "exploration" in table:
@@ -283,7 +282,7 @@ def read_arm(
 def explain_error(
     error: Exception, names: Sequence[str], folders: Sequence[str], allow: Collection[str]
 ) -> str:
-    """Return an error as a message; in code of the user's own, with its name, file and line."""
+    """Return an error as a message; for users' code, with its name, file and line."""
     frames = traceback.extract_tb(error.__traceback__)
     try:
         files = {file: name for name in names for file in own_files(name, folders, allow)}
@@ -299,14 +298,14 @@ def explain_error(
 
 
 def own_files(name: str, folders: Sequence[str], allow: Collection[str]) -> set[str]:
-    """Return the files of code that module:name names: of the module, and of the class."""
+    """Return the files of the module and of the class that module:name names."""
     module = load_module(name, allow=allow, folders=folders)
     named = getattr(module, name.partition(":")[2], module)
     return {inspect.getfile(module), inspect.getfile(named if inspect.isclass(named) else module)}
 
 
 def canonical_json(value: Any) -> str:
-    """Return JSON with keys in order; 2 and 2.0 are the same number."""
+    """Return JSON with sorted keys; 2 and 2.0 are the same number."""
     return json.dumps(_shorten(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -369,7 +368,7 @@ def _check_name(name: Any, allowed: str, pattern: str) -> str:
 
 
 def _check_formula(key: str, text: str) -> None:
-    """Refuse a formula that matplotlib cannot draw."""
+    """Raise ValueError for a formula that matplotlib cannot draw."""
     from matplotlib.cbook import is_math_text
     from matplotlib.mathtext import MathTextParser
 

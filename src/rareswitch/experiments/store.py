@@ -1,7 +1,7 @@
-"""Pieces of work, and the folder that keeps the finished ones.
+"""Pieces of work, and the folder of finished pieces.
 
 A piece is some rounds of one arm. Its key is the SHA-256 of everything that determines its numbers,
-the code included. Rounds are cut at fixed places and random streams are keyed by round, so the
+including the code. Rounds are cut at fixed places and random streams are keyed by round, so the
 numbers do not depend on workers, order or interruptions: an interrupted run continues where it
 stopped, experiments share the pieces they have in common, and numbers of another spec or of other
 code are never used.
@@ -22,9 +22,9 @@ from rareswitch.experiments.spec import Arm, Experiment, own_files
 from rareswitch.support.archive import load_archive, save_archive, write_bytes
 from rareswitch.support.arguments import real
 
-# Rounds stepped together. Another cut gives other keys, and the same numbers.
+# Rounds stepped together. Another number gives other keys and the same numbers.
 ROUNDS_PER_PIECE = 30
-# Rounds of a simulated world, which may take long and are not stepped together.
+# Rounds of a simulated world, which may be slow and do not step together.
 SIMULATED_ROUNDS_PER_PIECE = 1
 # The format of pieces and of folders of results. Readers refuse any other.
 FORMAT = 2
@@ -33,7 +33,7 @@ MARKER = "rareswitch.json"
 
 @cache
 def code_digest() -> str:
-    """Return the SHA-256 of the package's own code, every .py file of it."""
+    """Return the SHA-256 of all .py files of the package."""
     package = Path(rareswitch.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -44,7 +44,7 @@ def code_digest() -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rounds of one arm, to be computed by the code of this digest."""
+    """Some rounds of one arm, for the code with this digest."""
 
     arm: Arm
     episodes: int
@@ -90,13 +90,13 @@ def cut_into_pieces(experiment: Experiment) -> list[Piece]:
 
 
 def own_code(arm: Arm) -> list[str]:
-    """Return the digests of the files of the user's own code that an arm names."""
+    """Return the digests of the files of users' code that an arm names."""
     files = {file for name in arm.own_names for file in own_files(name, arm.folders, arm.allow)}
     return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)]
 
 
 class Store:
-    """A folder of finished pieces, each under its key: arrays, and a JSON file of its details."""
+    """A folder of finished pieces by key: arrays, and a JSON file of details."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -123,8 +123,8 @@ class Store:
         )
         if not shapes_fit or not np.isfinite(arrays[values]).all():
             raise ValueError(
-                f"{path} is not the piece of {rounds} rounds and {piece.episodes} episodes that it "
-                "should be; move it away to compute the piece again"
+                f"{path} must be a piece of {rounds} rounds and {piece.episodes} episodes; move it "
+                "away to compute the piece again"
             )
         path = self._details_path(piece)
         try:
@@ -145,10 +145,10 @@ class Store:
 
 
 def open_folder(out: Path) -> Store:
-    """Make or enter a folder of results; a folder with other contents is refused."""
+    """Create or open a folder of results; raise ValueError if it has other contents."""
     marker = out / MARKER
     try:
-        # Another process may just be writing a marker.
+        # Another process may be writing a marker.
         if (
             out.exists()
             and not marker.exists()
@@ -168,7 +168,7 @@ def open_folder(out: Path) -> Store:
 
 
 def check_format(path: Path) -> None:
-    """Refuse a JSON file of another format, which another version of the package wrote."""
+    """Raise ValueError for a JSON file of another format."""
     try:
         found = json.loads(path.read_text(encoding="utf-8")).get("format")
     except (ValueError, AttributeError) as error:

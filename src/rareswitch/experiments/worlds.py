@@ -1,8 +1,8 @@
 """The worlds of an experiment as data.
 
-A known world builds the exact world of a round, and its sizes are known before. A simulated world
-is an environment of Gymnasium, or a function of the user's own: its optimum need not be known, and
-each episode records its return.
+A known world builds the exact world of a round, and its sizes are known in advance. A simulated
+world is a Gymnasium environment or a user's function: its optimum may be unknown, and each episode
+records its return.
 """
 
 import difflib
@@ -22,17 +22,17 @@ from rareswitch.support.imports import allowed_modules, checked_maker, load_modu
 from rareswitch.support.streams import Seed
 
 GYMNASIUM = "rareswitch.gym.simulator:world_simulator"
-# Worlds that a process keeps: those of 50 rounds.
+# The number of worlds that a process caches: those of 50 rounds.
 MOST_WORLDS = 50
 # Names that other people use for a key.
 SYNONYMS = {"lambda": "ridge", "λ": "ridge", "β": "beta", "rule": "schedule", "type": "kind"}
 
 Make = Callable[..., FiniteMDP]
-Sizes = tuple[int, int, int, int]  # states, actions, dim and horizon, known before it is built
+Sizes = tuple[int, int, int, int]  # states, actions, dim and horizon
 
 
 def check_type(name: str, value: Any, cls: Any) -> Any:
-    """Return a value of TOML or JSON that is a text (str), a table (dict) or a list."""
+    """Return the value if it is a text (str), a table (dict) or a list, or raise TypeError."""
     if not isinstance(value, cls):
         word = {str: "text", dict: "table", list: "list of tables"}[cls]
         raise TypeError(f"{name} must be a {word}; got {short_repr(value)}")
@@ -42,7 +42,7 @@ def check_type(name: str, value: Any, cls: Any) -> Any:
 def check_keys(
     what: str, given: Collection[str], allowed: Collection[str], required: Collection[str] = ()
 ) -> None:
-    """Refuse unknown and missing keys of a table; a misspelt key is told the right one.
+    """Raise ValueError for unknown and missing keys of a table, with a hint for misspelt keys.
 
     >>> check_keys("an arm", ["betta"], ["beta", "ridge"])
     Traceback (most recent call last):
@@ -56,7 +56,7 @@ def check_keys(
             raise ValueError(f"{key} is not a key of {what}; {hint}")
     for key in required:
         if key not in given:
-            raise ValueError(f"{key} must be given: it is a required key of {what}")
+            raise ValueError(f"{key} must be given; it is a required key of {what}")
 
 
 class Table:
@@ -140,7 +140,7 @@ class Tabular(Table):
 
 @dataclass(frozen=True, kw_only=True)
 class RiverSwim(Table):
-    """A little is paid downstream, 1 at the far end."""
+    """RiverSwim pays a small reward downstream and 1 at the far end."""
 
     kind: ClassVar[str] = "river-swim"
     make: ClassVar[Make] = staticmethod(worlds.river_swim)
@@ -155,7 +155,7 @@ class RiverSwim(Table):
 
 @dataclass(frozen=True, kw_only=True)
 class DeepSea(Table):
-    """Only the way straight right finds the treasure."""
+    """DeepSea pays its reward only after steps to the right throughout."""
 
     kind: ClassVar[str] = "deep-sea"
     make: ClassVar[Make] = staticmethod(worlds.deep_sea)
@@ -169,7 +169,7 @@ class DeepSea(Table):
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationLock(Table):
-    """One right action at every stage, and a reward after all of them."""
+    """A lock with one right action at every stage, and a reward after all of them."""
 
     kind: ClassVar[str] = "combination-lock"
     make: ClassVar[Make] = staticmethod(worlds.combination_lock)
@@ -184,7 +184,7 @@ class CombinationLock(Table):
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenLake(Table):
-    """The lake of 4×4 cells, with slippery steps."""
+    """FrozenLake with 4×4 cells and slippery steps."""
 
     kind: ClassVar[str] = "frozen-lake"
     make: ClassVar[Make] = staticmethod(worlds.frozen_lake)
@@ -214,13 +214,13 @@ class LowerBoundFamily(Table):
 
 
 class ObliviousAdversary(LowerBoundFamily):
-    """The same, with an adversary that decides in which state each batch starts; for grids."""
+    """Theorem 3's family; the adversary chooses the initial state of each batch of a grid."""
 
     kind: ClassVar[str] = "oblivious-adversary"
 
 
 class Adversary(ObliviousAdversary):
-    """The same, with right actions that the adversary chooses during play."""
+    """Theorem 3's family; the adversary also chooses the right actions during play."""
 
     kind: ClassVar[str] = "adversary"
 
@@ -249,10 +249,10 @@ def build_world(world: Known, seed: Seed) -> FiniteMDP:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated(Table):
-    """A function of the user's own, module:function; the other keys of the table are arguments.
+    """A user's function, module:function; the other keys of the table are arguments.
 
     The function is called with `episodes` and those arguments, and returns a simulator with the
-    attribute `task`. Code is imported from modules that a person allowed, and from no others.
+    attribute `task`. Code is imported only from modules that a person allowed.
     """
 
     kind: str  # type: ignore[misc]
@@ -266,7 +266,7 @@ class Simulated(Table):
         return self.arguments
 
     def own_names(self) -> list[str]:
-        """Return the names module:name of the user's own code."""
+        """Return the names module:name of users' code."""
         return [self.kind]
 
     def simulator(
@@ -307,7 +307,7 @@ class Gymnasium(Simulated):
         arguments = asdict(self)
         if self.rewards is not None:
             arguments["rewards"] = [self.rewards["low"], self.rewards["high"]]
-        # Experiments record returns, so regret need not be computed where it could be known.
+        # Experiments record returns, so regret is not computed.
         return arguments | {"world": arguments.pop("env"), "exact": False}
 
     def own_names(self) -> list[str]:
@@ -319,7 +319,7 @@ KINDS = tuple(Row(cls, cls.kind, "") for cls in (*KNOWN, Gymnasium))
 
 
 def is_simulated(kind: Any) -> bool:
-    """Return whether worlds of that kind are only simulated."""
+    """Return whether worlds of that kind are simulated."""
     return isinstance(kind, str) and (":" in kind or kind == Gymnasium.kind)
 
 

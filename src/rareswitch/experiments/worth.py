@@ -1,4 +1,4 @@
-"""Rules that look at the candidate against the same rules without: the figure, and the claims.
+"""The figure and the claims about rules that look at the candidate.
 
 An arm with `Worthwhile` is paired with the arm of the rule inside it, on the same world and with
 the same recipe: both have the same budget and, round by round, the same world and noise.
@@ -24,7 +24,8 @@ SAVED = 0.75  # of the deployments without looking
 class Pair(NamedTuple):
     """The positions of an arm that looks and of its twin, and their measurements.
 
-    `ratio` is that of regrets; `made` are the deployments after the first, without and with.
+    `ratio` is the ratio of regrets; `made` are the deployments after the first, without and with
+    looking.
     """
 
     plain: int
@@ -110,7 +111,7 @@ def never_above_the_budget(results: Results) -> Claim:
 
 
 def draw_worth(results: Results) -> Figure:
-    """Draw the deployments made of each budget, and below them the ratio of regrets."""
+    """Draw the deployments made from each budget, and below them the ratio of regrets."""
     pairs = find_pairs(results)
     x = np.arange(len(pairs))
     figure = Figure(figsize=(1.5 + 0.62 * len(pairs), 5.6), layout="constrained")

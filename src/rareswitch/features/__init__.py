@@ -1,4 +1,4 @@
-"""Feature maps: from a state of a world to the rows of all its actions."""
+"""Feature maps, from a state to the rows of all actions."""
 
 from rareswitch.features.action_blocks import ActionBlocks
 from rareswitch.features.basis import Basis, Flatten, joined

@@ -1,4 +1,4 @@
-"""A block of coordinates for every action: each is linear in a basis of the state by itself."""
+"""Features with a block of coordinates for every action."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -39,7 +39,7 @@ class ActionBlocks(Features):
 
     def __call__(self, state: Any, h: int = 0) -> Floats:
         actions, size = self.actions, self.basis.size
-        # Block a begins at a·(A + 1)·m: in rows of that length, all blocks are the first columns.
+        # Block a begins at a·(A + 1)·m, so in rows of length (A + 1)·m all blocks come first.
         numbers = np.zeros(actions * (actions + 1) * size)
         numbers.reshape(actions, -1)[:, :size] = self.basis(state)
         numbers.flags.writeable = False

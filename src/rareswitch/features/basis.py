@@ -1,7 +1,7 @@
-"""Bases: from the numbers of a state to its features, one after the other or side by side.
+"""Bases, from the numbers of a state to its features, and chains and joins of them.
 
 Letters: n `inputs`, m `size`; x (n,) is the state as numbers, the result (m,) its features.
-`ActionBlocks` makes the features of pairs of a state and an action from them.
+`ActionBlocks` turns them into features of pairs of a state and an action.
 """
 
 import math
@@ -18,10 +18,10 @@ from rareswitch.support.arguments import Floats, set_fields, short_repr
 
 
 class Basis(Packed, ABC):
-    """From a state of `inputs` numbers to `size` features.
+    """A map from a state of `inputs` numbers to `size` features.
 
-    A call checks the state, and `values` takes checked numbers, so that only the first basis of a
-    chain checks. With `reads`, that space lays states flat.
+    A call checks the state. `values` takes checked numbers, so only the first basis of a chain
+    checks. The space `reads`, if given, flattens states.
     """
 
     inputs: int
@@ -31,15 +31,15 @@ class Basis(Packed, ABC):
 
     @abstractmethod
     def values(self, x: Floats) -> Floats:
-        """Return the features of checked numbers (n,), in an array of their own (m,)."""
+        """Return the features of checked numbers (n,) in a new array (m,)."""
 
     @abstractmethod
     def longest(self, inputs: float) -> float:
-        """Return a bound on the length of the features of numbers no longer than `inputs`."""
+        """Return a bound on the norm of the features, given the bound `inputs` on the norm of x."""
 
     @property
     def norm(self) -> float:
-        """A bound on the length of the features of any state; `math.inf` where there is none."""
+        """A bound on the norm of the features of any state, or `math.inf`."""
         return self.longest(math.inf)
 
     def __call__(self, state: Any) -> Floats:
@@ -53,10 +53,10 @@ class Basis(Packed, ABC):
         return np.array([self(state) for state in states]).reshape(-1, self.size)
 
     def then(self, following: "Basis | Callable[..., Basis]", **arguments: Any) -> "Chained":
-        """Return the chain of this basis and the following one.
+        """Return the chain of this basis and the following basis.
 
-        The following basis may be a class or constructor with its arguments but `inputs`, which
-        is the size of this one.
+        The following basis may be a class or constructor with its arguments except `inputs`, which
+        is the size of this basis.
 
         >>> from rareswitch.features import Polynomial, Scaling
         >>> Scaling.between([0.0, 0.0], [2.0, 4.0]).then(Polynomial, degree=2)([1.0, 1.0])
@@ -77,10 +77,9 @@ class Basis(Packed, ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Flatten(Basis):
-    """The numbers of a Box of any shape, or of a Tuple or Dict, one after the other.
+    """The flattened numbers of a Box of any shape, or of a Tuple or Dict.
 
-    Counted parts become one-hot, as in `gymnasium.spaces.flatten`. It is the first basis of a
-    chain.
+    Countable parts become one-hot, as in `gymnasium.spaces.flatten`. It must come first in a chain.
     """
 
     kind: ClassVar[str] = "flatten"
@@ -95,7 +94,7 @@ class Flatten(Basis):
 
     @classmethod
     def of(cls, observation_space: Any) -> Self:
-        """Return the basis that lays the observations of a Gymnasium space flat."""
+        """Return the basis that flattens the observations of a Gymnasium space."""
         return cls(space=space_of(observation_space))
 
     def values(self, x: Floats) -> Floats:
@@ -107,7 +106,7 @@ class Flatten(Basis):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Chained(Basis):
-    """One basis on top of another: x becomes second(first(x))."""
+    """The composition of two bases, second(first(x))."""
 
     kind: ClassVar[str] = "chained"
 
@@ -139,7 +138,7 @@ class Chained(Basis):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Joined(Basis):
-    """Several bases of the same state side by side: x becomes (part(x) for each of the parts)."""
+    """Several bases of the same state, concatenated: (part(x) for each of the parts)."""
 
     kind: ClassVar[str] = "joined"
 
@@ -148,7 +147,7 @@ class Joined(Basis):
     def __post_init__(self) -> None:
         parts = tuple(checked_basis("parts", part) for part in self.parts)
         if not parts:
-            raise ValueError("parts must be at least one basis; got none")
+            raise ValueError("parts must not be empty")
         first = parts[0]
         for part in parts:
             if part.inputs != first.inputs or part.reads != first.reads:
@@ -173,12 +172,12 @@ class Joined(Basis):
 
 
 def joined(*parts: Basis) -> Joined:
-    """Return several bases of the same state side by side."""
+    """Concatenate several bases of the same state."""
     return Joined(parts=parts)
 
 
 def checked_basis(name: str, value: Any) -> Basis:
-    """Return value if it is a basis; else the error says what to write."""
+    """Return the value, or raise TypeError with a hint if it is no basis."""
     if isinstance(value, Basis):
         return value
     hint = ""

@@ -15,7 +15,7 @@ from rareswitch.support.extras import require
 MOST_COSINES = 100_000
 MOST_WEIGHTS = 10**7
 
-# The entries of c that are not 0: their places and their values.
+# The positions and the values of the nonzero entries of c.
 Cosine = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -48,10 +48,10 @@ class Cosines(Basis):
     def fourier(
         cls, *, inputs: int, order: int, coupled: int = 2, terms: int | None = None
     ) -> Self:
-        """Return cos(π c·x) for all whole c, 0 ≤ c_i ≤ `order`, with at most `coupled` c_i not 0.
+        """Return cos(π c·x) for all integer c in [0, `order`]ⁿ with at most `coupled` nonzero c_i.
 
-        This is the Fourier basis (Konidaris et al. 2011). With `terms`, only so many of them: the
-        slowest, of the least Σc_i, first. It is made for numbers in [0, 1]: put it after
+        This is the Fourier basis (Konidaris et al. 2011). `terms` keeps only this number of
+        cosines, the slowest (least Σc_i) first. Numbers should be in [0, 1]: put it after
         `Scaling.between`. The first feature is the constant.
 
         >>> Cosines.fourier(inputs=1, order=2)([0.5]).round(12) + 0.0
@@ -85,9 +85,9 @@ class Cosines(Basis):
         """Draw `components` random features for each of the bandwidths (Rahimi and Recht 2007).
 
         Products of the features of two states approximate a radial kernel: similar states have
-        similar features. For bandwidth b it is exp(−‖x−y‖² / 2b²), that of scikit-learn's
-        RBFSampler with gamma = 1 / 2b², which draws them. The numbers must be of comparable size:
-        put it after a `Scaling`.
+        similar features. For bandwidth b it is exp(−‖x−y‖² / 2b²). scikit-learn's RBFSampler with
+        gamma = 1 / 2b² draws the features. The numbers must be of comparable size: put it after a
+        `Scaling`.
 
         >>> basis = Cosines.radial(inputs=2, components=500, bandwidths=(1.0, 2.0))
         >>> basis.size, float(basis([0.1, 0.2]) @ basis([0.1, 0.2])).__round__(1)
@@ -101,7 +101,7 @@ class Cosines(Basis):
         given = tuple(bandwidths) if isinstance(bandwidths, Iterable) else (bandwidths,)
         lengths = [real("bandwidths", length, above=0.0) for length in given]
         if not lengths:
-            raise ValueError("bandwidths must hold at least one; got none")
+            raise ValueError("bandwidths must not be empty")
         seeds = np.random.SeedSequence(whole("seed", seed, least=0)).generate_state(len(lengths))
         samplers = [
             RBFSampler(
@@ -135,7 +135,7 @@ def _every(inputs: int, order: int, coupled: int) -> Iterator[Cosine]:
 
 
 def _slowest(inputs: int, order: int, coupled: int) -> Iterator[Cosine]:
-    """Yield every c in the order of Σc_i; among equal sums, those of fewer numbers first."""
+    """Yield every c in the order of Σc_i; among equal sums, fewer nonzero entries first."""
     yield (), ()
     most = min(coupled, inputs)
     for total in range(1, most * order + 1):

@@ -1,7 +1,6 @@
-"""A feature map of the user: any function or class that returns the rows of all actions.
+"""A feature map from any function or class of the user that returns the rows of all actions.
 
-The digest of code cannot say what the code does, only what it did: it covers its results on a
-sample of states, the probe.
+The digest of code covers only its results on a sample of states, the probe.
 """
 
 import hashlib
@@ -39,9 +38,9 @@ from rareswitch.support.arguments import (
     whole,
 )
 
-TOLERANCE = 1e-9  # of a length that is 1 but for rounding
-# Results that agree in 30 bits, nine digits, are the same: sines differ between machines in the
-# last bits. Below the smallest, rounding errors have no digits that agree.
+TOLERANCE = 1e-9  # rounding error of the length of a row
+# Results that agree in 30 bits, nine digits, count as equal, because sines differ between machines
+# in the last bits. Results below SMALLEST are rounding errors and count as 0.
 BITS = 30
 SMALLEST = 1e-12
 STAGE = ("h", "stage")  # names of an argument that is the stage
@@ -54,16 +53,16 @@ class Custom(Features):
     """The rows (A, d) that a `function` returns, or with `one_hot` their positions (A,).
 
     The function takes a state, or a state and the stage if its second argument is called `h` or
-    `stage`. A function that needs any other second argument is φ(s, a): it takes a state and the
-    number of an action, and returns one row; `actions` must be given. A feature map as function
-    keeps its feasible actions.
+    `stage`. A function with any other required second argument is φ(s, a): it takes a state and the
+    number of an action, and returns one row; `actions` must be given. A feature map keeps its
+    feasible actions.
 
     Rows are checked at every call and copied. A row longer than `norm` is an error. `blocks` are
     those of `Features`; a learner checks them.
 
     The digest covers the results on the `probe`, a sample of states or a function that returns one,
-    to nine digits. Without a probe it covers the name and the sizes alone, and the name ends in
-    "unverified". A probe gives `actions` and `dim`; without one they must be given.
+    to nine digits. Without a probe it covers only the name and the sizes, the name ends in
+    "unverified", and `actions` and `dim` must be given.
 
     >>> def dose(patient):
     ...     return np.column_stack([np.ones(3), [0.0, 0.5, 1.0], np.arange(3) * patient["age"]])
@@ -109,7 +108,7 @@ class Custom(Features):
         for size, shown in zip(sizes, (*shape, 0, 0), strict=False):
             sizes[size] = sizes[size] or shown
             if not sizes[size]:
-                raise ValueError(f"{size} must be given where no probe shows it")
+                raise ValueError(f"{size} must be given without a probe")
         name = self.name or name_of(self.function)
         if not probe and not name.endswith(UNVERIFIED):
             name += UNVERIFIED
@@ -164,7 +163,7 @@ class Custom(Features):
         return checked
 
     def _results(self, probe: tuple[Any, ...]) -> Iterator[npt.NDArray[Any]]:
-        """Yield rows and masks on the probe, at two stages where the stage may matter."""
+        """Yield rows and masks on the probe, at two stages if the stage may matter."""
         for h in (0, 1) if self._second == "stage" else (0,):
             for state in probe:
                 yield self(state, h)
@@ -183,10 +182,10 @@ class Custom(Features):
 
 
 def as_features(thing: Any, **arguments: Any) -> FeatureMap:
-    """Return a built-in map as it is, and a `Custom` around any other map or function.
+    """Return a built-in map unchanged, and a `Custom` around any other map or function.
 
-    `arguments` are those of `Custom`: `actions` and `dim`, or a `probe` that shows them. A map has
-    its own sizes, and takes the probe alone; another number of `actions` is an error.
+    `arguments` are those of `Custom`: `actions` and `dim`, or a `probe`. A map has its own sizes
+    and takes only the probe; another number of `actions` is an error.
 
     >>> as_features(lambda state: np.eye(2) * state, actions=2, dim=2, name="scaled")(0.5)
     array([[0.5, 0. ],
@@ -228,7 +227,7 @@ def as_features(thing: Any, **arguments: Any) -> FeatureMap:
 
 
 def behaviour(results: Iterable[npt.NDArray[Any]]) -> str:
-    """Return SHA-256 of results in hexadecimal, the same on every machine.
+    """Return the SHA-256 of results in hexadecimal, equal on every machine.
 
     >>> third = np.array([1 / 3, 0.0])
     >>> behaviour([third]) == behaviour([third + 1e-16]), behaviour([third]) == behaviour([-third])
@@ -245,15 +244,15 @@ def behaviour(results: Iterable[npt.NDArray[Any]]) -> str:
 
 
 def name_of(code: Any) -> str:
-    """Return the name of a function, or of the class of an object that is called."""
+    """Return the name of a function, or of the class of a callable object."""
     return str(getattr(code, "__name__", type(code).__name__))
 
 
 def _second_argument(function: Callable[..., Any]) -> str | None:
-    """Return what a function takes beside the state: "stage", "action" or None."""
+    """Return the kind of a function's second argument: "stage", "action" or None."""
     try:
         given = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # written in C
+    except (TypeError, ValueError):  # code in C has no signature
         return None
     placed = [one for one in given if one.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
     if sum(one.default is one.empty for one in placed) > 2:
@@ -269,7 +268,7 @@ def _second_argument(function: Callable[..., Any]) -> str | None:
 
 
 def _mask(function: Any) -> Callable[[Any, int], Any] | None:
-    """Return the feasible actions of a map by state and stage, if it has any."""
+    """Return the map's `feasible` as a function of state and stage, or None."""
     feasible = getattr(function, "feasible", None)
     if feasible is None or _second_argument(feasible) == "stage":
         return feasible
@@ -277,7 +276,7 @@ def _mask(function: Any) -> Callable[[Any, int], Any] | None:
 
 
 def _unchecked(part: Any) -> bool:
-    """Return whether a part of a map is a class that is not of this package."""
+    """Return whether a part of a map is a class from outside this package."""
     if type(part) is Custom or not isinstance(part, Packed | tuple):
         return False
     if isinstance(part, Packed) and not part.built_in:

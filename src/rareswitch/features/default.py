@@ -1,8 +1,8 @@
-"""Features for a world: chosen by its spaces and a sample, or named by a word.
+"""Choose features from a world's spaces and a sample, or by a text.
 
-Words stand where text enters: `fourier,order=3`, or module:name for code of the user. Every basis
-stands on numbers spread over [0, 1] (`in_range`), has a constant, and is divided by its bound, so
-that no row is longer than 1.
+A text is a name with arguments such as `fourier,order=3`, or module:name for code of the user.
+Every basis works on numbers scaled to [0, 1] (`in_range`), has a constant, and is divided by its
+bound, so that no row is longer than 1.
 """
 
 import inspect
@@ -24,25 +24,25 @@ from rareswitch.support.imports import checked_maker, load_object
 
 # The largest table, in pairs of a state and an action.
 MOST_PAIRS = 10**6
-# The most numbers in an observation: pictures need features that are learned, not a basis.
+# The most numbers in an observation: pictures need learned features, not a basis.
 MOST_NUMBERS = 1000
-# The slowest cosines of each action: so many, or one for each number if these are more.
+# The number of cosines for each action, or one for each number if that is more.
 COSINES = 80
-# Numbers in one cosine: more than these are in none of the slowest anyway.
+# The most numbers in one cosine: the slowest cosines never have more.
 MOST_COUPLED = 8
 # The largest share of new observations in the second half of random play for a table. In small
-# trials the table learned more than cosines below it, as much near 0.25, and less above 0.3, where
-# each episode has a layout of its own.
+# trials the table learned more than cosines below it, as much near 0.25, and less above 0.3, when
+# each episode has its own layout.
 MOST_UNSEEN = 0.2
-# The least random play that shows it, and the most numbers in an observation that has a key.
+# The least random play for this share, and the most numbers in an observation with a key.
 LEAST_PLAYED = 200
 MOST_KEYED = 10**5
-# The places of observations that random play never met. With more of them the table is wide, and
-# they cost nothing until they are seen; small trials learned no better with them.
+# The number of hashed places for observations that random play never met. More places cost nothing
+# until their observations occur, but small trials learned no better with them.
 HASHED = 256
-# The word for features chosen by `default_features`.
+# The text for features chosen by `default_features`.
 DEFAULT = "default"
-# The word for a table of countable states.
+# The text for a table of countable states.
 TABLE = "one-hot"
 
 Sample = Iterable[Any] | Callable[[], Iterable[Any]]
@@ -51,18 +51,18 @@ Sample = Iterable[Any] | Callable[[], Iterable[Any]]
 def default_features(
     observation_space: Any, action_space: Any, sample: Sample | None = None
 ) -> Features:
-    """Return features that suit a world: a table, or a basis for each action.
+    """Return default features for a world: a table, or a basis for each action.
 
-    1. States that can be counted, in at most 10⁶ pairs with actions, get a table (`OneHot`):
-       nothing is assumed, and each pair is learned by itself.
-    2. Observations that repeat get a table too, of those in the `sample` of random play, with
+    1. Countable states, with at most 10⁶ pairs of a state and an action, get a table (`OneHot`),
+       which learns each pair separately.
+    2. Observations that repeat get a table of the observations in the `sample` of random play, with
        hashed places for all others (`ObservationTable`). They repeat if at most a fifth of the
        second half of the sample is missing in the first half.
-    3. All others are laid flat, spread over [0, 1] by the bounds of their space or the sample
-       (`in_range`), and get `ActionBlocks` of their 80 slowest cosines (`Cosines.fourier`): smooth
-       functions of all numbers together, the coarsest first, divided by their bound.
+    3. All others are flattened, scaled to [0, 1] by the bounds of their space or the sample
+       (`in_range`), and get `ActionBlocks` of their 80 slowest cosines (`Cosines.fourier`), smooth
+       functions of all numbers together, divided by their bound.
 
-    No row is longer than 1. `sample` may be a function, which is called only if it is needed.
+    No row is longer than 1. `sample` may be a function, which is called only if needed.
     """
     actions = action_count(action_space)
     space = space_of(observation_space)
@@ -87,7 +87,7 @@ def default_features(
 def _repeat(space: Space, played: list[Any]) -> bool:
     """Return whether few observations of the second half are missing in the first half.
 
-    Halves, not single observations: those of one episode repeat even where no two episodes do.
+    Halves, because observations within one episode repeat even if no two episodes agree.
     """
     if len(played) < LEAST_PLAYED:
         return False
@@ -104,11 +104,11 @@ def features_named(
     *,
     allow: Collection[str] = (),
 ) -> Any:
-    """Return the features that a text names, for observations of a space and so many actions.
+    """Return the features that a text names, for a space of observations and the actions.
 
-    `sample` are observations of random play, or a function that returns them, called only if they
-    are needed. The object of module:name is returned as it is, or made with its arguments if it is
-    a class; `allow` must have the module.
+    `sample` are observations of random play, or a function that returns them, called only if
+    needed. The object module:name is returned unchanged, or made with its arguments if it is a
+    class; `allow` must have the module.
 
     >>> from gymnasium.spaces import Box
     >>> seen = [[0.0, 1.0], [0.5, 3.0], [1.0, 2.0]]
@@ -155,7 +155,7 @@ def _radial(
     bandwidths: float | Sequence[float] = (0.1, 0.25),
     seed: int = 0,
 ) -> Basis:
-    """Draw radial features of bandwidths in shares of the range times √n, n the numbers."""
+    """Draw radial features; bandwidths are shares of the range times √n, for n numbers."""
     given = bandwidths if isinstance(bandwidths, list | tuple) else (bandwidths,)
     widths = tuple(width * scaled.size**0.5 for width in given)
     drawn = Cosines.radial(inputs=scaled.size, components=components, bandwidths=widths, seed=seed)
@@ -175,7 +175,7 @@ def _blocks(basis: Basis, actions: int) -> Features:
 
 
 def _own(name: str, arguments: dict[str, Any], allow: Collection[str]) -> Any:
-    """Return the object of module:name: a feature map, a function, or a class that makes one."""
+    """Return the object module:name: a feature map, a function, or an instance of a class."""
     try:
         found = checked_maker(name, load_object(name, allow=allow), ("__call__",))
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""The feature map: from a state to the rows of all actions, and to the feasible actions.
+"""The feature map, from a state to the rows of all actions and the feasible actions.
 
 Letters: d `dim`, A `actions`, L `norm`. Rows are floats (A, d), or for a map with `one_hot` whole
-numbers (A,), the positions of the 1s. Both can be counted, indexed and masked alike.
+numbers (A,), the positions of the 1s. Both have a length, indices and masks.
 """
 
 import math
@@ -18,7 +18,7 @@ UNVERIFIED = ", unverified"
 
 
 class FeatureMap(Protocol):
-    """From a state to the rows of all actions: anything with these names will do."""
+    """The protocol of feature maps, from a state to the rows of all actions."""
 
     @property
     def dim(self) -> int:
@@ -37,19 +37,19 @@ class FeatureMap(Protocol):
 
     @property
     def norm(self) -> float:
-        """A bound L on the length of every row; `math.inf` where none is known."""
+        """A bound L on the length of every row, or `math.inf`."""
         ...
 
     @property
     def name(self) -> str:
-        """A few words for a person."""
+        """A short description for people."""
         ...
 
     @property
     def digest(self) -> str:
-        """SHA-256 in hexadecimal: equal digests mean equal rows, unless the name says unverified.
+        """SHA-256 in hexadecimal: equal digests mean equal rows, unless the name has "unverified".
 
-        `as_features` makes it cover code of the user, as far as a probe shows.
+        For code of the user, `as_features` makes it cover the results on a probe.
         """
         ...
 
@@ -66,12 +66,12 @@ PARTS = ("dim", "actions", "one_hot", "norm", "name", "digest", "feasible")
 
 
 class Features(Packed, ABC):
-    """The base of all maps of this package, and of a user's class.
+    """The base class of all maps of this package and of users' maps.
 
     A subclass sets `dim` and `actions`. By default all actions are feasible, rows are floats, and
-    their length has no bound. `as_features` checks its rows at every call. A map whose rows each
-    have numbers other than 0 in one of several equal blocks may say so in `blocks`: a learner then
-    needs less memory and time.
+    their length has no bound. `as_features` checks its rows at every call. `blocks` is the number
+    of equal blocks of coordinates if each row is nonzero in one block only: a learner then needs
+    less memory and time.
     """
 
     dim: int
@@ -94,12 +94,12 @@ class Features(Packed, ABC):
 
 
 def blocks_of(features: FeatureMap) -> int:
-    """Return the number of blocks of a map's coordinates; 1 if the map does not say."""
+    """Return the number of blocks of a map's coordinates, by default 1."""
     return int(getattr(features, "blocks", 1))
 
 
 def checked_map(name: str, value: Any) -> FeatureMap:
-    """Return value if it has all parts of a feature map, and sizes that make sense."""
+    """Return the value, or raise an error if it lacks a part of a feature map or a valid size."""
     missing = [part for part in PARTS if not hasattr(value, part)]
     if missing or isinstance(value, type) or not callable(value):
         raise TypeError(
@@ -113,7 +113,7 @@ def checked_map(name: str, value: Any) -> FeatureMap:
 
 
 def truths(name: str, value: Any, shape: tuple[int, ...]) -> Bools:
-    """Return a read-only array of truth values of that shape, given as such or as 0 and 1."""
+    """Return booleans, or 0 and 1, as a read-only boolean array of that shape."""
     given = np.asarray(value)
     kind = given.dtype.kind
     truthful = kind == "b" or (kind in "iu" and given.size and 0 <= given.min() <= given.max() <= 1)

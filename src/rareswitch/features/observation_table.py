@@ -1,4 +1,4 @@
-"""A table of the observations that random play met, for worlds whose observations repeat."""
+"""A table of the observations of random play, for worlds whose observations repeat."""
 
 import hashlib
 from collections import Counter
@@ -16,11 +16,11 @@ MOST_OBSERVATIONS = 10**6
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ObservationTable(Space):
-    """The observations of a `space` as numbers: places of `known` ones, and hashed places.
+    """The observations of a `space` as numbers: places of known observations, and hashed places.
 
-    An observation is known by its key, a hash of its numbers laid flat. One that random play never
-    met gets one of `hashed` further places, by the same hash, and may share it with others.
-    `steps` is the number of observations in random play.
+    `known` are the keys of known observations; a key is a hash of the flattened numbers. Any other
+    observation gets one of `hashed` further places by the same hash, and may share it. `steps` is
+    the number of observations in random play.
 
     >>> from rareswitch.features.spaces import Numbers
     >>> met = ObservationTable.met(Numbers(shape=(2,)), [[0, 1], [1, 0], [0, 1]], hashed=4)
@@ -46,7 +46,7 @@ class ObservationTable(Space):
         hashed = whole("hashed", self.hashed, least=1, most=MOST_OBSERVATIONS)
         places = {key: place for place, key in enumerate(keys)}
         if len(places) < met:
-            raise ValueError("known must be different keys; got one twice")
+            raise ValueError("known must be different keys; got a repeated key")
         set_fields(
             self,
             known=frozen(np.array(keys, np.int64), owned=True),
@@ -59,7 +59,7 @@ class ObservationTable(Space):
 
     @classmethod
     def met(cls, space: Any, observations: Iterable[Any], *, hashed: int) -> Self:
-        """Return the table of some observations of a space, in the order in which they came."""
+        """Return the table of these observations of a space, in their order."""
         inner = space_of(space)
         seen = Counter(observation_key(inner, one) for one in observations)
         return cls(space=inner, known=np.array(list(seen)), hashed=hashed, steps=seen.total())
@@ -84,6 +84,6 @@ class ObservationTable(Space):
 
 def observation_key(space: Space, observation: Any) -> int:
     """Return 63 bits of BLAKE2b of an observation's numbers, as little-endian float64."""
-    numbers = space.flat(observation) + 0.0  # which makes −0 a 0
+    numbers = space.flat(observation) + 0.0  # turns −0 into 0
     digest = hashlib.blake2b(numbers.astype("<f8", copy=False).tobytes(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

@@ -1,4 +1,4 @@
-"""One feature for every pair of a state and an action: the table as a feature map."""
+"""The table as a feature map, with one feature for every pair of a state and an action."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -54,7 +54,7 @@ class OneHot(Features):
 
     @classmethod
     def of(cls, observation_space: Any, actions: Any) -> Self:
-        """Return the table of a Gymnasium space of countable states, and a number of actions.
+        """Return the table for a countable Gymnasium space and a number of actions.
 
         The space is Discrete, MultiDiscrete, MultiBinary, or a Tuple or Dict of them; `actions` may
         be a Discrete space too.

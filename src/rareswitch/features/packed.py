@@ -1,7 +1,7 @@
-"""Feature maps as plain values and arrays: bytes, digests and equality.
+"""Bytes, digests and equality of feature maps.
 
-A packed value is a frozen dataclass of numbers, texts, arrays and other packed values. Code of the
-user has no bytes: a map that runs it has a digest only.
+A packed value is a frozen dataclass of numbers, texts, arrays and other packed values. A map that
+runs code of the user has a digest and no bytes.
 """
 
 from dataclasses import fields, is_dataclass
@@ -13,16 +13,16 @@ import numpy as np
 from rareswitch.support import codec
 
 CONTENTS = "features"
-# How a header refers to an array, and the dtype of it.
+# The reference to an array in a header, and its dtype.
 DTYPES = {"array": "<f8", "whole": "<i8", "truths": "|u1"}
-# The classes of this package by their kind: bytes can name no others.
+# The classes of this package by their kind; bytes cannot name other classes.
 KINDS: dict[str, "type[Packed]"] = {}
 
 
 class Packed:
     """A value with bytes and a digest; equal digests mean equal bytes."""
 
-    # The name in bytes; a user's class has none.
+    # The name in bytes; a user's class has no name.
     kind: ClassVar[str] = ""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -32,7 +32,7 @@ class Packed:
 
     @property
     def built_in(self) -> bool:
-        """Whether the class is one of this package, and not a subclass of the user."""
+        """Whether the class belongs to this package."""
         return KINDS.get(self.kind) is type(self)
 
     def described(self, arrays: codec.Arrays) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Packed:
 
     @property
     def code(self) -> str | None:
-        """The name of the first part that is code of the user; None if all parts are data."""
+        """The name of the first part that is code of the user, or None if all parts are data."""
         if not self.built_in:
             return type(self).__name__
         return next(filter(None, map(_code_of, self._fields().values())), None)
@@ -52,8 +52,7 @@ class Packed:
     def digest(self) -> str:
         """SHA-256 of `to_bytes()`, in hexadecimal.
 
-        Code of the user has no bytes: its digest is that of its name, its sizes and its results on
-        the probe.
+        The digest of code of the user covers its name, its sizes and its results on the probe.
         """
         return codec.digest(CONTENTS, *self._contents())
 
@@ -62,13 +61,13 @@ class Packed:
         if self.code is not None:
             raise TypeError(
                 f"{self.code} is code of your own, which has no bytes; keep the code, and compare "
-                "digests to see that it does what it did"
+                "digests to check that its results are the same"
             )
         return codec.pack(CONTENTS, *self._contents())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the value that `to_bytes` wrote; altered bytes are refused."""
+        """Return the value that `to_bytes` wrote; raise ValueError for altered bytes."""
         parts = codec.unpack(CONTENTS, data)
         parts.only(meta=("described",), arrays=tuple(parts.arrays))
         used: list[str] = []
@@ -107,7 +106,7 @@ def _constructed(cls: type[Any], values: dict[str, Any]) -> Any:
 
 
 def _plain(value: Any, arrays: codec.Arrays) -> Any:
-    """Return a field as JSON can hold it: a plain value, a description, or an array's place."""
+    """Return a field for JSON: a plain value, a description, or a reference to an array."""
     if isinstance(value, Packed):
         return value.described(arrays)
     if isinstance(value, tuple):

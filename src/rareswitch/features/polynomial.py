@@ -16,10 +16,10 @@ MOST_PRODUCTS = 100_000
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Polynomial(Basis):
-    """All products of up to `degree` of the numbers of a state, the empty one, 1, with `constant`.
+    """All products of up to `degree` numbers of a state; with `constant` also the empty product 1.
 
-    With `interaction_only` no number comes twice in a product. The order is scikit-learn's. Of
-    degree 1, they are the numbers as they are.
+    With `interaction_only` no number occurs twice in a product. The order is scikit-learn's. With
+    degree 1 the products are the numbers themselves.
 
     >>> Polynomial(inputs=2, degree=2)([3.0, 5.0])
     array([ 1.,  3.,  5.,  9., 15., 25.])
@@ -60,7 +60,7 @@ class Polynomial(Basis):
 
     @cached_property
     def factors(self) -> Ints:
-        """Which entries of (1, x) make each product (degree, m)."""
+        """The entries of (1, x) in each product (degree, m)."""
         chosen = combinations if self.interaction_only else combinations_with_replacement
         numbers, first = range(1, self.inputs + 1), 0 if self.constant else 1
         products = chain.from_iterable(chosen(numbers, k) for k in range(first, self.degree + 1))
@@ -81,7 +81,7 @@ class Polynomial(Basis):
     def longest(self, inputs: float) -> float:
         degrees = range(0 if self.constant else 1, self.degree + 1)
         try:
-            # Of degree k the squares sum up to at most ‖x‖^2k: each is a term of (Σxᵢ²)^k.
+            # The squares of degree k sum to at most ‖x‖^2k: each is a term of (Σxᵢ²)^k.
             return math.hypot(*(inputs**k for k in degrees))
         except OverflowError:
             return math.inf

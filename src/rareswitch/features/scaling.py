@@ -1,4 +1,4 @@
-"""Numbers brought to a comparable size: each by its own range or spread, or all by their length."""
+"""Scale numbers, each by its range or standard deviation, or all by their norm."""
 
 import math
 from collections.abc import Iterable
@@ -13,15 +13,15 @@ from rareswitch.features.spaces import kind_of, space_of
 from rareswitch.support.arguments import Floats, floats, real, set_fields, whole
 from rareswitch.support.extras import require
 
-# Without bounds: so many standard deviations of the sample to either side of its mean.
+# Without bounds, the range is this many standard deviations around the mean of the sample.
 DEVIATIONS = 3.0
-# Bounds this many times as wide as that do not show where states are.
+# Bounds more than this many times as wide are ignored.
 MOST_WIDER = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Scaling(Basis):
-    """(x − `origin`) / `unit`, clipped to [`low`, `high`] where these are given."""
+    """(x − `origin`) / `unit`, clipped to [`low`, `high`] if given."""
 
     kind: ClassVar[str] = "scaling"
 
@@ -34,7 +34,7 @@ class Scaling(Basis):
         origin = floats("origin", self.origin, ("n",))
         unit = floats("unit", self.unit, (len(origin),))
         if not len(origin):
-            raise ValueError("origin must have at least one entry; got none")
+            raise ValueError("origin must not be empty")
         if unit.min() <= 0.0:
             raise ValueError(f"unit must be above 0; got {unit.min()} at {int(unit.argmin())}")
         low = None if self.low is None else real("low", self.low)
@@ -47,7 +47,7 @@ class Scaling(Basis):
 
     @classmethod
     def between(cls, lowest: Any, highest: Any) -> Self:
-        """Return the scaling that spreads known ranges over [0, 1], clipped.
+        """Return the scaling of known ranges to [0, 1], clipped.
 
         >>> Scaling.between([-1.2, -0.07], [0.6, 0.07])([-0.3, 9.0])
         array([0.5, 1. ])
@@ -66,9 +66,9 @@ class Scaling(Basis):
 
     @classmethod
     def min_max(cls, sample: Any, *, clip: bool = True) -> Self:
-        """Return the scaling that spreads each column of a sample (N, n) over [0, 1].
+        """Return the scaling of each column of a sample (N, n) to [0, 1].
 
-        scikit-learn's MinMaxScaler fits it, and is not needed after.
+        It needs scikit-learn (MinMaxScaler) only to fit.
 
         >>> Scaling.min_max([[0.0], [4.0]])([3.0]), Scaling.min_max([[0.0], [4.0]])([5.0])
         (array([0.75]), array([1.]))
@@ -84,8 +84,8 @@ class Scaling(Basis):
     def standard(cls, sample: Any, *, clip: float | None = None) -> Self:
         """Return the scaling of the columns of a sample (N, n) to mean 0 and deviation 1.
 
-        A constant column is only centred. With `clip`, no number is more than so many deviations
-        from 0. scikit-learn's StandardScaler fits it, and is not needed after.
+        A constant column is only centred. `clip` is the largest number of deviations from 0. It
+        needs scikit-learn (StandardScaler) only to fit.
 
         >>> scaled = Scaling.standard([[0.0, 5.0], [2.0, 5.0], [4.0, 5.0]], clip=1.0)
         >>> scaled([3.0, 5.5]).round(2), scaled([99.0, 5.0])
@@ -108,7 +108,7 @@ class Scaling(Basis):
 
     @cached_property
     def _ends(self) -> tuple[Floats, Floats]:
-        """The ends of the range as arrays: NumPy is slower on a single number."""
+        """The ends of the range as arrays, which are faster than single numbers."""
         low = -math.inf if self.low is None else self.low
         high = math.inf if self.high is None else self.high
         return np.full(self.size, low), np.full(self.size, high)
@@ -125,10 +125,10 @@ def _end(value: float | None, sign: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class UnitNorm(Basis):
-    """x / max(`bound`, ‖x‖): rows no longer than the bound L keep their direction and proportion.
+    """x / max(L, ‖x‖) with L = `bound`, so that no row is longer than 1.
 
-    Longer rows are cut to length 1. With L = `basis.norm` there are none; with an L measured on a
-    sample there are few, and features are not made needlessly small.
+    Rows longer than L get length 1. L = `basis.norm` excludes such rows; an L measured on a sample
+    leaves few of them and keeps features larger.
 
     >>> UnitNorm(inputs=2, bound=10.0)([3.0, 4.0]), UnitNorm(inputs=2, bound=2.0)([3.0, 4.0])
     (array([0.3, 0.4]), array([0.6, 0.8]))
@@ -148,10 +148,10 @@ class UnitNorm(Basis):
 
     @classmethod
     def fit(cls, sample: Any) -> Self:
-        """Return the division by the length of the longest row of a sample (N, n)."""
+        """Return the division by the norm of the longest row of a sample (N, n)."""
         rows = floats("sample", sample, ("N", "n"))
         if not rows.any():
-            raise ValueError("sample must have a row that is not 0; got none")
+            raise ValueError("sample must have a nonzero row; all rows are 0")
         return cls(inputs=rows.shape[1], bound=float(np.linalg.norm(rows, axis=1).max()))
 
     def values(self, x: Floats) -> Floats:
@@ -162,11 +162,11 @@ class UnitNorm(Basis):
 
 
 def in_range(observation_space: Any, sample: Iterable[Any]) -> Basis:
-    """Return the basis that lays observations flat and spreads each number over [0, 1], clipped.
+    """Return the basis that flattens observations and scales each number to [0, 1], clipped.
 
-    A Box declares the range of its numbers: random play, the source of the sample, may never see
-    the far end of a world that a good policy has to reach. Without bounds, or with bounds much
-    wider than the sample, the range is that of the sample.
+    The range comes from the bounds of a Box, because a sample of random play may miss states that a
+    good policy has to reach. Without bounds, or with bounds much wider than the sample, the range
+    comes from the sample.
 
     >>> from gymnasium.spaces import Box
     >>> space = Box(np.array([0.0, -np.inf]), np.array([4.0, np.inf]), dtype=np.float64)
@@ -177,8 +177,8 @@ def in_range(observation_space: Any, sample: Iterable[Any]) -> Basis:
     states = list(sample)
     if len(states) < 2:
         raise ValueError(
-            f"sample must hold at least two observations, to know the size of their numbers; got "
-            f"{len(states)}. A few hundred of random play are enough"
+            f"sample must hold at least two observations to measure their numbers; got "
+            f"{len(states)}. A few hundred observations of random play are enough"
         )
     flat = Flatten.of(observation_space)
     seen = flat.many(states)
@@ -194,7 +194,7 @@ def in_range(observation_space: Any, sample: Iterable[Any]) -> Basis:
 
 
 def _bounds(observation_space: Any, size: int) -> tuple[Floats, Floats]:
-    """Return the bounds of every number, laid flat; infinite where there are none."""
+    """Return the flattened bounds of every number, infinite without bounds."""
     kind = kind_of(observation_space)
     if kind == "Box":
         low, high = observation_space.low, observation_space.high

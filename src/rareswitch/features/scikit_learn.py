@@ -1,4 +1,4 @@
-"""Fitted transformers of scikit-learn as bases: the same numbers from NumPy alone, or as they are.
+"""Turn fitted scikit-learn transformers into bases, converted to NumPy or called unchanged.
 
 Only fitted attributes are read; scikit-learn is not imported.
 """
@@ -21,17 +21,17 @@ from rareswitch.support.arguments import Floats, floats, set_fields, short_repr
 
 
 def basis_of(transformer: Any) -> Basis:
-    """Return the basis that does what a fitted transformer does, to the last bits.
+    """Return the basis with the results of a fitted transformer, up to the last bits.
 
-    Known are StandardScaler, MinMaxScaler, PolynomialFeatures and RBFSampler, and a Pipeline or
-    FeatureUnion of them. Others are taken as they are by `Transformed`.
+    It converts StandardScaler, MinMaxScaler, PolynomialFeatures and RBFSampler, and a Pipeline or
+    FeatureUnion of them. `Transformed` takes any other transformer.
     """
     inside = type(transformer).__module__.partition(".")[0] == "sklearn"
     convert = CONVERSIONS.get(type(transformer).__name__) if inside else None
     if convert is None:
         raise TypeError(
             f"transformer must be one of {', '.join(CONVERSIONS)} of scikit-learn; got "
-            f"{short_repr(transformer)}. Transformed(transformer, probe=…) takes any, as it is"
+            f"{short_repr(transformer)}. Transformed(transformer, probe=…) takes any transformer"
         )
     try:
         return convert(transformer)
@@ -59,7 +59,7 @@ def _polynomial_features(fitted: Any) -> Basis:
     if lowest > 1:
         raise ValueError(
             f"transformer must be a PolynomialFeatures of a least degree of at most 1; got "
-            f"{short_repr(fitted)}. Transformed(transformer, probe=…) takes any, as it is"
+            f"{short_repr(fitted)}. Transformed(transformer, probe=…) takes any transformer"
         )
     return Polynomial(
         inputs=fitted.n_features_in_,
@@ -81,7 +81,7 @@ def _pipeline(fitted: Any) -> Basis:
     steps = [basis_of(step) for _, step in fitted.steps if step not in (None, "passthrough")]
     if not steps:
         raise ValueError(
-            f"transformer must have a step that does something; got {short_repr(fitted)}"
+            f"transformer must have a step that is not passthrough; got {short_repr(fitted)}"
         )
     return reduce(Basis.then, steps)
 
@@ -90,12 +90,12 @@ def _feature_union(fitted: Any) -> Basis:
     if fitted.transformer_weights:
         raise ValueError(
             f"transformer must be a FeatureUnion without weights; got {short_repr(fitted)}. "
-            "Transformed(transformer, probe=…) takes any, as it is"
+            "Transformed(transformer, probe=…) takes any transformer"
         )
     inputs = fitted.n_features_in_
     return joined(
         *(
-            # A union keeps a step that passes through as a function, under the name it was given.
+            # A union keeps a passthrough step as a function under its given name.
             Polynomial(inputs=inputs, degree=1, constant=False)
             if _passes_through(part)
             else basis_of(part)
@@ -124,8 +124,8 @@ CONVERSIONS: dict[str, Callable[[Any], Basis]] = {
 class Transformed(Basis):
     """The features that a fitted `transformer`, anything with a `transform` method, returns.
 
-    It costs as much as scikit-learn does for one row, some hundred microseconds. `basis_of` turns
-    the transformers that have a basis here into it, twenty times faster.
+    A row takes some hundred microseconds, as in scikit-learn. `basis_of` converts known
+    transformers to bases that are twenty times faster.
 
     A transformer is code and has no bytes. The digest covers its results on the `probe`, a sample
     of states (N, n).
@@ -144,7 +144,7 @@ class Transformed(Basis):
             )
         probe = floats("probe", self.probe, ("N", "n"))
         if not len(probe):
-            raise ValueError("probe must have at least one state; got none")
+            raise ValueError("probe must not be empty")
         inputs = probe.shape[1]
         expected = getattr(self.transformer, "n_features_in_", inputs)
         if expected != inputs:
@@ -170,5 +170,5 @@ class Transformed(Basis):
 
 
 def _dense(rows: Any) -> Floats:
-    """Return the result of a transformer, maybe sparse or a data frame, as an array (N, m)."""
+    """Return a transformer's result, possibly sparse or a data frame, as an array (N, m)."""
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)

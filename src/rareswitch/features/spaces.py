@@ -1,8 +1,7 @@
-"""Observation spaces as plain values: the number of a state, and a state as a flat array.
+"""Observation spaces as plain values, which number states and flatten them.
 
-`space_of` reads a space of Gymnasium by the names of its classes and attributes, or of a class that
-it inherits from. So Gymnasium is never imported, neither here nor where a map is used, and the
-spaces of its predecessor and of its wrappers are understood too.
+`space_of` reads a space of Gymnasium by the names of its class, base classes and attributes. So
+Gymnasium is never imported, and spaces of its predecessor and of its wrappers work too.
 """
 
 import math
@@ -28,23 +27,23 @@ OWN_FEATURES = (
 
 
 class Space(Packed, ABC):
-    """A set of states: `count` of them (None: uncountable), each `size` numbers when laid flat."""
+    """A set of `count` states (None: uncountable), each of `size` numbers when flattened."""
 
     count: int | None
     size: int
 
     @property
     def words(self) -> str:
-        """The states in a few words."""
+        """A short description of the states."""
         return f"{self.count} states"
 
     @abstractmethod
     def index(self, state: Any) -> int:
-        """Return the number of a state, from 0 to count−1; another state is a ValueError."""
+        """Return the number of a state, from 0 to count−1, or raise ValueError."""
 
     @abstractmethod
     def flat(self, state: Any) -> Floats:
-        """Return a state as numbers (size,): counted parts become one-hot."""
+        """Return a state as numbers (size,); countable parts become one-hot."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +64,7 @@ class Numbers(Space):
         set_fields(self, shape=shape, size=size, count=None)
 
     def index(self, state: Any) -> int:
-        raise TypeError("state must be countable for its number; real numbers are not")
+        raise TypeError("state must be countable to have a number; real numbers are not countable")
 
     def flat(self, state: Any) -> Floats:
         return numbers(state, self.shape).reshape(-1)
@@ -75,8 +74,8 @@ class Numbers(Space):
 class Digits(Space):
     """Whole numbers, `counts` of each, from `starts` on: Gymnasium's Discrete and MultiDiscrete.
 
-    They are counted like the entries of an array in C order: the last runs fastest. A state of one
-    number may be given as it is.
+    States are numbered in C order: the last number runs fastest. A state of one number may be a
+    plain number.
 
     >>> Digits(counts=(2, 3), starts=(0, 1)).index([1, 3])
     5
@@ -96,7 +95,9 @@ class Digits(Space):
         starts = [whole("starts", n, least=-(2**62), most=2**62) for n in self.starts]
         starts = starts or [0] * digits
         if len(starts) != digits:
-            raise ValueError(f"starts must be {digits}, as many as counts; got {len(starts)}")
+            raise ValueError(
+                f"starts must be {digits} numbers, one for each count; got {len(starts)}"
+            )
         set_fields(
             self,
             counts=frozen(np.array(counts, np.int64), owned=True),
@@ -145,7 +146,7 @@ def _position(state: Any, count: int, start: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bits(Space):
-    """Several numbers that are 0 or 1, `size` of them: Gymnasium's MultiBinary.
+    """`size` numbers that are 0 or 1: Gymnasium's MultiBinary.
 
     >>> Bits(size=3).index([1, 0, 1])
     5
@@ -193,7 +194,7 @@ class Several(Space):
             named = all(isinstance(key, str) for key in keys)
             if not named or len(set(keys)) != len(parts) or len(keys) != len(parts):
                 raise ValueError(
-                    f"keys must be a text of its own for each of {len(parts)} parts; got {keys}"
+                    f"keys must be {len(parts)} different texts, one for each part; got {keys}"
                 )
         counts = [part.count for part in parts]
         counted = [count for count in counts if count is not None]
@@ -251,7 +252,7 @@ class Several(Space):
 def space_of(space: Any, name: str = "observation_space") -> Space:
     """Return a Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of them, as a Space.
 
-    A Space is returned as it is.
+    A Space is returned unchanged.
     """
     if isinstance(space, Space):
         return space
@@ -282,30 +283,30 @@ def _parts_of(name: str, spaces: Iterable[tuple[int | str, Any]]) -> tuple[Space
 
 
 def kind_of(space: Any) -> str | None:
-    """Return the name by which a space of Gymnasium is known, or None."""
+    """Return the name of a known Gymnasium space, or None."""
     names = [cls.__name__ for cls in type(space).__mro__]
     return next((name for name in names if name in KNOWN), None)
 
 
 def action_count(action_space: Any) -> int:
-    """Return the number A of actions of a Discrete space, or a whole number as it is.
+    """Return the number A of actions of a Discrete space, or a whole number unchanged.
 
-    If the space does not begin at 0, row a is that of the action start + a.
+    Row a belongs to the action start + a of the space.
     """
     if isinstance(action_space, int | np.integer):
         return int(action_space)
     if kind_of(action_space) == "Discrete":
         return int(action_space.n)
     raise TypeError(
-        f"action_space must be Discrete; got {short_repr(action_space)}. Where actions are several "
+        f"action_space must be Discrete; got {short_repr(action_space)}. If actions are several "
         "choices or real numbers, wrap the world so that it offers a list of them, numbered from 0"
     )
 
 
 def numbers(state: Any, shape: tuple[int, ...]) -> Floats:
-    """Return a state as float64 numbers of that shape; a ValueError names the entry that is wrong.
+    """Return a state as float64 numbers of that shape, or raise ValueError with the wrong entry.
 
-    It may be the very array that was given.
+    The result may be the given array itself.
 
     >>> numbers([1, 2], (2,))
     array([1., 2.])
@@ -323,7 +324,7 @@ def numbers(state: Any, shape: tuple[int, ...]) -> Floats:
     if given.shape != shape:
         raise ValueError(f"state must have shape {shape}; got {given.shape}, {short_repr(state)}")
     array = given.astype(np.float64, copy=False)
-    if b"\0" in np.isfinite(array).tobytes():  # on few numbers twice as fast as `all`
+    if b"\0" in np.isfinite(array).tobytes():  # twice as fast as `all` for few numbers
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         index = place[0] if len(place) == 1 else place
         raise ValueError(f"state must be finite; got {array[place]} at index {index}")
@@ -331,7 +332,7 @@ def numbers(state: Any, shape: tuple[int, ...]) -> Floats:
 
 
 def as_list(state: Any, size: int) -> list[Any]:
-    """Return several numbers of any shape as a plain list, which Python walks fastest."""
+    """Return numbers of any shape as a plain list, the fastest to iterate over."""
     listed: Any = None
     if isinstance(state, np.ndarray):
         listed = state.reshape(-1).tolist()

@@ -1,4 +1,4 @@
-"""Maps around another map: with a mask, with the stage, with rows of length 1, as floats."""
+"""Wrappers of feature maps that add a mask or the stage, bound rows, or turn rows into floats."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ from rareswitch.support.arguments import Bools, Floats, Rows, real, set_fields, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wrapper(Features):
-    """A map around another, with its sizes and feasible actions unless a subclass changes them."""
+    """A map around another map, by default with its sizes and feasible actions."""
 
     map: FeatureMap
 
@@ -57,7 +57,7 @@ class Dense(Wrapper):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnitRows(Wrapper):
-    """Each row of a `map` divided by `bound`, or by its length where it is longer.
+    """Each row of a `map` divided by `bound`, or by its length if that is larger.
 
     For a map of `ActionBlocks`, `UnitNorm` in its basis does the same and costs less.
     """
@@ -80,16 +80,16 @@ class UnitRows(Wrapper):
 
     @classmethod
     def measured(cls, map: FeatureMap, states: Iterable[Any]) -> Self:
-        """Return the division by the length of the longest row that some states have."""
+        """Return the division by the length of the longest row of these states."""
         rows = as_features(checked_map("map", map))
         lengths = [float(np.linalg.norm(rows(state), axis=1).max()) for state in states]
         if not any(lengths):
-            raise ValueError("states must have a row that is not 0; got none")
+            raise ValueError("states must have a nonzero row; all rows are 0")
         return cls(map, bound=max(lengths))
 
     def __call__(self, state: Any, h: int = 0) -> Floats:
         rows = self.map(state, h)
-        # Block by block, so that rows with the same numbers in different blocks stay alike.
+        # Block by block, so that rows with the same numbers in different blocks stay equal.
         apart = rows.reshape(self.actions, self.blocks, -1)
         lengths = np.sqrt(np.square(apart).sum(axis=2).sum(axis=1))
         scaled: Floats = rows / np.maximum(lengths, self.bound)[:, None]
@@ -102,11 +102,11 @@ class WithStage(Wrapper):
     """The rows of a `map` with the stage h of `horizon` H, for stages that share one regression.
 
     Rows φ of floats become (φ, t·φ, t) with t = h/(H−1), from 0 to 1: the weight of each feature
-    may change at a constant rate from the first stage to the last, d = 2·d′ + 1. One-hot rows
-    become one for each stage, at position h·d′ + i: d = H·d′, as if stages were learned apart.
+    may change linearly from the first stage to the last, d = 2·d′ + 1. One-hot rows get a position
+    for each stage, h·d′ + i: d = H·d′, as if stages were learned separately.
 
-    After the last step of an episode cut off at the horizon, h is H: the rows are those of the last
-    stage, and their value is 0.
+    After the last step of an episode truncated at the horizon, h is H: the rows are those of the
+    last stage, and their value is 0.
     """
 
     kind: ClassVar[str] = "with-stage"
@@ -149,12 +149,12 @@ class WithStage(Wrapper):
 class Masked(Wrapper):
     """A `map` with the actions that a `mask` allows.
 
-    The mask is a function from a state to truth values (A,), or for a one-hot map a table of them
-    (S, A). Rows stay those of all actions, and `feasible` says which of them may be taken: actors
-    and learners keep `rows[feasible]`. A state without any feasible action is an error.
+    The mask is a function from a state to booleans (A,), or for a one-hot map a table (S, A). Calls
+    return the rows of all actions; actors and learners keep `rows[feasible]`. A state without any
+    feasible action is an error.
 
-    A table is data and goes with the bytes. A function is code: its digest covers its results on
-    the `probe`, a sample of states, or without one its name alone.
+    A table is data and is part of the bytes. A function is code: its digest covers its results on
+    the `probe`, a sample of states, or without a probe only its name.
 
     >>> from rareswitch.features import OneHot
     >>> table = Masked(OneHot(states=2, actions=3), [[True, True, False], [False, False, True]])
@@ -212,7 +212,7 @@ class Masked(Wrapper):
 
 
 def _by_table(map: Any, given: Any) -> dict[str, Any]:
-    """Return a table (S, A) as the mask of a map that numbers its states, and the look-up in it."""
+    """Return the fields for a mask given as a table (S, A): the table and its look-up."""
     index = getattr(map, "index", None)
     if index is None:
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Environments with Gymnasium's `reset` and `step`: training, playing, evaluation."""
+"""Train, play and evaluate in environments with Gymnasium's `reset` and `step`."""
 
 from rareswitch.agent import Agent
 from rareswitch.gym.episode import WorldError

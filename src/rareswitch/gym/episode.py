@@ -1,8 +1,8 @@
-"""One episode under way: the answers of an environment, checked, and the actions of a policy.
+"""Play one episode: check the environment's answers and choose the policy's actions.
 
-An error about an answer is a `WorldError`, which names the episode and the step. An error inside
-the environment's own code or inside a feature map of the user's own is raised as it is, with a note
-that names the place.
+A wrong answer raises `WorldError`, which names the episode and the step. An error inside the code
+of the environment or of the user's feature map is raised unchanged, with a note that names the
+place.
 """
 
 import math
@@ -25,15 +25,15 @@ from rareswitch.trajectories.observation import settled
 Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
 NUMBERS = (float, int)
 LARGEST = sys.float_info.max
-# Offers that are remembered, of states that are whole numbers.
+# Largest number of cached offers of states that are whole numbers.
 MOST_REMEMBERED = 100_000
 
 
 class WorldError(ValueError):
-    """An answer of an environment that cannot be learnt from; the message names the step.
+    """An invalid answer of an environment; the message names the step.
 
-    Episodes are counted from 1 and their steps from 0. Episodes finished before it are learnt from
-    and kept.
+    Episodes are counted from 1 and their steps from 0. Episodes finished before it are kept and
+    used for learning.
     """
 
     def __init__(self, error: object, episode: int, step: int) -> None:
@@ -62,7 +62,7 @@ class _OutsideError(ValueError):
 
 
 class CodeError(Exception):
-    """Carries an error out of code that is not this package's: an environment's or a map's."""
+    """Carries an error out of foreign code: the environment or the user's feature map."""
 
     def __init__(self, error: Exception, whose: str) -> None:
         super().__init__(str(error))
@@ -70,7 +70,7 @@ class CodeError(Exception):
 
 
 class Place:
-    """The episode and the step that a rollout has reached; errors get it as a note."""
+    """The current episode and step of a rollout; errors get it as a note."""
 
     def __init__(self, episode: int, during: str = "") -> None:
         self.episode, self._during = episode, f", {during}" if during else ""
@@ -104,7 +104,7 @@ class Place:
 
 
 def ask(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Return the answer of an environment; errors inside it are raised as its own."""
+    """Return the environment's answer; mark errors inside the environment as foreign."""
     try:
         return call(*arguments, **named)
     except Exception as error:
@@ -112,7 +112,7 @@ def ask(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 
 
 def pair(answer: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Return an answer of `reset`, if it is an observation and an info."""
+    """Return the answer of `reset` after checking that it is (observation, info)."""
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping):
         return answer
     raise ValueError(
@@ -121,7 +121,7 @@ def pair(answer: Any) -> tuple[Any, Mapping[str, Any]]:
 
 
 def five(answer: Any) -> Answer:
-    """Return an answer of `step`, if it has five parts with an info at the end."""
+    """Return the answer of `step` after checking that it has five parts and ends with an info."""
     if isinstance(answer, tuple) and len(answer) == 5:
         info = answer[4]
         if type(info) is dict or isinstance(info, Mapping):
@@ -143,7 +143,7 @@ def number(reward: Any) -> float:
 
 
 class Offer(NamedTuple):
-    """The rows of the feasible actions, their mask among all (None: all), a key of one-hot rows."""
+    """The rows of the feasible actions, their mask (None: all feasible), a key of one-hot rows."""
 
     rows: Rows
     mask: Bools | None
@@ -153,8 +153,8 @@ class Offer(NamedTuple):
 class Offers:
     """The offer of each observation, through a feature map.
 
-    A map returns the same rows for the same state, so states that are whole numbers are looked up
-    when they come again, unless the environment gives a mask of its own.
+    A map returns the same rows for the same state, so the rows of states that are whole numbers are
+    cached, unless the environment gives a mask.
     """
 
     def __init__(self, features: FeatureMap) -> None:
@@ -187,7 +187,7 @@ class Offers:
 
 
 def _raised_by_user(error: Exception, features: FeatureMap) -> bool:
-    """Return whether an error comes from code of the user's own, inside a feature map."""
+    """Return whether an error comes from the user's code inside a feature map."""
     trace = error.__traceback__
     depth = 0
     while trace is not None:
@@ -211,7 +211,7 @@ class Actor(Protocol):
         ...
 
     def choices(self, h: int, offer: Offer) -> Ints:
-        """Return every member's choice among the rows offered (M,)."""
+        """Return every member's choice among the offered rows (M,)."""
         ...
 
 
@@ -224,11 +224,11 @@ class Source(Protocol):
 
 
 class Playing:
-    """An episode that one member of a policy plays, from its first observation to its end.
+    """An episode that one member of a policy plays.
 
-    `course` goes through it. Then `episode` is for a learner and `trajectory` for a log. Without a
-    range of rewards any finite reward will do, and there is no `episode`. `stages` are those at
-    which the steps are played, and the one that a map is told after the last step.
+    `course` plays it. Then `episode` is for a learner and `trajectory` for a log. Without a range
+    of rewards every finite reward is valid, and there is no `episode`. `stages` are the stages of
+    the steps, and the stage for the observation after the last step.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class Playing:
     ) -> None:
         self.number, self.actor = number, actor
         self.member = actor.allocate(number)
-        # With a control or a floor, which may play in the place of a learned member.
+        # With a control or a floor, which may play instead of a learned member.
         policy = getattr(actor, "policy", None)
         self._policy: Policy | None = None if policy is None or policy.learned_only else policy
         self._player: Player | None = None
@@ -256,7 +256,7 @@ class Playing:
         self.observations: list[Any] = []
         self._offers: list[Offer] = []
         self._choices: list[Ints] = []  # of every member, at every step
-        self._places: list[int] = []  # of the actions taken among those offered
+        self._places: list[int] = []  # positions of the taken actions among the offered
 
     @property
     def step(self) -> int:
@@ -264,9 +264,9 @@ class Playing:
         return len(self.rewards)
 
     def course(self, observation: Any, info: Mapping[str, Any]) -> Generator[int | None, Any, None]:
-        """Yield an action, receive the environment's answer, and so on; yield None at the end.
+        """Yield actions and receive the environment's answers; yield None at the end.
 
-        Actions are counted among all of them. The arguments are the answer of `reset`.
+        Actions are counted among all actions. The arguments are the answer of `reset`.
         """
         low, high = (-LARGEST, LARGEST) if self._range is None else (
             self._range.low, self._range.high,
@@ -276,7 +276,7 @@ class Playing:
         after, choices_of = self._source.after, self.actor.choices
         observe, offered, earn = self.observations.append, self._offers.append, self.rewards.append
         step, stage = 0, stages[0]
-        # Features see an observation as a log keeps it, so a log gives the same rows.
+        # Features see an observation as the log stores it, so a log gives the same rows.
         observation = settled("observation", observation)
         offer = after(observation, stage, info)
         offered(offer)
@@ -327,7 +327,7 @@ class Playing:
     def episode(self) -> Episode:
         """Return the episode for a learner."""
         if self._range is None:
-            raise ValueError("rewards must have a range to be learnt from")
+            raise ValueError("rewards must have a range for learning")
         rewards = self._range.scaled_all(np.array(self.rewards))
         return Episode.of_offers([offer.rows for offer in self._offers], self._places, rewards)
 
@@ -353,7 +353,10 @@ class Playing:
         )
 
     def _propensities(self) -> Floats:
-        """Return the share of members that take each action, among those that took all before."""
+        """Return the propensity of each taken action.
+
+        It is the share of members that take it, among the members that took all earlier actions.
+        """
         if (policy := self._policy) is not None:
             steps = zip(self._choices, self._stages, self._offers, self._places, strict=False)
             taken = [
@@ -367,5 +370,5 @@ class Playing:
 
 
 def _action(place: int, mask: Bools | None) -> int:
-    """Return the action at a place among the feasible ones, counted among all."""
+    """Return the action, counted among all, at a position among the feasible actions."""
     return place if mask is None else int(np.flatnonzero(mask)[place])

@@ -13,7 +13,7 @@ from rareswitch.gym.rollout import PolicyActor, Seen, rollout_of
 from rareswitch.support.arguments import Floats, short_repr, whole
 from rareswitch.support.streams import Seed, Stream, generator
 
-# The bootstrap interval of fewer episodes is far too narrow.
+# The bootstrap interval is far too narrow for fewer episodes.
 LEAST_FOR_INTERVAL = 20
 
 
@@ -37,7 +37,7 @@ class Returns:
 
 
 def show_interval(mean: float, low: float | None, high: float | None) -> str:
-    """Return a mean with its interval, or with a dash where there is none.
+    """Return a mean with its interval, or with a dash without an interval.
 
     >>> show_interval(0.25, 0.1, 0.4), show_interval(0.25, None, None)
     ('0.25 [0.1, 0.4]', '0.25 [–]')
@@ -46,7 +46,7 @@ def show_interval(mean: float, low: float | None, high: float | None) -> str:
 
 
 def mean_interval(totals: Floats, seed: Seed) -> tuple[float, float | None, float | None]:
-    """Return the mean and its 95% bootstrap interval, which fewer than 20 numbers do not have."""
+    """Return the mean and its 95% bootstrap interval, which needs at least 20 numbers."""
     mean = float(totals.mean())
     if len(totals) < LEAST_FOR_INTERVAL:
         return mean, None, None
@@ -64,13 +64,13 @@ def evaluate(
     seed: Seed = 0,
     progress: Callable[[int], bool | None] = lambda done: None,
 ) -> Returns:
-    """Play an agent on episodes that no learner has seen, and return their returns.
+    """Play an agent on fresh episodes and return their returns.
 
     `world` is an environment or a vector environment. An episode has at most `steps` steps, by
-    default the horizon that the agent was trained for; of more, all but the last are played at
-    stage 0. Episodes are seeded apart from those of
-    learning, also with the same seed: two agents with the same seed play the same episodes.
-    `progress` is called with the number of episodes played; if it returns True, no more are played.
+    default the agent's horizon H; with more steps, all steps before the last H are played at stage
+    0. Learning never plays these episodes, even with the same seed. Two agents with the same seed
+    play the same episodes. `progress` is called with the number of episodes played; it stops the
+    evaluation by returning True.
 
     >>> from rareswitch.features import OneHot
     >>> class Door:
@@ -102,7 +102,7 @@ def evaluate(
         if count == 1 and not policy.one_hot and isinstance(drawn, Policy):
             actor = PolicyActor(
                 drawn, 1, Seen()
-            )  # no cache, so only the member that plays is asked
+            )  # no cache, so only the playing member computes its choice
         totals += [sum(one.rewards) for one in rollout.play(first, count, actor)]
         if progress(len(totals)):
             break

@@ -1,7 +1,7 @@
-"""Exact returns in an environment with finitely many states: the optimum, and any policy's value.
+"""Exact returns of the best and of any policy in an environment with finitely many states.
 
-Gymnasium's toy environments have their model as `P[state][action]`, a list of (probability, next
-state, reward, terminated). Values are returns in the environment's own rewards, over a horizon.
+Gymnasium's toy environments have a model `P[state][action]`, a list of (probability, next state,
+reward, terminated). Values are returns in the environment's own rewards, over a horizon.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ from rareswitch.core.policy import Policy
 from rareswitch.features import FeatureMap
 from rareswitch.support.arguments import Bools, Floats, Ints, whole
 
-# Wrappers that change neither observations nor rewards. TimeLimit is asked for its limit.
+# Wrappers that change neither observations nor rewards. `step_limit` reads the limit of TimeLimit.
 NEUTRAL = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics")
-# States that a policy is asked for together: more need more memory, and no less time.
+# Number of states in one call of a policy: more states need more memory and save no time.
 STATES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FiniteModel:
-    """Of S states with A actions each, K outcomes: all (S, A, K); and where episodes begin (S,).
+    """K outcomes (S, A, K) of A actions in S states, and the initial distribution (S,).
 
     An outcome has a probability, a next state, a reward, and may end the episode. `feasible` (S, A)
-    says which actions there are, all if nothing is said.
+    marks the feasible actions, by default all.
 
     >>> ends, reward = np.array([[[True], [True]]]), np.array([[[0.25], [0.75]]])
     >>> one = np.ones((1, 2, 1))
@@ -48,7 +48,7 @@ class FiniteModel:
 
     @classmethod
     def of(cls, world: Any) -> "FiniteModel | None":
-        """Return the model of the environment inside all wrappers; None if it has none."""
+        """Return the model of the environment inside all wrappers, or None without a model."""
         inner = getattr(world, "unwrapped", world)
         told, initial = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
         if not isinstance(told, Mapping) or initial is None:
@@ -74,7 +74,7 @@ class FiniteModel:
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The least and the largest reward that is possible."""
+        """The least and the largest possible reward."""
         possible = self.rewards[self.probabilities > 0.0]
         return float(possible.min()), float(possible.max())
 
@@ -89,9 +89,9 @@ class FiniteModel:
         return self._backward(horizon, lambda h, q: np.vecdot(share, np.where(share > 0.0, q, 0.0)))
 
     def policy_return(self, policy: Policy, features: FeatureMap) -> float:
-        """Return the expected return of a policy: of a mixture, the mean of its members.
+        """Return the expected return of a policy, for a mixture the mean over members.
 
-        It chooses among the actions that are feasible here and by the features. A control and a
+        It chooses among actions that are feasible in the model and in the features. A control and a
         floor count by their shares.
         """
         split, control = policy.split, policy.control
@@ -110,7 +110,7 @@ class FiniteModel:
     def _random_return(
         self, horizon: int, features: FeatureMap, control: Control | None = None
     ) -> float:
-        """Return the expected return of the floor, or that of a control that is an action."""
+        """Return the expected return of the floor, or of a control with a constant action."""
 
         def value(h: int, q_values: Floats) -> Floats:
             allowed = self._allowed(features, h)
@@ -125,7 +125,7 @@ class FiniteModel:
         return self._backward(horizon, value)
 
     def _members_return(self, policy: Policy, features: FeatureMap) -> float:
-        """Return the expected return of the learned members, on average."""
+        """Return the mean expected return of the learned members."""
         states = np.arange(len(self.rewards))
         value = np.zeros((policy.members, len(states)))
         for h in reversed(range(policy.horizon)):
@@ -136,7 +136,7 @@ class FiniteModel:
         return float(np.mean(value @ self.initial))
 
     def _allowed(self, features: FeatureMap, h: int) -> Bools:
-        """Return the actions that are feasible in every state, here and by the features (S, A)."""
+        """Return whether actions are feasible in the model and in the features (S, A)."""
         states, actions = self.rewards.shape[:2]
         allowed = np.ones((states, actions), bool) if self.feasible is None else self.feasible
         by_features = [features.feasible(state, h) for state in range(states)]
@@ -148,7 +148,7 @@ class FiniteModel:
     def choices(self, policy: Policy, features: FeatureMap, h: int) -> Ints:
         """Return every member's action in every state at stage h (M, S).
 
-        States with as many feasible actions are asked for together, in turns of some.
+        States with the same number of feasible actions are evaluated together, in chunks.
         """
         states, allowed = len(self.rewards), self._allowed(features, h)
         choices = np.empty((policy.members, states), np.int64)
@@ -163,7 +163,7 @@ class FiniteModel:
         return choices
 
     def _backward(self, horizon: int, chosen: Any) -> float:
-        """Return the value of the beginning, given how stage h makes values (S,) of Q (S, A)."""
+        """Return the initial value; `chosen` maps stage h and Q (S, A) to values (S,)."""
         value = np.zeros(len(self.rewards))
         for h in reversed(range(whole("horizon", horizon, least=1))):
             later = np.where(self.ended, 0.0, value[self.next_states])
@@ -175,7 +175,7 @@ class FiniteModel:
 
 
 def _feasible(inner: Any, states: int, actions: int) -> Bools | None:
-    """Return which actions a world's `action_mask(state)` allows, if it has one."""
+    """Return the actions that `inner.action_mask(state)` allows, or None without this method."""
     mask = getattr(inner, "action_mask", None)
     if not callable(mask):
         return None
@@ -185,7 +185,7 @@ def _feasible(inner: Any, states: int, actions: int) -> Bools | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """Expected returns over the horizon: of a policy, of the best one and of a random one."""
+    """Expected returns over the horizon of a policy, the best policy and the random policy."""
 
     policy: float
     optimum: float
@@ -195,10 +195,10 @@ class Known:
 def known_returns(
     policy: Policy, world: Any, features: FeatureMap, actions: Sequence[Any] | None = None
 ) -> Known | None:
-    """Return the exact returns in an environment with a model; None where they are not known.
+    """Return the exact returns in an environment with a model, or None if they are unknown.
 
-    They are not known without a model, under wrappers that may change it, with actions other than
-    the numbers of the action space, or if the environment cuts episodes off before the horizon.
+    They are unknown without a model, under wrappers that may change it, with actions other than the
+    numbers of the action space, or if the environment truncates episodes before the horizon.
 
     >>> import gymnasium
     >>> from rareswitch.features import OneHot
@@ -221,7 +221,7 @@ def known_returns(
 
 
 def step_limit(world: Any) -> int | None:
-    """Return the least limit of steps that the environment or one of its wrappers declares."""
+    """Return the least limit of steps of the environment and its wrappers."""
     limits, inner = [], world
     while inner is not None:
         limits.append(getattr(getattr(inner, "spec", None), "max_episode_steps", None))

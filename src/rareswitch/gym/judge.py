@@ -1,4 +1,4 @@
-"""The results of a training: the return of each version, the best version, and their notes."""
+"""Compute the results of a training: the return of each version, the best version, and notes."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from rareswitch.gym.evaluate import Returns, mean_interval
 from rareswitch.gym.exact import Known
 from rareswitch.support.arguments import Floats, Ints
 
-# Exact and fresh returns that differ by so many standard errors differ by more than chance.
+# A note warns if exact and fresh returns differ by more standard errors than this.
 MOST_ERRORS = 4.0
 
 
@@ -41,14 +41,14 @@ def cohort_of(version: int, totals: Floats, versions: Ints) -> Cohort:
 
 
 def best_cohort(cohorts: Iterable[Cohort]) -> Cohort | None:
-    """Return the version whose return is surely the highest: the one with the largest `low`."""
+    """Return the cohort with the largest lower bound `low`, or None without intervals."""
     sure = [one for one in cohorts if one.low is not None]
     return max(sure, key=lambda one: (one.low, -one.version), default=None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judged:
-    """A policy with its exact and its fresh returns, where they are known."""
+    """A policy with its exact and its fresh returns, if known."""
 
     agent: Agent
     version: int | None = None  # None: recommended
@@ -56,7 +56,7 @@ class Judged:
     fresh: Returns | None = None
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the results as plain values."""
         return {
             "digest": self.agent.policy.digest,
             "exact": self.known and self.known.policy,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rareswitch.gym.training import Training
 
 RETURN, SWITCH, BEST, RANDOM, AFTER = "#0072b2", "#d55e00", "#009e73", "0.45", "#cc79a7"
-# The running mean is over so many episodes, or a twenty-fifth of all if that is more.
+# The running mean covers this number of episodes, or 1/25 of all episodes if that is more.
 LEAST_WINDOW = 20
 
 
@@ -31,7 +31,7 @@ def draw_training(
     """Return the picture; `known` and `fresh` are returns of the recommended policy."""
     totals = training.totals
     if not len(totals):
-        raise ValueError("training must have played an episode: there is nothing to draw")
+        raise ValueError("training must have at least one episode to draw; got 0")
     with style():
         panels = 1 if known is None else 2
         figure = Figure(figsize=(6.4, 2.4 + 1.6 * panels), layout="constrained")
@@ -57,7 +57,7 @@ def save_picture(figure: Figure, path: Path) -> None:
 
 
 def running_mean(totals: Floats, window: int) -> Floats:
-    """Return the mean of each episode and those before it, so many in all.
+    """Return the mean of the last `window` totals up to each episode.
 
     >>> running_mean(np.array([1.0, 3.0, 5.0]), 2)
     array([1., 2., 4.])
@@ -85,7 +85,7 @@ def _draw_returns(
     if fresh is not None:
         bars = None
         if fresh.low is not None and fresh.high is not None:
-            # Where all returns are equal, the interval may miss their mean by rounding.
+            # If all returns are equal, the interval may miss their mean by rounding.
             bars = np.maximum([[fresh.mean - fresh.low], [fresh.high - fresh.mean]], 0.0)
         axis.errorbar(
             [len(totals)],

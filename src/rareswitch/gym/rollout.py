@@ -1,7 +1,7 @@
 """Episodes of a frozen policy in an environment, and the loop of a learner.
 
-All randomness of an environment in episode k is seeded by (seed, k), so a run that goes on after a
-break plays the same episodes as one that never stopped.
+All randomness of an environment in episode k is seeded by (seed, k), so a run that continues after
+a break plays the same episodes as an uninterrupted run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +33,9 @@ from rareswitch.support.arguments import Ints, short_repr, whole
 from rareswitch.support.streams import KeyedStream, Seed, Stream, generator
 from rareswitch.trajectories import Rewards, Trajectory
 
-LARGEST_ENVIRONMENT_SEED = 2**31  # the largest that every environment takes
+LARGEST_ENVIRONMENT_SEED = 2**31  # the largest seed that every environment accepts
 PARTS = ("reset", "step")
-# Rows of states that are asked for together; of more, each state is asked for when it comes up.
+# Up to this number of rows, a policy chooses for all seen states together.
 MOST_ROWS = 4096
 
 
@@ -47,9 +47,9 @@ class Seen:
         self._stacked: dict[int, Ints] = {}
 
     def like(self, key: bytes, rows: Ints) -> tuple[Iterable[bytes], Ints]:
-        """Return states with as many actions, and their rows (n, A).
+        """Return all seen states with as many actions, including this state, and their rows (n, A).
 
-        These are all states seen, with this one, unless they are many.
+        With too many rows, return this state alone.
         """
         count = len(rows)
         states = self._states.setdefault(count, {})
@@ -62,10 +62,9 @@ class Seen:
 
 
 class PolicyActor:
-    """A version of a policy, and a cache of its members' choices in states that repeat.
+    """A version of a policy, and a cache of its members' choices.
 
-    One-hot features are given by a few positions: all states seen so far are asked for at once, the
-    first time that one of them comes up at a stage.
+    With one-hot features, the first new state at a stage computes the choices in all seen states.
     """
 
     def __init__(self, policy: Policy, version: int, seen: Seen) -> None:
@@ -88,7 +87,7 @@ class PolicyActor:
 
 
 class RandomActor:
-    """Uniformly random play: an actor and its offers, before there are features."""
+    """Uniformly random play without features, as an actor and its offers."""
 
     version = 1
 
@@ -114,7 +113,7 @@ class RandomActor:
 
 
 class Rollout:
-    """An environment, or a vector environment, ready to be played.
+    """An environment, or a vector environment, ready for play.
 
     `actions` are the environment's actions 0, 1, …; None means the whole numbers of its action
     space. `seed_of` returns the seed of an episode.
@@ -137,7 +136,7 @@ class Rollout:
         start = int(getattr(action_space(world), "start", 0)) if actions is None else 0
         ours = range(start, start + offers.actions)
         self._handed: Sequence[Any] = ours if actions is None else list(actions)
-        # After the last step a map is told the last stage that was reached.
+        # After the last step a map gets the last stage that was reached.
         last = horizon if steps is None else steps
         self._stages = [rolling_stage(step, horizon, last) for step in range(last)]
         self._stages.append(min(last, horizon) - 1)
@@ -147,14 +146,14 @@ class Rollout:
 
     @property
     def copies(self) -> int:
-        """The number of episodes that are played at once."""
+        """The number of episodes played at once."""
         return 1 if self._vector is None else self._vector.copies
 
     def play(self, first: int, count: int, actor: Actor) -> list[Playing]:
-        """Play so many episodes to their end, numbered from the first on.
+        """Play the episodes `first` … `first + count − 1` to their end.
 
-        In a vector environment with n copies, episode k is played in copy (k−1) mod n, and all
-        episodes must be in different copies, the first of them first.
+        In a vector environment with n copies, episode k is played in copy (k−1) mod n. The copies
+        must differ, in increasing order.
         """
         with Place(first, self._during) as at:
             if self._numbered is not None:
@@ -179,7 +178,7 @@ class Rollout:
     def _play_several(
         self, vector: VectorWorld, numbers: range, actor: Actor, at: Place
     ) -> list[Playing]:
-        before = (numbers[0] - 1) % vector.copies  # copies whose episodes were played already
+        before = (numbers[0] - 1) % vector.copies  # copies that finished their episodes before
         seeds = [self._seed_of(numbers[0] - before + i) for i in range(vector.copies)]
         vector.began(ask(vector.reset, seeds))
         playing = {before + k: self._begin(n, actor) for k, n in enumerate(numbers)}
@@ -207,12 +206,12 @@ class Rollout:
         return Playing(number, actor, self._offers, stages=self._stages, rewards=self.rewards)
 
     def _any_action(self, observation: Any, info: Mapping[str, Any]) -> Any:
-        """Return an action for a copy that plays no episode: a feasible one, if one is known."""
+        """Return an action for a copy that plays no episode, feasible if possible."""
         features, mask = getattr(self._offers, "features", None), info.get(MASK)
         if features is not None:
             try:
                 mask = feasible_actions(features, observation, 0, info)
-            except (TypeError, ValueError):  # of a state that nobody learns from
+            except (TypeError, ValueError):  # no learner uses this state
                 mask = None
         return self._handed[0 if mask is None else int(np.argmax(mask))]
 
@@ -220,7 +219,7 @@ class Rollout:
         now = getattr(action_space(self._world), "n", None)
         if now != self._numbered:
             raise ValueError(
-                f"action_space must stay as it was, of {self._numbered} actions; it has {now} now"
+                f"action_space must keep its {self._numbered} actions; it has {now} now"
             )
 
 
@@ -266,11 +265,11 @@ def rollout_of(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Played:
-    """A finished episode: its number, its version and member, and its end.
+    """A finished episode.
 
-    `total` is the return in the environment's own rewards. `terminated`: the episode ended by
-    itself; `truncated`: the environment cut it off; neither: the horizon was reached. `switched`: a
-    new policy was deployed after it.
+    `total` is the return in the environment's own rewards. `terminated` and `truncated` are
+    Gymnasium's; an episode with neither reached the horizon. `switched`: a new policy was deployed
+    after it.
     """
 
     number: int
@@ -306,12 +305,12 @@ def play(
     seed: Seed = 0,
     actions: Sequence[Any] | None = None,
 ) -> Iterator[Played]:
-    """Play until the learner has seen so many episodes; yield each episode when it is over.
+    """Play until the learner has seen `episodes` episodes; yield each episode after its end.
 
     `world` is anything with Gymnasium's `reset` and `step`. A vector environment with n copies
     plays n episodes under one frozen policy, and a switch may follow every n-th. A loop that stops
-    and goes on later plays the same episodes as one that does not stop. `features` is a feature map
-    or a function from an observation to the rows of all actions. `rewards` is the range of the
+    and continues later plays the same episodes as an uninterrupted loop. `features` is a feature
+    map or a function from an observation to the rows of all actions. `rewards` is the range of the
     environment's rewards, by default [0, 1]. `actions` are the environment's actions 0, 1, …; by
     default the whole numbers of its action space. Actions that `info["action_mask"]` forbids are
     never chosen.
@@ -346,8 +345,8 @@ def play(
     )
     if abs(scale.end - task.end_reward) > 1e-12:
         raise ValueError(
-            f"learner must be made with end_reward={scale.end!r}, what these rewards make of a "
-            f"stage that is not played; got {task.end_reward!r}"
+            f"learner must have a task with end_reward={scale.end!r}, the scaled reward of a stage "
+            f"after the end of an episode; got {task.end_reward!r}"
         )
     return _played(learner, rollout, episodes)
 
@@ -359,7 +358,7 @@ def _played(learner: Learner, rollout: Rollout, episodes: int) -> Iterator[Playe
         if actor.policy is not learner.policy:
             actor = PolicyActor(learner.policy, len(learner.ledger), seen)
         copies, done = rollout.copies, learner.episodes
-        # After a break within a round of all copies, the rest of the round comes first.
+        # After a break within a round of all copies, finish the round first.
         count = min(copies - done % copies, episodes - done)
         for one in rollout.play(done + 1, count, actor):
             yield Played(
@@ -388,13 +387,13 @@ def _learn(learner: Learner, playing: Playing, *, ends_round: bool) -> bool:
 
 
 def check_world(world: Any) -> None:
-    """Refuse anything without Gymnasium's `reset` and `step`."""
+    """Raise TypeError if `world` lacks Gymnasium's `reset` or `step`."""
     if isinstance(world, type) or not all(callable(getattr(world, n, None)) for n in PARTS):
         raise TypeError(f"world must have Gymnasium's reset and step; got {short_repr(world)}")
 
 
 def action_space(world: Any) -> Any:
-    """Return the action space of a world, or of one copy of it; None if it has none."""
+    """Return the action space of a world, or of one copy of it, or None without one."""
     single = getattr(world, "single_action_space", None)
     return getattr(world, "action_space", None) if single is None else single
 

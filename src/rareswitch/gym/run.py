@@ -1,14 +1,14 @@
 """The folder of a training: its settings, its log, its state and its results.
 
-    settings.json   the settings as given, and the setting that was chosen
+    settings.json   the given settings, and the chosen setting
     log.jsonl       every episode, one a line, with propensities
     learner.bin     the learner's state, from time to time and at the end
-    policies/       every policy deployed: 001.bin, 002.bin, …
-    agent.bin       the recommended policy with its features; policy.bin if these are code
+    policies/       every deployed policy: 001.bin, 002.bin, …
+    agent.bin       the recommended policy with its features; policy.bin if the features are code
     picture.png     return over episodes
     summary.json    the results; "finished" is true once all fresh episodes are played
 
-Nothing in it depends on the time of day or on how often the training was stopped.
+The files do not depend on the time of day or on interruptions of the training.
 """
 
 import errno
@@ -32,7 +32,7 @@ from rareswitch.trajectories import Rewards, Trajectory, read_log
 from rareswitch.trajectories.json_lines import line_of
 
 SETTINGS, SUMMARY = "settings.json", "summary.json"
-# The state is written after SECONDS, or after TIMES the duration of a write if that is longer.
+# The state is written every SECONDS, or every TIMES the duration of a write if that is longer.
 SECONDS = 2.0
 TIMES = 20.0
 
@@ -50,9 +50,9 @@ def plain_settings(
     seed: Any,
     **plain: Any,
 ) -> dict[str, Any]:
-    """Return the arguments of a training as plain values, by which its folder is known.
+    """Return the arguments of a training as plain values, which identify its folder.
 
-    An object is known by its name; the bytes of a log by their digest.
+    The name stands for an object; the digest stands for the bytes of a log.
     """
     if isinstance(rewards, Rewards):
         rewards = rewards.low, rewards.high
@@ -81,7 +81,7 @@ def _name(thing: Any) -> str:
 
 
 def log_path(path: str | Path) -> Path:
-    """Return the file of a log, given itself or the folder of a training."""
+    """Return the file of a log, given the file or the folder of a training."""
     path = Path(path)
     path = path / "log.jsonl" if path.is_dir() else path
     if not path.is_file():
@@ -101,18 +101,18 @@ def _described_log(log: Iterable[Trajectory] | str | Path) -> dict[str, Any] | N
 
 
 class RunFolder:
-    """The files of one training, in a folder that holds nothing else.
+    """The files of one training, in a folder of their own.
 
-    A folder of other settings, or with other files, is never written to.
+    A folder with other settings or other files is never changed.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def check(self, settings: dict[str, Any]) -> None:
-        """Refuse a folder that is neither empty nor of these settings.
+        """Raise ValueError if the folder is neither empty nor has these settings.
 
-        A range of rewards that holds the folder's own is accepted: the training goes on with it.
+        A range of rewards that contains the folder's range is valid; the training then uses it.
         """
         if not self.path.name:
             raise ValueError(f"folder must have a name; got {str(self.path)!r}")
@@ -124,13 +124,14 @@ class RunFolder:
             return
         stored = self.settings
         if stored is None:
-            raise ValueError(f"folder must be empty or a training's; {self.path} holds other files")
+            raise ValueError(
+                f"folder must be empty or of a training; {self.path} holds other files"
+            )
         if self._widens(settings):
             settings = settings | {"rewards": stored.get("rewards")}
         if different := _differences(stored, settings):
             raise ValueError(
-                f"folder must be one of the same settings; {self.path} has {different}: choose "
-                "another"
+                f"folder must have the same settings; {self.path} has {different}: choose another"
             )
 
     def _widens(self, settings: dict[str, Any]) -> bool:
@@ -138,9 +139,9 @@ class RunFolder:
         return given is not None and given[0] <= low and high <= given[1]
 
     def begin(self, settings: dict[str, Any], setting: Setting, episodes: int = 0) -> None:
-        """Write the settings; a setting other than before is refused.
+        """Write the settings, or raise ValueError if the stored setting differs.
 
-        A wider range of rewards holds from the next episode on, after so many.
+        A wider range of rewards holds after the first `episodes` episodes.
         """
         picked = described(setting)
         if self.settings is None:
@@ -149,8 +150,8 @@ class RunFolder:
             return
         if different := _differences(self.picked, picked):
             raise ValueError(
-                f"the environment and its features must be what they were when {self.path} was "
-                f"begun; then it was {different}"
+                f"the environment and its features must not change after the start of {self.path}; "
+                f"at the start they had {different}"
             )
         stored, picked, widened = self.settings, self.picked, self.widened
         given = settings.get("rewards") and list(settings["rewards"])
@@ -170,7 +171,7 @@ class RunFolder:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """The settings as given; None if this is not the folder of a training."""
+        """The given settings; None if this is not the folder of a training."""
         try:
             found = self._stored()["settings"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -179,19 +180,19 @@ class RunFolder:
 
     @property
     def picked(self) -> dict[str, Any]:
-        """The setting that was chosen at the start, in plain values."""
+        """The setting chosen at the start, in plain values."""
         picked: dict[str, Any] = self._stored()["picked"]
         return picked
 
     @property
     def widened(self) -> list[list[Any]]:
-        """The ranges of rewards that were given later, each as [episodes before it, low, high]."""
+        """The later ranges of rewards, each as [episodes before it, low, high]."""
         found: list[list[Any]] = self._stored().get("widened", [])
         return found
 
     @property
     def summary(self) -> dict[str, Any] | None:
-        """The results of a finished training; None while it is not finished."""
+        """The results of a finished training; None before that."""
         try:
             found: dict[str, Any] = json.loads((self.path / SUMMARY).read_bytes())
         except FileNotFoundError:
@@ -211,9 +212,9 @@ class RunFolder:
     def learner(
         self, *, schedule: Schedule | None = None, exploration: Exploration | None = None
     ) -> Learner | None:
-        """Return the learner as it was written last; None if it never was.
+        """Return the learner as last written, or None before the first write.
 
-        A schedule or an exploration of your own must be given, as for `Learner.restore`.
+        A custom schedule or exploration must be given, as for `Learner.restore`.
         """
         try:
             data = self.state.read_bytes()
@@ -225,7 +226,7 @@ class RunFolder:
             raise ValueError(f"{self.state}: {error}") from None
 
     def episodes(self, count: int) -> Iterator[Trajectory]:
-        """Yield the first so many episodes of the log, which must be there."""
+        """Yield the first `count` episodes of the log, or raise ValueError if it has fewer."""
         number = 0
         if count:
             for number, trajectory in enumerate(read_log(self.log, drop_torn=True), start=1):
@@ -239,7 +240,7 @@ class RunFolder:
                     return
         if number < count:
             raise ValueError(
-                f"{self.log} must hold the {count} episodes that {self.state.name} has learnt "
+                f"{self.log} must hold the {count} episodes that {self.state.name} was learned "
                 f"from; got {number}"
             )
 
@@ -247,24 +248,24 @@ class RunFolder:
         return self.path / "policies" / f"{version:03d}.bin"
 
     def versions(self) -> list[int]:
-        """Return the versions whose policies are there."""
+        """Return the versions with a stored policy."""
         names = (path.stem for path in self.path.glob("policies/*.bin"))
         return sorted(int(name) for name in names if name.isdecimal())
 
     def write_policy(self, version: int, policy: Policy) -> None:
-        """Write a policy that was deployed."""
+        """Write a deployed policy."""
         self.policy_file(version).parent.mkdir(exist_ok=True)
         write_bytes(self.policy_file(version), policy.to_bytes())
 
     def policy(self, version: int | None = None) -> Policy:
-        """Return the policy of a version, or the recommended one."""
+        """Return the policy of a version, or the recommended policy."""
         if version is not None:
             file = self.policy_file(version)
             if not file.is_file():
                 there = self.versions()
                 kept = f"{there[0]} to {there[-1]}" if there else "none"
                 raise ValueError(
-                    f"version must be one that {self.path} keeps, {kept}; got {version}"
+                    f"version must be stored in {self.path}, which has {kept}; got {version}"
                 )
             return Policy.from_bytes(file.read_bytes())
         agent = self.agent()
@@ -272,16 +273,16 @@ class RunFolder:
             return agent.policy
         file = self.path / "policy.bin"
         if not file.is_file():
-            raise ValueError(f"{self.path} must be finished: it recommends no policy yet")
+            raise ValueError(f"{self.path} must be finished to recommend a policy")
         return Policy.from_bytes(file.read_bytes())
 
     def agent(self) -> Agent | None:
-        """Return the recommended agent; None if features are code or the training goes on."""
+        """Return the recommended agent; None if features are code or the training is running."""
         file = self.path / "agent.bin"
         return Agent.load(file) if file.is_file() else None
 
     def write_agent(self, agent: Agent) -> None:
-        """Write the recommended policy: with its features, or alone if these are code."""
+        """Write the recommended policy with its features, or without features that are code."""
         try:
             data = agent.to_bytes()
         except TypeError:
@@ -316,7 +317,7 @@ def described(setting: Setting) -> dict[str, Any]:
 
 
 def _differences(stored: dict[str, Any], given: dict[str, Any]) -> str:
-    """Return in words the values that are stored otherwise than given; "" if all are the same."""
+    """Return the stored values that differ from the given values, as text; "" if all agree."""
     plain = json.loads(json.dumps(given))
     names = [name for name in plain | stored if stored.get(name) != plain.get(name)]
     return ", ".join(f"{name} = {json.dumps(stored.get(name))}" for name in names)
@@ -327,12 +328,12 @@ class FolderInUseError(ValueError):
 
 
 class Recording:
-    """Writes the episodes of a learner into a folder, and its state from time to time.
+    """Writes the episodes of a learner into a folder, and its state at intervals.
 
-    The line of an episode is always written before a state that knows the episode. Lines after the
-    last state are dropped when a training goes on, and played again: episodes are seeded by their
-    numbers, so the same episodes come. `policies=False` keeps the policy in force with the state
-    alone.
+    The line of an episode is always written before a state that includes the episode. A training
+    that resumes drops the lines after the last state and plays these episodes again: episodes are
+    seeded by their numbers, so they are the same. `policies=False` stores only the policy in force,
+    within the state.
     """
 
     def __init__(self, folder: RunFolder, learner: Learner, *, policies: bool = True) -> None:
@@ -353,7 +354,7 @@ class Recording:
         self._next = time.monotonic() + SECONDS
 
     def write(self, trajectory: Trajectory) -> None:
-        """Write an episode that the learner has just observed."""
+        """Write the last observed episode."""
         line = line_of(trajectory)
         if self._log.write(line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder.log))
@@ -364,7 +365,7 @@ class Recording:
             self._folder.write_policy(len(learner.ledger), learner.policy)
 
     def write_state(self, learner: Learner, *, at_once: bool = False) -> None:
-        """Write the state of a learner all of whose episodes are in the log, if it is time."""
+        """Write the learner's state if it is due; the log must hold all its episodes."""
         if not at_once and time.monotonic() < self._next:
             return
         if self.kept == learner.episodes and self._folder.state.exists():
@@ -376,7 +377,7 @@ class Recording:
         self._next = ended + max(SECONDS, TIMES * (ended - began))
 
     def close(self, learner: Learner) -> None:
-        """Write the state for the last time, and let others write to the folder."""
+        """Write the state for the last time, and release the folder."""
         try:
             _cut(self._log, self._folder.log, learner.episodes)
             self.write_state(learner, at_once=True)
@@ -385,7 +386,7 @@ class Recording:
 
 
 def _claim(log: Any, folder: RunFolder) -> None:
-    """Refuse to write where another process does; only POSIX lets one ask."""
+    """Raise FolderInUseError if another process writes to the folder; only POSIX can check this."""
     try:
         import fcntl
     except ImportError:
@@ -394,12 +395,12 @@ def _claim(log: Any, folder: RunFolder) -> None:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise FolderInUseError(
-            f"folder must not be in use; {folder.path} is, by another process"
+            f"folder must not be in use; another process writes to {folder.path}"
         ) from None
 
 
 def _cut(log: Any, path: Path, lines: int) -> None:
-    """Drop all lines after so many."""
+    """Drop all lines after the first `lines` lines."""
     with open(path, "rb") as file:
         for _ in range(lines):
             file.readline()

@@ -1,7 +1,7 @@
-"""How an environment is learnt: its features, horizon, range of rewards and actions.
+"""Choose the features, horizon, range of rewards and actions for an environment.
 
-Each is chosen from the spaces, the model, or a little random play, with a reason in words. Values
-that the user gives are taken as they are.
+Each choice follows from the spaces, the model, or random play, and has a reason in words. Values
+from the user stay unchanged.
 """
 
 import math
@@ -31,15 +31,15 @@ from rareswitch.support.streams import Seed
 from rareswitch.trajectories import Rewards, Trajectory, spaces_seen
 from rareswitch.trajectories.rewards import ROUNDING
 
-# The longest horizon that is chosen: the time of a fit grows with it.
+# The longest automatic horizon: the time of a fit grows with it.
 LONGEST_HORIZON = 200
 # The horizon of an environment without a limit of steps whose random episodes do not end.
 HORIZON_WITHOUT_LIMIT = 100
-# The share of random episodes of the same, longest length that shows a limit of steps.
+# The share of random episodes with the longest length that indicates a limit of steps.
 LIMIT_SHARE = 0.2
 # The feature norm of a map whose rows have no bound.
 UNBOUNDED_NORM = 1e6
-# Steps of random play that show how large observations and rewards are.
+# Steps of random play to measure observations and rewards.
 SAMPLE_STEPS = 2000
 MOST_ACTIONS = 1000
 LEVELS = 5
@@ -52,7 +52,7 @@ STAGE_REASONS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """How an environment is learnt; `reasons` say, by name, why each part is as it is.
+    """Features, horizon, rewards, stages and actions; `reasons` has the reason for each by name.
 
     `actions` are the environment's actions 0, 1, …; None means the numbers of its action space.
     """
@@ -65,7 +65,7 @@ class Setting:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def task(self, episodes: int | None = None) -> Task:
-        """Return the task: to learn the environment in this number of episodes."""
+        """Return the task of learning the environment in this number of episodes."""
         norm = self.features.norm
         return Task(
             dim=self.features.dim,
@@ -102,14 +102,14 @@ def setting_of(
     progress: Callable[[int, int], object] = lambda done, total: None,
     allow: Collection[str] = (),
 ) -> Setting:
-    """Return a setting for an environment of Gymnasium; values that are not given are chosen.
+    """Return a setting for a Gymnasium environment; missing values are chosen.
 
     Features are chosen from the observation space (`features.default_features`), or named by a text
     such as "fourier,order=3" (`features_named`), or "module:name" if `allow` has the module; rows
     without a bound are divided by the longest row of random play. The horizon is the environment's
-    own limit of steps, up to 200, or follows from random play. The range of rewards is that of the
-    model, if there is one, or else that of random play, rounded outwards. A vector environment is
-    asked through one of its copies. `progress` is called with the steps of random play.
+    own limit of steps, up to 200, or follows from random play. The range of rewards comes from the
+    model, or else from random play, rounded outwards. A vector environment is examined through one
+    of its copies. `progress` is called with the steps of random play.
     """
     check_world(world)
     one_of("stages", stages, STAGES)
@@ -143,7 +143,7 @@ def setting_of(
 
 
 class _Play(NamedTuple):
-    """Random play: all observations and rewards, the length of each episode, and its end."""
+    """Random play: observations, rewards, and the length and end of each episode."""
 
     observations: list[Any]
     rewards: list[float]
@@ -152,7 +152,7 @@ class _Play(NamedTuple):
 
 
 class _Sample:
-    """Random play, played when it is first asked for."""
+    """Random play, played at the first access."""
 
     def __init__(
         self,
@@ -199,13 +199,13 @@ def setting_of_log(
     stages: str = "auto",
     allow: Collection[str] = (),
 ) -> Setting:
-    """Return a setting for a log without an environment; values that are not given are chosen.
+    """Return a setting for a log without an environment; missing values are chosen.
 
-    Observations that are whole numbers get a table by default, and arrays get cosines between the
-    ends that the log shows.
+    The default features are a table for observations that are whole numbers, and cosines between
+    the least and the largest logged values for arrays.
     """
     if not log:
-        raise ValueError("log must have an episode")
+        raise ValueError("log must not be empty")
     one_of("stages", stages, STAGES)
     seen = spaces_seen(log)
     if actions is None:
@@ -257,7 +257,7 @@ def _features(
     found = as_features(given, actions=count, probe=lambda: sample()[:50])
     if math.isfinite(found.norm):
         return found, f"{found.name}, as given"
-    # Schedules count with a bound on the length of rows.
+    # Schedules need a bound on the length of rows.
     bounded = UnitRows.measured(found, sample())
     return bounded, f"{bounded.name}, as given, L being the longest row in random play"
 
@@ -323,8 +323,8 @@ def _rewards(
 def rounded_range(low: float, high: float) -> Rewards:
     """Return the range of rewards from low to high, rounded outwards.
 
-    Random play may never meet the largest reward, so the range always reaches to 1. Each end is
-    rounded outwards to 1, 2 or 5 times a power of ten, so that rewards a little larger fit in.
+    Random play may never meet the largest reward, so the range always reaches 1. Each end is
+    rounded outwards to 1, 2 or 5 times a power of ten, to include slightly larger rewards.
 
     >>> rounded_range(-0.001, 0.0), rounded_range(-16.02, 0.0), rounded_range(0.0, 3.0)
     (Rewards(low=-0.001, high=1.0), Rewards(low=-20.0, high=1.0), Rewards(low=0.0, high=5.0))
@@ -333,7 +333,7 @@ def rounded_range(low: float, high: float) -> Rewards:
 
 
 def widened_range(rewards: Rewards, reward: float) -> Rewards:
-    """Return the range, widened outwards to a round number if it does not hold a reward.
+    """Return the range, widened to a round number if it does not contain the reward.
 
     >>> widened_range(Rewards(0.0, 1.0), 7.0), widened_range(Rewards(0.0, 1.0), -3.0)
     (Rewards(low=0.0, high=10.0), Rewards(low=-5.0, high=1.0))
@@ -348,7 +348,7 @@ def widened_range(rewards: Rewards, reward: float) -> Rewards:
 
 
 def _round_up(size: float) -> float:
-    """Return the least of 1, 2 or 5 times a power of ten that is not below a size; 0 below 0."""
+    """Return the least of 1, 2 or 5 times a power of ten that is at least `size`; 0 below 0."""
     if size <= 0.0:
         return 0.0
     power = math.floor(math.log10(size))
@@ -359,7 +359,7 @@ def _round_up(size: float) -> float:
 def made(
     name: str, arguments: Mapping[str, Any] | None = None, *, allow: Collection[str] = ()
 ) -> Any:
-    """Return the environment of that name, made with these arguments.
+    """Make the environment of that name with these arguments.
 
     `module:Name` imports the module first, from the installed packages or the current folder, if
     `allow` has it. Name is an environment that the module registers, or a class or function that
@@ -371,7 +371,7 @@ def made(
     if not isinstance(name, str):
         raise TypeError(f"world must be the name of an environment; got {short_repr(name)}")
     given = dict(arguments or {})
-    if ":" in name:  # Gymnasium would import the module, whoever wrote the name
+    if ":" in name:  # Gymnasium would import any module
         own = getattr(load_module(name, allow=allow), name.partition(":")[2], None)
         if callable(own):
             return checked_maker(name, own, ("reset", "step"))(**given)
@@ -384,10 +384,10 @@ def made(
 
 
 def listed_actions(action_space: Any, levels: int = LEVELS) -> Sequence[Any] | None:
-    """Return the actions of a space one by one; None where they are numbered from 0 anyway.
+    """Return the list of actions of a space, or None if they are already numbered from 0.
 
-    Several choices at once (MultiDiscrete, MultiBinary) become every combination, and bounded real
-    numbers (Box) so many `levels` of each, from the lowest to the highest.
+    MultiDiscrete and MultiBinary give every combination. A bounded Box gives `levels` values of
+    each number, from the lowest to the highest.
     """
     levels = whole("levels", levels, least=2)
     kind = kind_of(action_space)

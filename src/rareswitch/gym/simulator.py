@@ -1,7 +1,7 @@
-"""An environment as a simulator: the outcome of a rule in it, round by round.
+"""Simulate rules in an environment, round by round.
 
-A round is a training from its first episode to its last. All randomness of the environment in
-episode k of a round is seeded by the round's seed and k, for every rule alike.
+A round is one complete training. All randomness of the environment in episode k of a round is
+seeded by the round's seed and k, for every rule alike.
 """
 
 import pickle
@@ -53,11 +53,11 @@ def world_simulator(
     """Return the simulator of an environment, for `rareswitch.plan` and for experiments.
 
     `world` is the name of an environment, made with `arguments`, or a function that makes the
-    environment of a round from its seed. What is needed to learn it is its `setting`, or what
-    `setting_of` picks and is given here. Where the environment tells its model, outcomes have its
-    exact regret, unless `exact` is False, which saves time; else they have the shortfall. `workers`
-    is the number of processes that play rounds; the outcomes are the same with any. `progress` is
-    told the rounds done of those asked for. A name module:Name, of an environment or of features,
+    environment of a round from its seed. The setting is `setting`, or the choice of `setting_of`
+    with the arguments given here. Outcomes have the exact regret if the environment has a model and
+    `exact` is True, else the shortfall; `exact=False` saves time. `workers` is the number of
+    processes that play rounds; it does not change the outcomes. `progress` is called with the
+    finished and the total number of rounds. A name module:Name, of an environment or of features,
     needs its module in `allow`.
 
     >>> from rareswitch import Recipe, UniformGrid
@@ -74,7 +74,7 @@ def world_simulator(
             f"got {short_repr(world)}"
         )
     if arguments and not isinstance(world, str):
-        raise TypeError("arguments are those of an environment that is given by its name")
+        raise TypeError("arguments need the name of an environment as world; got a function")
     given = {
         "features": features,
         "horizon": horizon,
@@ -106,7 +106,7 @@ def world_simulator(
 
 
 class WorldSimulator:
-    """Plays rounds of one environment; with `with`, its processes are kept from call to call."""
+    """Plays rounds of one environment; a `with` block keeps its processes between calls."""
 
     def __init__(self, *, round: "Round", workers: int, progress: Progress) -> None:
         self.round, self.workers, self.progress = round, workers, progress
@@ -117,12 +117,12 @@ class WorldSimulator:
 
     @property
     def setting(self) -> Setting:
-        """How the environment is learnt."""
+        """The setting of the environment."""
         return self.round.setting
 
     @property
     def task(self) -> Task:
-        """The sizes that budgets and limits are stated in: what `rareswitch.plan` is about."""
+        """The task for `rareswitch.plan`."""
         return self.round.setting.task(self.round.episodes)
 
     def __call__(
@@ -167,12 +167,12 @@ class WorldSimulator:
                 yield pool
 
     def _gathered(self, futures: Sequence[Future[Outcome]]) -> list[Outcome]:
-        """Return the outcomes in the order of their seeds; the first error ends all."""
+        """Return the outcomes in the order of their seeds; the first error cancels all rounds."""
         try:
             for n, future in enumerate(as_completed(futures), start=1):
                 future.result()
                 self.progress(n, len(futures))
-        except Exception:  # Ctrl-C ends the pool, which cancels what waits in its own thread
+        except Exception:  # on Ctrl-C the pool itself cancels waiting rounds, in its own thread
             for future in futures:
                 future.cancel()
             raise
@@ -181,7 +181,7 @@ class WorldSimulator:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Round:
-    """All that a round is made of but the rule and the seed."""
+    """The parts of a round that rules and seeds share."""
 
     make: Callable[[Seed], Any]
     setting: Setting
@@ -189,7 +189,7 @@ class Round:
     exact: bool
 
     def play(self, task: Task, schedule: Schedule, recipe: Recipe, seed: Seed) -> Outcome:
-        """Play one round; the environment is made for it, and closed."""
+        """Make the environment, play one round, and close the environment."""
         with _closing(self.make(seed)) as world:
             learner = Learner(task, schedule, replace(recipe, seed=seed))
             return self._play_in(Training(self.setting, learner, world, seed=seed))
@@ -220,7 +220,7 @@ class Round:
 
 @dataclass(frozen=True)
 class _Named:
-    """The environment of a name, the same in every round but for what it draws."""
+    """Makes the environment of a name; the seed of the round is ignored."""
 
     name: str
     arguments: dict[str, Any]
@@ -232,7 +232,7 @@ class _Named:
 
 @contextmanager
 def _closing(world: Any) -> Iterator[Any]:
-    """Close an environment at the end, if it can be."""
+    """Close an environment at the end, if it has `close`."""
     try:
         yield world
     finally:
@@ -249,24 +249,24 @@ def _played(round: Round, task: Task, schedule: Schedule, recipe: Recipe, seed: 
 
 
 def _check_portable(thing: Any, name: str) -> None:
-    """Refuse what other processes could not be handed."""
+    """Raise ValueError if other processes cannot receive `thing`."""
     try:
         pickle.dumps(thing)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"{name} must be such that other processes can import them, functions of a module for "
-            f"instance, where workers are more than 1; {error}"
+            f"{name} must be importable by other processes if workers > 1, for example functions "
+            f"of a module; {error}"
         ) from None
 
 
 class Witness:
-    """Sees every policy that is deployed in an environment, in order.
+    """Receives every policy deployed in an environment, in order.
 
     With a model, regret is exact: the regret of an episode is the expected return of the best
-    policy minus that of the policy in force. Without one, `regret` returns the shortfall from the
-    largest return possible, and every deployment after the first counts as a change. `changed`
-    tells for each policy whether it acts otherwise than the one before; the first does not. With
-    `exact=False` regret is not computed, even where it could be.
+    policy minus that of the policy in force. Without a model or with `exact=False`, `regret`
+    returns the shortfall from the largest possible return. `changed` holds for each policy whether
+    it acts differently from its predecessor: False for the first, True for all later policies
+    without a model.
     """
 
     def __init__(self, world: Any, setting: Setting, *, exact: bool = True) -> None:
@@ -277,13 +277,13 @@ class Witness:
         self.changed: list[bool] = []
 
     def see(self, policy: Policy) -> None:
-        """Take in the next policy that is deployed."""
+        """Add the next deployed policy."""
         setting, first = self._setting, not self.changed
         if first or (self._exact and self._known[0] is not None):
             self._known.append(
                 known_returns(policy, self._world, setting.features, setting.actions)
             )
-        # The members of a burn-in never act, so nothing acts as it does.
+        # The members of a burn-in never act, so the next policy always differs.
         known = self._known[0] is not None and policy.floor < 1.0
         does = self._choices(policy) if known else None
         same = does is not None and self._does is not None and np.array_equal(does, self._does)

@@ -1,4 +1,4 @@
-"""From an environment or a log to a policy, with defaults for everything."""
+"""Learn a policy from an environment or a log, with defaults for everything."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,14 +19,14 @@ from rareswitch.support.arguments import short_repr, whole
 from rareswitch.support.streams import Seed
 from rareswitch.trajectories import Rewards, Trajectory, read_log
 
-# Switches by default: at most so many, and at most one in twenty episodes.
+# Default budget of switches: at most this number, and at most one in twenty episodes.
 MOST_SWITCHES = 59
 EPISODES_A_SWITCH = 20
 LOGS = (".jsonl", ".parquet")
 
 
 def default_switches(episodes: int) -> int:
-    """Return the budget of switches by default: 59, or a twentieth of the episodes."""
+    """Return the default budget of switches: 59, or a twentieth of the episodes if that is less."""
     return min(MOST_SWITCHES, whole("episodes", episodes, least=1) // EPISODES_A_SWITCH)
 
 
@@ -59,23 +59,22 @@ def train(
     callback: Callback = lambda game: None,
     allow: Collection[str] = (),
 ) -> Training:
-    """Learn an environment of Gymnasium, or a log, with defaults for everything not given.
+    """Learn a policy from a Gymnasium environment or a log, with defaults for missing arguments.
 
     `world` is the name of an environment, made with `arguments`; a function that makes one; an
     environment or a vector environment; or a log: trajectories, or the path of a file. A name
     module:Name, of an environment, of features or of a rule, needs its module in `allow`. At most
     `switches` new policies are deployed after the first, unless a `schedule` is given, as a rule or
-    in words. `seed` takes the place of the recipe's. `setting.reasons` has the reasons for all
-    other settings. `warm_start` are episodes of another policy, or the path of their log.
+    as text. `seed` replaces the recipe's seed. `setting.reasons` has the reasons for all other
+    settings. `warm_start` are episodes of another policy, or the path of their log.
 
     With a `folder`, the training writes its log, policies, state, agent, picture and summary there
-    and plays `fresh` episodes at the end; the same call goes on after a break and ends with the
+    and plays `fresh` episodes at the end. After a break the same call resumes and ends with the
     same bytes. `name` is the name of the environment in the folder.
 
-    `callback` is called with each episode played, and `progress` with each `Step` of any phase;
-    each stops the run by returning True, and the training is returned as it is then. An error or
-    Ctrl-C is raised with the training so far as its attribute `training`; the same call with the
-    same folder goes on.
+    `callback` is called with each played episode, and `progress` with each `Step` of any phase;
+    each stops the run by returning True, and `train` then returns the training so far. An error or
+    Ctrl-C is raised with the training so far as its attribute `training`.
 
     >>> training = train("FrozenLake-v1", episodes=60, horizon=20)
     >>> training.setting.features.name, len(training.switch_episodes)
@@ -84,7 +83,7 @@ def train(
     given = {"features": features, "horizon": horizon, "rewards": rewards, "actions": actions}
     if (log := _log_of(world)) is not None:
         if folder is not None or episodes is not None:
-            raise TypeError("episodes and folder are for an environment; this is a log")
+            raise TypeError("episodes and folder need an environment; world is a log")
         with one_blas_thread():
             return _train_on_log(log, recipe, seed, **given, stages=stages, allow=allow)
     if episodes is None:
@@ -148,18 +147,18 @@ def train(
             if training.run(episodes, progress=progress, callback=callback) and kept is not None:
                 training.finish(fresh=fresh, progress=progress)
         except BaseException as error:
-            error.__dict__["training"] = training  # for whoever presses Ctrl-C in a notebook
+            error.__dict__["training"] = training  # for Ctrl-C in a notebook
             if kept is not None and not isinstance(error, FolderInUseError):
                 error.add_note(
                     f"{training.learner.episodes} of {episodes} episodes are kept in {kept.path}; "
-                    "the same call goes on"
+                    "the same call resumes"
                 )
             raise
     return training
 
 
 def _with_warm_start(setting: Setting, log: Sequence[Trajectory]) -> Setting:
-    """Return the setting with a range that holds the rewards of a log too."""
+    """Return the setting with a range that also contains the rewards of a log."""
     if not log:
         return setting
     scale, reasons = setting.rewards, dict(setting.reasons)
@@ -175,7 +174,7 @@ def _with_warm_start(setting: Setting, log: Sequence[Trajectory]) -> Setting:
 
 
 def _log_of(world: Any) -> list[Trajectory] | None:
-    """Return the trajectories of a log, or of its file; None if this is no log."""
+    """Return the trajectories of a log or of its file, or None if `world` is no log."""
     if isinstance(world, Path) or (isinstance(world, str) and world.endswith(LOGS)):
         return list(read_log(world))
     if isinstance(world, str) or not isinstance(world, Iterable) or hasattr(world, "step"):
@@ -192,7 +191,7 @@ def _train_on_log(
     seed: Seed,
     **given: Any,
 ) -> Training:
-    """Return the training of a log alone."""
+    """Return the training on a log without an environment."""
     setting = setting_of_log(log, **given)
     learner = setting.learner(
         EveryEpisode(),
@@ -207,7 +206,7 @@ def _train_on_log(
 
 
 def _environment(world: Any, arguments: Mapping[str, Any] | None, allow: Collection[str]) -> Any:
-    """Return an environment, made from its name or by its maker."""
+    """Return the environment, made from its name or by its function."""
     if isinstance(world, str):
         return made(world, arguments, allow=allow)
     if callable(world) and (isinstance(world, type) or not hasattr(world, "reset")):

@@ -1,4 +1,4 @@
-"""One `Training` owns a run: it plays, writes, widens its range of rewards, and is judged."""
+"""The run of a training: play, write, widen the range of rewards, and evaluate."""
 
 import html
 from collections.abc import Callable, Iterator, Sequence
@@ -36,19 +36,18 @@ from rareswitch.trajectories import Rewards, Trajectory, episode_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Episodes that are absorbed together when a learner is built again.
+# Number of episodes absorbed together to rebuild a learner.
 TOGETHER = 100
-# Episodes whose mean return is shown while learning.
+# Progress shows the mean return of this number of episodes.
 RECENT = 100
-# Megabytes of policies that are announced before they are written.
+# A note announces files of policies larger than this number of megabytes.
 LARGE = 200.0
 
 
 class Step(NamedTuple):
-    """Progress of a training: the steps done in a phase, and words about the last one.
+    """Progress of a training: the finished steps of a phase, and a text about the last step.
 
-    The phases are "random play", "begun", "episodes" and "fresh episodes"; a
-    "note" is said at once.
+    The phases are "random play", "begun", "episodes" and "fresh episodes"; a "note" comes at once.
     """
 
     phase: str
@@ -64,8 +63,8 @@ Callback = Callable[[Played], bool | None]
 class Training:
     """A learner in an environment, with its log and its results.
 
-    `agent` is the recommended policy and `best` the best version deployed, both ready to act.
-    `notes` are things to know, such as a range of rewards that was widened.
+    `agent` is the recommended policy and `best` the best deployed version, both ready to act.
+    `notes` are remarks, such as a widened range of rewards.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Training:
         self._totals: list[float] = []
         self._versions: list[int] = []
         self._log: list[Trajectory] = []
-        self._scale = setting.rewards  # as the rewards of all episodes make it
+        self._scale = setting.rewards  # widened by the rewards of all episodes
         self._widened: list[tuple[int, str]] = []
         self._best: tuple[Cohort, Policy] | None = None
         self._recommended: tuple[Any, Agent] | None = None
@@ -112,7 +111,7 @@ class Training:
 
     @property
     def switch_episodes(self) -> list[int]:
-        """The episodes before which a new policy was deployed, without the first on no data."""
+        """The episodes before which a new policy was deployed, without the first policy."""
         return [deployment.episode for deployment in self.learner.ledger[1:]]
 
     @property
@@ -125,9 +124,9 @@ class Training:
 
     @property
     def best(self) -> tuple[int, Agent] | None:
-        """The number and the agent of the best version: the one whose return is surely highest.
+        """The number and the agent of the version with the largest lower bound of the return.
 
-        Versions of fewer than 20 episodes are not judged. None if there is no other, if its policy
+        Versions with fewer than 20 episodes do not count. None if no version remains, if its policy
         was not kept, or if nothing was deployed, as in a training on a log alone.
         """
         found = None if self.world is None else best_cohort(self.cohorts())
@@ -169,10 +168,10 @@ class Training:
     ) -> Returns:
         """Play the recommended policy on fresh episodes of the environment, or of another.
 
-        `summary` and `picture` show those with the training's own seed and environment.
+        `summary` and `picture` show fresh episodes with the training's own seed and environment.
         """
         if world is None and self.world is None:
-            raise ValueError("world must be given: this training has a log and no environment")
+            raise ValueError("world must be given; this training has a log and no environment")
         with one_blas_thread():
             fresh = evaluate(
                 self.agent,
@@ -203,7 +202,7 @@ class Training:
         """The results in plain values.
 
         Switches are deployments after the first, as budgets count them. `missed` is the expected
-        return of the best policy minus the return met, summed over all episodes, luck included.
+        return of the best policy minus the observed return, summed over all episodes.
 
         >>> from rareswitch.gym import train
         >>> summary = train("FrozenLake-v1", episodes=40, horizon=8).summary
@@ -236,7 +235,7 @@ class Training:
 
     @property
     def notes(self) -> list[str]:
-        """Things to know about the training."""
+        """Remarks about the training."""
         return self._notes(self.learner.health())
 
     def _notes(self, health: Health) -> list[str]:
@@ -257,7 +256,7 @@ class Training:
         return found
 
     def picture(self) -> "Figure":
-        """Return the picture: return over episodes with its switches, and the optimum if known."""
+        """Return the picture: return over episodes, switches, and the optimum if known."""
         from rareswitch.gym.picture import draw_training
 
         judged = self._judgement()
@@ -273,12 +272,12 @@ class Training:
         callback: Callback = lambda game: None,
         widen: bool = True,
     ) -> bool:
-        """Play on up to this number of episodes; return whether all were played.
+        """Play up to this total number of episodes; return whether all were played.
 
         `progress` and `callback` stop the run by returning True. An error or Ctrl-C leaves the
-        training as it was after the last whole episode, or round of a vector environment, and a
-        folder with it. A reward outside the range widens it and the run goes on, or is an error if
-        `widen` is False.
+        training and its folder as they were after the last whole episode, or round of a vector
+        environment. A reward outside the range widens the range, or is an error if `widen` is
+        False.
         """
         recording = None
         if self.folder is not None:
@@ -298,7 +297,7 @@ class Training:
         except BaseException:
             self._go_back(*kept)
             if recording is not None:
-                with suppress(OSError):  # the first error is the one to raise
+                with suppress(OSError):  # raise the first error
                     recording.close(self.learner)
             raise
         self._go_back(*kept)
@@ -320,7 +319,7 @@ class Training:
         progress: Progress,
         callback: Callback,
     ) -> Iterator[tuple[Learner, Setting]]:
-        """Play, write down each episode, and yield the state after each round of all copies."""
+        """Play and record each episode, and yield the state after each round of all copies."""
         setting, learner = self.setting, self.learner
         copies = int(getattr(self.world, "num_envs", 1))
         policy, stop = learner.policy, False
@@ -357,7 +356,7 @@ class Training:
                     return
 
     def _cost(self, episodes: int) -> str:
-        """Return words for the large files and the memory that so many episodes may need."""
+        """Return a text about the large files and the memory that the episodes may need."""
         learner, policy, task = self.learner, self.learner.policy, self.learner.task
         limit = getattr(learner.schedule, "deployment_limit", None)
         versions = 1 + (limit(task, learner.recipe.ridge) if limit else 0)
@@ -384,7 +383,7 @@ class Training:
         return "; ".join(found)
 
     def _count(self, trajectory: Trajectory) -> None:
-        """Take an episode into the returns and the range of rewards."""
+        """Add an episode to the returns and the range of rewards."""
         self._versions.append(trajectory.version or 1)
         self._totals.append(sum(trajectory.rewards.tolist()))
         for reward in (float(trajectory.rewards.min()), float(trajectory.rewards.max())):
@@ -395,16 +394,16 @@ class Training:
                 self._widened.append((number, note))
 
     def _keep_best(self, version: int, policy: Policy) -> None:
-        """Keep the policy of a version that has ended, if no version before it was better."""
+        """Keep the policy of a finished version, if no earlier version was better."""
         if self.folder is not None:
-            return  # which has all policies
+            return  # the folder has all policies
         cohort = cohort_of(version, self.totals, self.versions)
         candidates = [cohort] if self._best is None else [self._best[0], cohort]
         if best_cohort(candidates) is cohort:
             self._best = cohort, policy
 
     def _widen(self, error: RangeError, episodes: int, progress: Progress) -> None:
-        """Go on with a range that holds a reward outside of it."""
+        """Continue with a range that contains the reward."""
         before = self.setting.rewards
         rewards = widened_range(before, error.reward)
         note = widening_note(before, rewards, error.reward, error.episode)
@@ -412,7 +411,7 @@ class Training:
         self.rescale(rewards)
 
     def rescale(self, rewards: Rewards) -> None:
-        """Continue with another range of rewards: learn the log again, keep the deployments."""
+        """Learn from the log again with another range of rewards; keep the deployments."""
         setting = replace(self.setting, rewards=rewards)
         old = self.learner
         new = setting.learner(
@@ -436,7 +435,7 @@ class Training:
         return episode_of(one, setting.features, setting.rewards, setting.horizon)
 
     def resume(self) -> None:
-        """Take in the log of the folder, and the ranges of rewards that were given since."""
+        """Load the log of the folder and its later ranges of rewards."""
         if self.folder is None:
             raise ValueError("folder must be given to resume from")
         given = self.folder.widened
@@ -446,10 +445,10 @@ class Training:
         self.setting = replace(self.setting, rewards=self._scale)
         self._widen_by(given)
         if any(entry[0] == self.learner.episodes for entry in given):
-            self.rescale(self._scale)  # the state may be from before the range was given
+            self.rescale(self._scale)  # the state may be older than the range
 
     def _widen_by(self, given: list[list[Any]]) -> None:
-        """Widen the range by those that were given after so many episodes."""
+        """Widen the range by the later ranges, each given after a number of episodes."""
         for episodes, low, high in given:
             if episodes == len(self._totals):
                 scale = self._scale
@@ -461,11 +460,11 @@ class Training:
         fresh: int = 500,
         progress: Progress = lambda step: None,
     ) -> bool:
-        """Judge the training on fresh episodes.
+        """Evaluate the training on fresh episodes.
 
         The recommended policy and the best version play the same fresh episodes. A folder gets
-        agent, summary and picture before and after. Return whether all was done: `progress` stops
-        it by returning True.
+        agent, summary and picture before and after. `progress` stops the evaluation by returning
+        True. Return whether it was completed.
         """
         judged = self._judgement()
         self._write(finished=False)
@@ -488,7 +487,7 @@ class Training:
     def _play_fresh(
         self, agent: Agent, episodes: int, before: int, agents: int, progress: Progress
     ) -> Returns | None:
-        """Return the returns of an agent; None if it was stopped."""
+        """Return the returns of an agent, or None if `progress` stopped it."""
         done, total = before * episodes, agents * episodes
         found = evaluate(
             agent,
@@ -532,7 +531,7 @@ class Training:
 
 
 def widening_note(before: Rewards, after: Rewards, reward: float, episode: int) -> str:
-    """Return the words for a range that was widened."""
+    """Return the note about a widened range."""
     return (
         f"reward {reward:g} in episode {episode} is outside {before.low:g} to {before.high:g}: the "
         f"range is {after.low:g} to {after.high:g} from there on"
@@ -541,9 +540,9 @@ def widening_note(before: Rewards, after: Rewards, reward: float, episode: int) 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let linear algebra use one thread: sums have the same bytes, and neighbours do not matter.
+    """Let linear algebra use one thread, so that sums have the same bytes on every machine load.
 
-    It needs threadpoolctl, which the extra `gym` installs; without it nothing changes.
+    It has no effect without threadpoolctl, which the extra `gym` installs.
     """
     try:
         from threadpoolctl import threadpool_limits

@@ -1,8 +1,8 @@
-"""A vector environment of Gymnasium, copy by copy: observations, infos and resets.
+"""Read observations and infos of a vector environment copy by copy, and reset its copies.
 
-After its episode a copy is reset by itself, at the next step (NEXT_STEP) or at once (SAME_STEP), or
-on request (DISABLED). All copies are stepped together, so copies without an episode to play get
-some action.
+After its episode a copy resets itself at the next step (NEXT_STEP) or at once (SAME_STEP), or it is
+reset on request (DISABLED). All copies step together, so copies without an episode get an arbitrary
+action.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from rareswitch.support.arguments import Bools
 
 
 class VectorWorld:
-    """A vector environment in which copies that are over may always be stepped on."""
+    """A vector environment whose copies can always step, even after the end of an episode."""
 
     def __init__(self, world: Any) -> None:
         self._world, self.copies = world, int(world.num_envs)
         metadata = getattr(world, "metadata", None) or {}
         mode = metadata.get("autoreset_mode")
         self._by_hand = getattr(mode, "name", mode) == "DISABLED"
-        self._over: Bools = np.zeros(self.copies, bool)  # copies that must be told to begin anew
+        self._over: Bools = np.zeros(self.copies, bool)  # copies that need a reset
 
     def reset(self, seeds: Sequence[int]) -> Any:
         """Begin an episode in every copy, each with its seed."""
@@ -30,20 +30,20 @@ class VectorWorld:
         return self._world.reset(seed=list(seeds))
 
     def begin_anew(self) -> None:
-        """Tell copies that are over to begin anew, where they do not by themselves."""
+        """Reset finished copies that do not reset themselves."""
         if self._over.any():
             self._anew = self._world.reset(options={"reset_mask": self._over.copy()})
 
     def step(self, actions: Sequence[Any]) -> Any:
-        """Hand every copy its action, once those that are over have begun anew."""
+        """Step every copy with its action, after `begin_anew`."""
         return self._world.step(stacked(actions))
 
     def began(self, answer: Any) -> None:
-        """Take in what `reset` returned."""
+        """Store the answer of `reset`."""
         self._shown = pair(answer)
 
     def stepped(self, answer: Any) -> Answer:
-        """Take in what `step` returned."""
+        """Store the answer of `step`."""
         observations, _, terminated, truncated, infos = told = five(answer)
         self._shown = observations, infos
         if self._by_hand:
@@ -51,13 +51,13 @@ class VectorWorld:
         return told
 
     def now(self, i: int) -> tuple[Any, dict[str, Any]]:
-        """Return what copy i shows and tells before its next step."""
+        """Return observation and info of copy i before its next step."""
         observations, infos = self._anew if self._over[i] else self._shown
         return of_copy(observations, i), info_of_copy(infos, i)
 
 
 def stacked(actions: Sequence[Any]) -> Any:
-    """Return actions of all copies as a vector environment takes them.
+    """Return the actions of all copies in the format of a vector environment.
 
     >>> stacked([(0, [0.5]), (1, [0.25])])
     (array([0, 1]), array([[0.5 ], [0.25]]))
@@ -71,7 +71,7 @@ def stacked(actions: Sequence[Any]) -> Any:
 
 
 def of_copy(observations: Any, i: int) -> Any:
-    """Return what copy i shows."""
+    """Return the observation of copy i."""
     if isinstance(observations, tuple):
         return tuple(of_copy(part, i) for part in observations)
     if isinstance(observations, Mapping):
@@ -80,7 +80,7 @@ def of_copy(observations: Any, i: int) -> Any:
 
 
 def info_of_copy(infos: Mapping[str, Any], i: int) -> dict[str, Any]:
-    """Return what copy i tells beside its observation: `_name` says which copies told `name`."""
+    """Return the info of copy i; `_name` marks the copies with a value of `name`."""
     names = [name for name in infos if f"_{name}" in infos and infos[f"_{name}"][i]]
     return {
         name: info_of_copy(infos[name], i) if isinstance(infos[name], Mapping) else infos[name][i]
@@ -89,12 +89,12 @@ def info_of_copy(infos: Mapping[str, Any], i: int) -> dict[str, Any]:
 
 
 def answer_of_copy(answer: Answer, i: int) -> Answer:
-    """Return the answer of copy i, with its last observation if it was reset at once."""
+    """Return the answer of copy i, with the final observation if it was reset at once."""
     observations, rewards, terminated, truncated, infos = answer
     if "final_obs" in infos and "_final_obs" not in infos:
         raise ValueError(
             "infos['final_obs'] must come with the mask infos['_final_obs'], as in Gymnasium: "
-            "without it the last observation of an episode is not known"
+            "without it the last observation of an episode is unknown"
         )
     info = info_of_copy(infos, i)
     if "final_obs" in info:

@@ -1,4 +1,4 @@
-"""Worlds that are known exactly, and learners played on them."""
+"""Exactly known worlds, and simulations of learners on them."""
 
 from rareswitch.sim.adversary import Duel, play_adversary
 from rareswitch.sim.mdp import FiniteLinearMDP, FiniteMDP

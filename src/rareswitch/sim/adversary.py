@@ -1,9 +1,9 @@
-"""The adversary of Theorem 3, playable against any batch learner: adaptive, or oblivious.
+"""The adaptive and the oblivious adversary of Theorem 3, for any batch learner.
 
-The right action b_{h,j} of stage h in state x_j stays open until it matters. In each chosen batch,
-all of whose episodes start in one x_j, the adversary reads the frozen policy, takes the first stage
-at which b is still open, and makes the other action the right one. The learner falls to x_0 there
-or earlier, in every episode of the batch: all regret is certain.
+The adaptive adversary fixes the right action b_{h,j} of stage h in state x_j as late as possible.
+All episodes of a chosen batch start in one x_j. The adversary reads the frozen policy, takes the
+first stage at which b is still open, and makes the other action the right one. The learner falls to
+x_0 there or earlier, in every episode of the batch, so all regret is certain.
 
 An oblivious adversary draws all b_{h,j} at random in advance and reads no policy. It also plays
 against mixtures, whose episodes in one batch act differently.
@@ -25,7 +25,7 @@ from rareswitch.support.streams import Seed
 
 
 class BatchLearner(Protocol):
-    """The opponent of the adversary: a `Learner`, or anything like it."""
+    """The opponent of the adversary, for example a `Learner`."""
 
     @property
     def policy(self) -> Policy: ...
@@ -55,14 +55,14 @@ def play_adversary(
 ) -> Duel:
     """Play K episodes against a learner that changes its policy only at the grid `starts`.
 
-    `states` is the number d of rewarding states; the learner needs dim = 2d+1. Needs at least dH
-    batches. With H > 1 the regret is at least dHT/(4B) for any grid, and d(H−1)T/(2B) on one of
+    `states` is the number d of rewarding states; the learner needs dim = 2d+1. The grid needs at
+    least dH batches. With H > 1 the regret is at least dHT/(4B) for any grid, and d(H−1)T/(2B) for
     equal batches.
 
     With a `seed` the adversary is oblivious: the right actions are those of
-    `worlds.lower_bound_family` with that seed. Then the learner may deploy mixtures, whose members
-    are drawn by the number of the episode, counted from 1, and d batches suffice.
-    `theory.least_expected_regret` is a bound on the mean over seeds.
+    `worlds.lower_bound_family` with that seed. Then d batches suffice, and the learner may deploy
+    mixtures; the number of the episode, counted from 1, draws the member.
+    `theory.least_expected_regret` bounds the mean over seeds.
     """
     d = whole("states", states, least=1)
     H = whole("horizon", horizon, least=1)
@@ -74,14 +74,14 @@ def play_adversary(
         )
     if not learner.policy.learned_only:
         raise ValueError(
-            "the learner must deploy policies without a control and a floor, of which the bound "
-            f"says nothing; got {learner.policy}"
+            "the learner must deploy policies without a control and a floor, because the bound "
+            f"does not cover them; got {learner.policy}"
         )
     if learner.policy.members > 1 and seed is None:
         raise ValueError(
-            "the learner must deploy one policy at a time, as Recipe.paper() does, where the "
-            "adversary reads its actions; give a seed for an oblivious adversary; got a mixture of "
-            f"{learner.policy.members} members"
+            "the learner must deploy one policy at a time against an adaptive adversary; got a "
+            f"mixture of {learner.policy.members} members; use Recipe.paper(), or give a seed for "
+            "an oblivious adversary"
         )
     try:
         starts = EpisodeGrid(dates=starts).dates  # type: ignore[arg-type]
@@ -129,9 +129,8 @@ def play_adversary(
 def target_states(lengths: Ints, d: int, H: int) -> Ints:
     """Return the number j of the state x_j in which each batch starts, 0 for x_0.
 
-    The m·d longest batches take the states in turn, for the m that costs the learner most: against
-    an adaptive adversary the i-th batch of a state spoils its i-th stage, a certain loss of H−i in
-    each episode.
+    The m·d longest batches take the states in turn, for the m that costs the learner most. Against
+    an adaptive adversary, each episode in the i-th batch of a state loses H−i for certain.
     """
     best, best_loss = np.zeros(len(lengths), np.int64), -1
     for m in range(1, min(H, len(lengths) // d) + 1):

@@ -1,4 +1,4 @@
-"""The tallies of runs whose fits choose between own and shared stages, each run for itself."""
+"""The tallies of runs in which each fit chooses between own and shared stages."""
 
 import numpy as np
 
@@ -13,10 +13,9 @@ from rareswitch.support.arguments import Bools, Floats, Ints
 
 
 class BothTallies:
-    """The tallies of both kinds of stages, of the same episodes.
+    """The tallies of the same episodes with own and with shared stages.
 
-    Rules see Λ of the shared stages. A fit is made of both kinds, and each run takes the one that
-    it chose.
+    Rules see Λ of the shared stages. `fit` computes both fits, and each run takes the chosen fit.
     """
 
     def __init__(self, space: FiniteSpace, *, runs: int, pools: Pools, recipe: Recipe) -> None:
@@ -59,7 +58,7 @@ class BothTallies:
     def fit(
         self, perturbations: Floats | None, directions: Floats | None
     ) -> tuple[tuple[QFunction, ...], Ints]:
-        """Return Q_h of every stage and all greedy rows, of the kind that each run chose last."""
+        """Return Q_h of every stage and all greedy rows, for the stages that each run chose."""
         (own, own_rows), (shared, shared_rows) = (
             tally.fit(perturbations, directions) for tally in (self.own, self.shared)
         )
@@ -68,7 +67,7 @@ class BothTallies:
         return stages, np.where(self._shares[:, None, None, None], shared_rows, own_rows)
 
     def _chosen(self, own: QFunction, shared: QFunction) -> QFunction:
-        """Return Q_h of the kind that each run chose."""
+        """Return Q_h for the stages that each run chose."""
         arrays = {}
         for name in ("weights", "levels", "whitener", "offsets"):
             mine, theirs = getattr(own, name), getattr(shared, name)

@@ -1,7 +1,6 @@
-"""Classic worlds of the literature on exploration, each with a coordinate for every pair (s, a).
+"""Classic exploration worlds, with one coordinate for every pair (s, a) and rewards in [0, 1].
 
-Rewards lie between 0 and 1, as everywhere in this package. `rareswitch.worlds` offers them beside
-the worlds of the paper.
+`rareswitch.worlds` exports them with the worlds of the paper.
 """
 
 import numpy as np
@@ -13,15 +12,15 @@ from rareswitch.support.streams import Seed, Stream, generator
 # The map of Gymnasium's FrozenLake-v1, row by row: holes, and the goal in the last corner.
 LAKE_SIDE, LAKE_HOLES, LAKE_GOAL = 4, (5, 7, 11, 12), 15
 LAKE_MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up
-# A little is paid at once for giving up, so greedy learners do.
+# Giving up pays this reward at once, so greedy learners give up.
 DISTRACTION = 0.1
 
 
 def river_swim(*, states: int = 6, horizon: int = 20, seed: Seed = 0) -> FiniteMDP:
-    """Return RiverSwim (Strehl and Littman 2008): a little is paid downstream, 1 at the far end.
+    """Return RiverSwim (Strehl and Littman 2008), which pays 0.005 downstream and 1 upstream.
 
-    Action 0 swims downstream and always succeeds. Action 1 swims upstream: it succeeds with 0.35
-    and slips back with 0.05, at the ends with 0.6 and 0.4.
+    Action 0 swims downstream and always succeeds. Action 1 swims upstream: it succeeds with
+    probability 0.35 and slips back with 0.05, at the ends with 0.6 and 0.4.
     """
     S = whole("states", states, least=2)
     chances, rewards = np.zeros((S, 2, S)), np.zeros((S, 2))
@@ -36,10 +35,10 @@ def river_swim(*, states: int = 6, horizon: int = 20, seed: Seed = 0) -> FiniteM
 
 
 def deep_sea(*, size: int = 8, seed: Seed = 0) -> FiniteMDP:
-    """Return DeepSea (Osband et al. 2019): only the way straight right, `size` steps, finds 1.
+    """Return DeepSea (Osband et al. 2019): only `size` steps to the right reach the reward 1.
 
-    The row is the stage and the state the column. Which action goes right is drawn for every cell.
-    A step to the left pays 0.01/size; the original charges a step to the right as much.
+    The row is the stage, and the column is the state. The seed draws the action that goes right in
+    each cell. A step to the left pays 0.01/size; in the original a step to the right costs as much.
     """
     N = whole("size", size, least=2)
     right = generator(seed, Stream.INSTANCE).integers(0, 2, (N, N))
@@ -54,9 +53,9 @@ def deep_sea(*, size: int = 8, seed: Seed = 0) -> FiniteMDP:
 
 
 def combination_lock(*, horizon: int = 6, actions: int = 4, seed: Seed = 0) -> FiniteMDP:
-    """Return a combination lock: one right action at every stage, and 1 after all of them.
+    """Return a combination lock: one action is right at every stage, and all of them pay 1.
 
-    The first wrong action pays 0.1 and leads to state 1, where nothing is paid any more.
+    The first wrong action pays 0.1 and leads to state 1, which is absorbing and pays 0.
     """
     H, A = whole("horizon", horizon, least=1), whole("actions", actions, least=2)
     right = generator(seed, Stream.INSTANCE).integers(0, A, H)
@@ -70,9 +69,9 @@ def combination_lock(*, horizon: int = 6, actions: int = 4, seed: Seed = 0) -> F
 
 
 def frozen_lake(*, chance: float = 0.8, horizon: int = 12, seed: Seed = 0) -> FiniteMDP:
-    """Return Gymnasium's FrozenLake 4×4: a step goes as meant with `chance`, else to either side.
+    """Return Gymnasium's FrozenLake 4×4: a step slips to either side with probability 1 − `chance`.
 
-    The goal pays 1 once; holes pay nothing, and both hold for ever.
+    The goal pays 1 once and holes pay 0. Both are absorbing.
     """
     chance = real("chance", chance, above=0.0, most=1.0)
     horizon = whole("horizon", horizon, least=1)

@@ -1,7 +1,7 @@
 """Finite episodic MDPs with features, and their exact values.
 
-A learner sees the features; the transitions need not be linear in them (in a misspecified world
-they are not). Arrays are indexed (stage, state, action, next state). In a linear MDP (Definition 2)
+A learner sees the features; the transitions need not be linear in them. Arrays are indexed
+(stage, state, action, next state). In a linear MDP (Definition 2)
 P_h(s'|s,a) = ⟨φ(s,a), μ_h(s')⟩ and r_h(s,a) = ⟨φ(s,a), θ_h⟩.
 """
 
@@ -19,7 +19,7 @@ ROUNDING = 1e-9
 
 
 class FiniteMDP:
-    """S states, A actions, horizon H.
+    """A finite MDP with S states, A actions and horizon H.
 
     `features` (S, A, d), `transitions` (H, S, A, S), `rewards` (H, S, A). `feasible`
     (S, A) marks the actions that each state allows; by default all.
@@ -99,7 +99,7 @@ class FiniteMDP:
         return thresholds(self.transitions)
 
     def task(self, *, episodes: int | None = None, stages: str = "own") -> Task:
-        """Return the task of learning this world in so many episodes."""
+        """Return the task of learning this world."""
         return Task(
             dim=self.dim,
             horizon=self.horizon,
@@ -175,9 +175,9 @@ class FiniteMDP:
 class FiniteLinearMDP(FiniteMDP):
     """The linear MDP of features φ (S, A, d), measures μ (H, S, d) and θ (H, d).
 
-    Probabilities and rewards out of range are refused. The norms of the definition, ‖φ‖ ≤ 1,
-    ‖μ_h(S)‖ ≤ √d and ‖θ_h‖ ≤ √d, are a matter of scale: `violations` lists the norms that are
-    exceeded, with place and amount; the paper's bounds then take `feature_norm`.
+    Probabilities and rewards out of range raise ValueError. The norms of the definition, ‖φ‖ ≤ 1,
+    ‖μ_h(S)‖ ≤ √d and ‖θ_h‖ ≤ √d, only set the scale: `violations` lists the exceeded norms with
+    place and amount; the paper's bounds then use `feature_norm`.
 
     >>> features = np.eye(2).reshape(1, 2, 2)
     >>> world = FiniteLinearMDP(features, mu=np.ones((3, 1, 2)), theta=np.full((3, 2), 0.5))
@@ -200,7 +200,7 @@ class FiniteLinearMDP(FiniteMDP):
         transitions = features @ self.mu.mT[:, None]  # (H, S, A, S)
         rewards = np.moveaxis(features @ self.theta.T, -1, 0).copy()  # (H, S, A)
         barred = ~np.asarray(feasible, bool) if feasible is not None else np.zeros(0)
-        if barred.shape == features.shape[:2]:  # a pair that can never be played need not be valid
+        if barred.shape == features.shape[:2]:  # infeasible pairs need not be valid
             transitions[:, barred] = np.eye(states)[0]
             rewards[:, barred] = 0.0
         super().__init__(
@@ -212,7 +212,7 @@ class FiniteLinearMDP(FiniteMDP):
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """The norms of the definition that are exceeded, one sentence each."""
+        """The exceeded norms of the definition, one sentence each."""
         found = []
         norms = np.linalg.norm(self.features, axis=-1) * self.feasible
         state, action = (int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
@@ -233,11 +233,11 @@ class FiniteLinearMDP(FiniteMDP):
 
 
 class FiniteSpace:
-    """The distinct feature rows of each state, end to end.
+    """The catalogue of distinct feature rows (N, d), state by state.
 
-    `features` is (S, A, d); `feasible` (S, A) marks the actions that each state allows. Rows
-    (N, d) of state s begin at `starts[s]`, and row n stands for the action `actions[n]`, the
-    lowest of those that share its features. `columns` is the transpose, laid out for products.
+    `features` is (S, A, d); `feasible` (S, A) marks the actions that each state allows. The rows
+    of state s begin at `starts[s]`. Row n stands for `actions[n]`, the lowest action with its
+    features. `columns` is the transpose, contiguous for fast products.
     """
 
     def __init__(self, features: Floats, feasible: Bools) -> None:
@@ -258,7 +258,7 @@ class FiniteSpace:
 
 
 def checked_world(world: Any) -> FiniteMDP:
-    """Return a world, if it is one."""
+    """Return the world, or raise TypeError if it is no FiniteMDP."""
     if not isinstance(world, FiniteMDP):
         raise TypeError(f"world must be a FiniteMDP; got {short_repr(world)}")
     return world
@@ -280,7 +280,7 @@ def _worst(array: Floats) -> tuple[int, ...]:
 
 
 def _snap(array: Floats) -> Floats:
-    """Set numbers that are 0 or 1 up to rounding to just that: the impossible never happens."""
+    """Round numbers near 0 or 1 to exactly 0 or 1, so impossible moves have probability 0."""
     for exact in (0.0, 1.0):
         array[np.abs(array - exact) < ROUNDING] = exact
     return array
@@ -289,8 +289,8 @@ def _snap(array: Floats) -> Floats:
 def thresholds(transitions: Floats) -> Floats:
     """Return (…, S−1) so that the next state under probabilities (…, S) is #{thresholds ≤ u}.
 
-    They are the distribution function, but infinite where no probability is left: rounding must not
-    lead to a state of probability 0, whatever the uniform u < 1.
+    They are the cumulative distribution, but infinite once no probability is left, so rounding
+    never leads to a state of probability 0 for any uniform u < 1.
     """
     left = np.flip(np.flip(transitions, -1).cumsum(axis=-1), -1)[..., 1:]
     return np.where(left > 0.0, transitions.cumsum(axis=-1)[..., :-1], np.inf)

@@ -1,7 +1,7 @@
 """The actions of a control and of the floor in the states of a finite world.
 
-The floor of a simulation has a seat for each place among the feasible actions: at a step it sits in
-the seat that its draw takes. A control has a seat for each of its members.
+The floor has a seat for each position among the feasible actions; at each step its draw selects the
+seat. A control has a seat for each of its members.
 """
 
 from functools import cached_property
@@ -19,7 +19,7 @@ class Others:
     """The seats of a recipe's control and floor, after those of its M learned members.
 
     `rows` and `actions` (H, C+A, S) are the row of the catalogue and the action of each seat in
-    each state, with A = 0 if nothing is played at random.
+    each state, with A = 0 without random play.
     """
 
     def __init__(self, world: FiniteMDP, recipe: Recipe) -> None:
@@ -28,7 +28,7 @@ class Others:
         self.counts = np.array([len(options) for options in self._options])
         self._world, self._recipe = world, recipe
         self.members = recipe.exploration.members
-        self.random = recipe.floor > 0.0 or recipe.burn_in  # whether anything is played at random
+        self.random = recipe.floor > 0.0 or recipe.burn_in
         places = self._control()
         if self.random:
             places += [self._always(place) for place in range(self.counts.max())]
@@ -42,7 +42,7 @@ class Others:
             self._find_rows()
 
     def _find_rows(self) -> None:
-        """Fill in the rows of the catalogue; actions with the same features share one."""
+        """Fill in the rows of the catalogue; actions with the same features share a row."""
         catalogue, world = self._world.space, self._world
         for state, options in enumerate(self._options):
             start = catalogue.starts[state]
@@ -54,7 +54,7 @@ class Others:
 
     @property
     def seats(self) -> int:
-        """The number of seats, with those of the learned members."""
+        """The number of seats, including the learned members."""
         return self.members + self.actions.shape[1]
 
     @cached_property
@@ -63,7 +63,7 @@ class Others:
         return len(self._control())
 
     def _always(self, place: int) -> Ints:
-        """Return that place in every state (H, S), or the last one where there are fewer."""
+        """Return that place in every state (H, S), or the last place in states with fewer."""
         places = np.minimum(place, self.counts - 1)
         return np.broadcast_to(places, (self._world.horizon, len(places)))
 
@@ -86,7 +86,7 @@ class Others:
         return list(np.array(chosen).transpose(2, 0, 1))
 
     def draws(self, allocation: int, keys: list[int]) -> Ints:
-        """Return the draws of the floor (n, H) in the episodes of these keys."""
+        """Return the draws (n, H) of the floor in the episodes of these n keys."""
         steps = range(self._world.horizon)
         found = [[floor_draw(allocation, key, h) for h in steps] for key in keys]
         return np.array(found, np.int64).reshape(len(keys), self._world.horizon)

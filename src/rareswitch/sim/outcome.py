@@ -1,6 +1,6 @@
-"""The outcome of a simulated run, and simulators: known worlds, environments or a user's code.
+"""The outcome of a simulated run, and the protocol of simulators.
 
-Planning uses the totals of an outcome, and experiments every episode.
+Planning uses the totals of an outcome, and experiments use every episode.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,6 @@ from rareswitch.support.arguments import (
 )
 from rareswitch.support.streams import Seed
 
-# The measures, and what they mean.
 MEASURES = {
     "regret": "how much more the best policy would have earned",
     "shortfall": "the largest possible return minus the return, as regret is not known here; "
@@ -38,15 +37,14 @@ MEASURES = {
 class Outcome:
     """One simulated run: total regret, deployments, switches and the fraction of optimistic fits.
 
-    `deployments` counts all, the first included; `switches` those after it that changed an action,
-    or all after it where that cannot be decided. A simulator that cannot know regret gives the
-    shortfall, the largest possible return minus the return, and its `measure` is "shortfall".
-    Neither may be negative.
+    `deployments` counts the first deployment too. `switches` counts later deployments that changed
+    an action, or all later deployments if changes are unknown. A simulator without regret gives the
+    shortfall, the largest possible return minus the return, with `measure="shortfall"`. Neither may
+    be negative.
 
-    An outcome may hold single episodes too: the `returns` (K,) as the world counts them, and the
-    episodes, counted from 1, before which a policy was deployed and before which it was a switch.
-    Experiments need all three. Where a control or a floor plays, `by_role` holds the episodes and
-    the regret of each role.
+    An outcome may also hold the `returns` (K,) of all episodes, on the world's scale, and the
+    episodes, counted from 1, before which a deployment and a switch happened. Experiments need all
+    three. With a control or a floor, `by_role` holds the episodes and the regret of each role.
 
     >>> outcome = Outcome(
     ...     regret=3.0, measure="shortfall", deployments=2, switches=1, returns=[0.0, 0.0, 1.0],
@@ -81,26 +79,26 @@ class Outcome:
         if self.returns is not None:
             set_fields(self, returns=floats("returns", self.returns, ("K",)))
             if not self.returns.size:
-                raise ValueError("returns must be those of at least one episode; got none")
+                raise ValueError("returns must not be empty")
         self._set_dates("deployment_episodes", deployments)
         self._set_dates("switch_episodes", switches)
 
     def _set_dates(self, name: str, count: int) -> None:
-        """Check and set the episodes of deployments or switches, where they are given."""
+        """Check and set the episodes of deployments or switches, if given."""
         if (given := getattr(self, name)) is None:
             return
         if self.returns is None:
-            raise ValueError(f"{name} must come with the returns of all episodes; got none")
+            raise ValueError(f"{name} must come with returns; got no returns")
         dates = tuple(whole(name, date, least=1, most=len(self.returns)) for date in given)
         if len(dates) != count or any(later <= one for one, later in pairwise(dates)):
             raise ValueError(
-                f"{name} must be {count} different ones, in order; got {short_repr(dates)}"
+                f"{name} must be {count} different episodes in order; got {short_repr(dates)}"
             )
         set_fields(self, **{name: dates})
 
     @property
     def mean_return(self) -> float | None:
-        """The average return of an episode, where it is known."""
+        """The average return of an episode, if known."""
         return None if self.returns is None else float(self.returns.mean())
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +111,7 @@ class Outcome:
 class Simulator(Protocol):
     """Plays a schedule once for each seed, as `Learner(task, schedule, recipe)` would.
 
-    A seed takes the place of the recipe's. The same seed should mean the same world and noise.
+    The seed replaces the recipe's seed. The same seed should give the same world and noise.
     """
 
     def __call__(
@@ -124,7 +122,7 @@ class Simulator(Protocol):
 def world_simulator(
     make_world: Callable[[Seed], FiniteMDP], *, initial_state: int | str | Ints = 0
 ) -> Simulator:
-    """Return the simulator of known worlds, one for each seed.
+    """Return a simulator that plays on `make_world(seed)`.
 
     >>> from rareswitch import UniformGrid, worlds
     >>> play = world_simulator(lambda seed: worlds.hard_to_learn(d=5, seed=seed))

@@ -1,7 +1,6 @@
-"""Many episodes at once under frozen policies, and how they make the determinants grow.
+"""Roll out many episodes at once under frozen policies, and compute the growth of determinants.
 
-Noise is indexed by (episode, stage), so episodes rolled out ahead of time and then dropped
-consume no randomness.
+Noise is indexed by (episode, stage), so discarded look-ahead episodes consume no randomness.
 """
 
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from rareswitch.support.arguments import Floats, Ints
 
-# Cells of which every episode's sums are kept.
+# Up to this number of cells, `Visits` keeps the sums after every episode.
 MOST_SUMMED = 16
 
 
@@ -24,9 +23,9 @@ def rollout(
 ) -> Ints:
     """Return the states (R, L, H+1) of L episodes of R runs.
 
-    `limits` (R, H, C, S−1) are the thresholds of the next state from each cell, a state to one
-    member of the run's policy; `initial` (R, L) states, `noise` (R, L, H) uniforms, `member` (R, L)
-    who plays, where there are more than one, or a function of stage and states (R, L).
+    `limits` (R, H, C, S−1) are the thresholds of the next state from each cell; a cell is a pair of
+    a member and a state. `initial` (R, L) are states, `noise` (R, L, H) uniforms, and `member`
+    (R, L) the playing members of a mixture, or a function of stage and states (R, L).
     """
     runs, length, horizon = noise.shape
     states = np.empty((runs, length, horizon + 1), np.int64)
@@ -59,10 +58,7 @@ def logdet_growth(whitened: Floats, visits: npt.NDArray[Any]) -> Floats:
 
 
 class Visits:
-    """How often each cell was visited in the first episodes of each run, cells (R, L, H) of C.
-
-    Of few cells sums are kept for every episode; many are counted when they are asked for.
-    """
+    """The visits of each of C cells in the first episodes of each run, given cells (R, L, H)."""
 
     def __init__(self, cells: Ints, count: int) -> None:
         self._cells, self._count = cells, count
@@ -72,9 +68,7 @@ class Visits:
             self._sums = np.cumsum(here, axis=1, dtype=np.int32)
 
     def until(self, runs: Ints, last: Ints) -> Ints:
-        """Return the visits (n, H, C) of these runs in their episodes up to `last` (n,), counted
-        from 0.
-        """
+        """Return the visits (n, H, C) of these runs in episodes 0 … `last` (n,)."""
         if self._sums is not None:
             return self._sums[runs, last].astype(np.int64)
         longest = int(last.max()) + 1

@@ -1,4 +1,4 @@
-"""The results of a run, the record that is filled in while runs play, and their randomness."""
+"""The results of a run, the record of running simulations, and their randomness."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,12 +24,12 @@ class Played(NamedTuple):
 class Run:
     """The results of K episodes of one run.
 
-    `regret` is that of the member that played, `members` its number, and `roles` its role, a place
-    in `core.control.ROLES`; without them, learned members play everything. `deployment_episodes`
-    are the episodes (counted from 1) before which a policy was deployed, and `fitted_values` the
-    values V₁(s₁) of their fits, of a mixture the mean over members. A deployment after the first
-    that changed the action of some member in some (stage, state) was a switch; `local_switches`
-    counts every such pair.
+    `members` are the numbers of the members that played, `regret` is their regret, and `roles` are
+    their roles, positions in `core.control.ROLES`; without roles, learned members play everything.
+    `deployment_episodes` are the episodes (counted from 1) before which a policy was deployed.
+    `fitted_values` are the values V₁(s₁) of their fits, for a mixture the mean over members. A
+    deployment after the first is a switch if it changed the action of some member in some
+    (stage, state); `local_switches` counts these pairs.
     """
 
     regret: Floats  # (K,)
@@ -45,9 +45,7 @@ class Run:
 
     @property
     def by_role(self) -> dict[str, Played]:
-        """The episodes and the regret of the learned members, of the control and of the floor.
-
-        A role that played nothing is left out.
+        """The episodes and the regret of each role that played.
 
         >>> from rareswitch import Control, Recipe, SpreadBudget, simulate, worlds
         >>> recipe = Recipe(control=Control(0, share=0.2), floor=0.1)
@@ -75,7 +73,7 @@ class Run:
     def optimistic_share(self, optimal: Floats) -> float:
         """Return the fraction of fits with V₁(s₁) ≥ V*₁(s₁), given V*₁ (S,) of the run's world.
 
-        NaN for a run without fits, such as random play.
+        The fraction is NaN for a run without fits, such as random play.
         """
         if not self.deployments:
             return float("nan")
@@ -118,10 +116,10 @@ class Record:
         values: Floats,
         changes: Ints,
     ) -> None:
-        """Write down one deployment in each of the live runs, before its episode.
+        """Record one deployment in each of the live runs, before its episode.
 
-        `values` are V₁(s₁) of the fits and `changes` the numbers of (stage, state) pairs in which
-        they changed an action.
+        `values` are V₁(s₁) of the fits. `changes` counts the (stage, state) pairs with a changed
+        action.
         """
         logdet.flags.writeable = trace.flags.writeable = False
         entries = zip(live.tolist(), episode.tolist(), logdet, trace, values.tolist(), strict=True)
@@ -142,7 +140,7 @@ class Record:
         regret: Floats,
         roles: Ints | None = None,
     ) -> None:
-        """Write down n episodes: states (n, H+1), actions (n, H), all else (n,)."""
+        """Record n episodes: states (n, H+1), actions (n, H), all else (n,)."""
         self._regret[run, episode - 1] = regret
         self._states[run, episode - 1] = states
         self._actions[run, episode - 1] = actions
@@ -151,15 +149,15 @@ class Record:
             self._roles[run, episode - 1] = roles
 
     def decline(self, r: int, episode: int) -> None:
-        """Write down that a candidate of run r was declined before an episode."""
+        """Record that a candidate of run r was declined before an episode."""
         self.ledgers[r] = self.ledgers[r].decline(episode)
 
     def states(self, r: int, first: int, end: int) -> Ints:
-        """Return the states (n, H+1) of run r in the episodes from the first to before the end."""
+        """Return the states (n, H+1) of run r in the episodes `first` to `end` − 1."""
         return self._states[r, first - 1 : end - 1].astype(np.int64)
 
     def run(self, r: int, played: int, policy: Policy | None) -> Run:
-        """Return run r up to the episodes played."""
+        """Return the first `played` episodes of run r."""
         return Run(
             regret=self._regret[r, :played].copy(),
             states=self._states[r, :played].astype(np.int64),
@@ -182,7 +180,7 @@ def initial_states(choice: int | str | Ints, states: int, episodes: int, seed: S
     initial = np.asarray(choice)
     if initial.dtype.kind not in "iu" or initial.shape not in ((), (episodes,)):
         raise ValueError(
-            f'initial_state must be a state, {episodes} of them or "uniform"; got '
+            f'initial_state must be a state, {episodes} states or "uniform"; got '
             f"{short_repr(choice)}"
         )
     if initial.min() < 0 or initial.max() >= states:

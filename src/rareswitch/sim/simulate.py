@@ -1,4 +1,4 @@
-"""One run on a known world: of a schedule, or of the uniformly random policy."""
+"""Simulate one run of a schedule, or of the uniformly random policy, on a known world."""
 
 from collections.abc import Callable
 
@@ -27,11 +27,11 @@ def simulate(
 ) -> Run:
     """Play one learner with that schedule for K episodes on a known world.
 
-    `seed` decides the world's noise, and takes the place of the recipe's seed. An episode is played
-    by the member of a mixture that its number, counted from 1, draws. `stages` is that of a `Task`.
-    `initial_state` is a state, one for each episode (K,), or "uniform". `noise` (K, H) are the
-    uniforms that decide the next states, by default drawn from the seed. `progress` is called
-    with the number of episodes played after each deployment.
+    `seed` decides the world's noise and replaces the recipe's seed. The number of the episode,
+    counted from 1, draws the member of a mixture. `stages` is that of a `Task`. `initial_state` is
+    one state, a state for each episode (K,), or "uniform". `noise` (K, H) are the uniforms that
+    decide the next states, by default drawn from the seed. `progress` is called after each
+    deployment with the number of episodes played.
 
     >>> from rareswitch import DeterminantGrowth, worlds
     >>> world = worlds.hard_to_learn(d=5, horizon=4)
@@ -57,7 +57,7 @@ def simulate_random(
     seed: Seed = 0,
     initial_state: int | str | Ints = 0,
 ) -> Run:
-    """Play the uniformly random policy: its regret is the same in every episode from one state."""
+    """Play the uniformly random policy; `regret` is its expected regret from the initial state."""
     episodes = whole("episodes", episodes, least=1)
     checked_world(world)
     require_memory(64.0 * world.horizon * episodes, f"{episodes} episodes")

@@ -1,14 +1,14 @@
-"""Many runs of one schedule on known worlds: exact regret, deployments and switches.
+"""Simulate many runs of one schedule on known worlds, with exact regret.
 
-This is a second engine beside `Learner`, for many runs in finite worlds; a test holds it to the
-learner, episode by episode and action by action. Regret is V*₁(s₁) − V₁^π(s₁) of the member that
-plays, by policy evaluation, never from sampled returns. Runs on worlds with the same features step
-together: each is fitted, plays until its next switch is due, and is fitted again, whatever its
-episode. A run alone gives the same numbers.
+This is a second engine beside `Learner`, for many runs in finite worlds; a test compares both
+action by action. Regret is V*₁(s₁) − V₁^π(s₁) of the member that plays, by policy evaluation, never
+from sampled returns. Runs on worlds with the same features step together: each run is fitted, plays
+until its next switch is due, and is fitted again. Runs may be at different episodes. A run alone
+gives the same numbers.
 
 A policy of M members on S states is a table of M·S cells, member by member, with one action each. A
-run in which member m plays moves between the cells m·S … m·S + S−1. A control and a floor have
-seats of their own after the members: `sim/others.py`.
+run in which member m plays moves between the cells m·S … m·S + S−1. The seats of a control and a
+floor follow the members: `sim/others.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,9 +51,8 @@ RANDOM = ROLES.index(FLOOR)
 class Simulation:
     """R runs of one schedule, advanced one deployment at a time by `step()`.
 
-    `task` is the learners' task, of the worlds' sizes. Each seed is that of one run: it decides the
-    world's noise, and takes the place of the recipe's seed. `runs()` may be called at any time and
-    returns the episodes played so far.
+    `task` must have the worlds' dim and horizon. Each run has one seed, which decides the world's
+    noise and replaces the recipe's seed. `runs()` returns the episodes played so far.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Simulation:
             raise TypeError(f"seeds must be a list of seeds; got {short_repr(seeds)}")
         if len(seeds) != len(worlds):
             raise ValueError(
-                f"seeds must be one for each of {len(worlds)} worlds; got {len(seeds)}"
+                f"seeds must hold one seed for each of {len(worlds)} worlds; got {len(seeds)}"
             )
         first, recipe = worlds[0], checked_recipe(recipe)
         self.episodes = planned_episodes(task, "a simulation")
@@ -82,7 +81,7 @@ class Simulation:
         self._members = recipe.exploration.members
         self._others = Others(first, recipe)
         cells = self._others.seats * states
-        # Noise, paths and regret, while they are played and in the results; visits ahead.
+        # Noise, paths and regret, during play and in the results; visits ahead.
         each = (64.0 + 5.0 * min(cells, MOST_SUMMED)) * horizon * self.episodes
         rows = self._members * len(first.space.rows)
         table = cells * (5.0 * states + 3.0 * first.dim)
@@ -111,8 +110,8 @@ class Simulation:
         self._record = Record(runs, self.episodes, horizon)
         self._here = np.ogrid[:runs, :horizon]
         self._places = np.ogrid[:runs, :horizon, :1, :states]
-        self.episode = np.ones(runs, np.int64)  # the next to be played
-        self._segments = np.ones(runs, np.int64)  # lengths of the last ones
+        self.episode = np.ones(runs, np.int64)  # next episode to play
+        self._segments = np.ones(runs, np.int64)  # lengths of the last segments
         self.q_functions: tuple[QFunction, ...] = ()  # of the last fit
         self._in_force: list[tuple[QFunction, ...]] = [()] * runs
         draws = recipe.exploration.draws
@@ -128,7 +127,7 @@ class Simulation:
 
     @property
     def live(self) -> Bools:
-        """Which runs have episodes left to play (R,)."""
+        """Whether each run has episodes left to play (R,)."""
         return self.episode <= self.episodes
 
     @property
@@ -141,21 +140,21 @@ class Simulation:
         self.play()
 
     def run(self, progress: Callable[[int], object] = lambda played: None) -> Self:
-        """Step to the end; `progress` is called with the episodes that every run has played."""
+        """Step to the end; call `progress` with the episodes that every run has played."""
         while not self.done:
             self.step()
             progress(int(self.episode.min()) - 1)
         return self
 
     def runs(self) -> list[Run]:
-        """Return each run up to the episode it has reached."""
+        """Return the episodes of each run so far."""
         return [
             self._record.run(r, int(self.episode[r]) - 1, self._policy(r))
             for r in range(len(self.episode))
         ]
 
     def deploy(self) -> None:
-        """Fit a policy for every run on what it has seen, and put it in force if it is accepted."""
+        """Fit a policy for every run, and deploy it if the schedule accepts it."""
         live = np.flatnonzero(self.live)
         looks = hasattr(self.schedule, "accepts")
         before = [self._policy(r) for r in live.tolist()] if looks else []
@@ -199,7 +198,7 @@ class Simulation:
         return bool(self.schedule.accepts(candidate))
 
     def play(self) -> None:
-        """Play every run until its next switch is due, and absorb what it saw."""
+        """Play every run until its next switch is due, and absorb its episodes."""
         left = self.episodes + 1 - self.episode
         if hasattr(self.schedule, "upcoming"):  # then all runs are at the same episode
             lengths = np.minimum(left, self._until(int(self.episode[0])))
@@ -221,9 +220,9 @@ class Simulation:
         )
         longest = int(lengths.max())
         count = self._cell_actions.shape[2]
-        # Episodes are absorbed one by one, or all visits of a cell in one go: the fewer steps.
-        # Segments of rules without dates differ between runs; for them it is always the cells, so
-        # that a run's numbers do not depend on its companions.
+        # Absorb episode by episode or cell by cell, whichever takes fewer steps. Segments of rules
+        # without dates differ between runs; such rules always go cell by cell, so that a run's
+        # numbers do not depend on the other runs.
         if longest < count and hasattr(self.schedule, "upcoming"):
             everyone = self._cells(states, seats)
             for j in range(longest):
@@ -240,7 +239,7 @@ class Simulation:
     def _cells(self, states: Ints, seats: Ints) -> Ints:
         """Return the cells (..., H) of episodes with states (..., H+1).
 
-        They are played in seats (...), or (..., H) where an episode may change its seat.
+        Seats are (...), or (..., H) if an episode may change its seat.
         """
         each = seats[..., None] if seats.ndim < states.ndim else seats
         return states[..., :-1] + each * self._space.states
@@ -253,7 +252,7 @@ class Simulation:
         return np.where(member < floor, np.where(member < self._members, 0, 1), RANDOM)
 
     def _draw(self, live: Ints) -> None:
-        """Draw what the next version of each live run needs."""
+        """Draw directions, perturbations and the split for the next version of each live run."""
         horizon, dim = len(self._actions[0]), self._space.rows.shape[1]
         for r in live.tolist():
             recipe, version = self.recipes[r], self._record.ledgers[r].fits + 1
@@ -268,11 +267,11 @@ class Simulation:
     def _write_down(self, live: Ints, actions: Ints) -> None:
         episode = self.episode[live]
         changed = (actions != self._actions).any(axis=2)  # for some member
-        if self.recipes[0].burn_in:  # whose members never acted
+        if self.recipes[0].burn_in:  # the members of its first policy never acted
             second = np.array([len(ledger) == 1 for ledger in self._record.ledgers])
             changed |= second[:, None, None]
         changes = changed.sum(axis=(1, 2))[live]
-        changes[episode == 1] = 0  # the first policy replaces none
+        changes[episode == 1] = 0  # the first policy replaces no policy
         initial = self._initial[live, episode - 1]
         self._record.deploy(
             live,
@@ -284,10 +283,7 @@ class Simulation:
         )
 
     def _tabulate(self, actions: Ints, choices: Ints) -> None:
-        """Tabulate actions, features and outcomes of every cell, given actions and rows of seats.
-
-        Both are (R, H, M, S).
-        """
+        """Tabulate every cell, given the actions and rows (R, H, M, S) of the seats."""
         runs, horizon, members, states = choices.shape
         run, stage, _, state = self._places
         outcomes = self._outcomes[run, stage, state, actions]  # (R, H, M, S, 2S)
@@ -295,8 +291,8 @@ class Simulation:
         value = np.zeros((runs, members, states))
         for h in reversed(range(horizon)):
             value = rewards[:, h] + np.matvec(transitions[:, h], value)
-        # V*₁ − V₁^π of every player at every state (R, P, S); below zero is rounding.
-        if self._random is not None:  # the seats of the floor, of which none is a policy
+        # V*₁ − V₁^π of every player at every state (R, P, S); negative values are rounding errors.
+        if self._random is not None:  # the floor's seats together are one player
             players = self._members + self._others.controls
             value = np.concatenate([value[:, :players], self._random[:, None]], axis=1)
         self._gap = np.maximum(self._optimal[:, None] - value, 0.0)
@@ -316,10 +312,10 @@ class Simulation:
     def _rollout(self, length: int) -> tuple[Ints, Ints, Ints]:
         """Return states (R, L, H+1), members (R, L) and seats of each run's next episodes.
 
-        Seats are the members, or (R, L, H) where a control or the floor plays too.
+        Seats are the members, or (R, L, H) if the floor plays too.
         """
         first = int(self.episode[0]) - 1
-        if (self.episode == first + 1).all():  # the same episodes in every run: no copy
+        if (self.episode == first + 1).all():  # all runs at one episode: slices need no copy
             ahead = slice(first, first + length)
             initial, noise = self._initial[:, ahead], self._noise[:, ahead]
         else:
@@ -348,9 +344,9 @@ class Simulation:
         return states, members, np.stack(seats, axis=-1)
 
     def _search(self, left: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Look ahead, further and further, until every run's next switch is in sight.
+        """Double the look-ahead until it contains every run's next switch.
 
-        Returns how many episodes each run plays before it (R,), states, members and seats.
+        Return the number of episodes that each run plays before it (R,), states, members and seats.
         """
         length = 2 * int(self._segments.max())
         while True:
@@ -362,14 +358,14 @@ class Simulation:
             length *= 2
 
     def _wait(self, cells: Ints, ahead: Ints) -> Ints:
-        """Find the least m < ahead (R,) so that a switch is due after m+1 episodes, or ahead."""
+        """Return the least m so that a switch is due after m+1 episodes, at most `ahead` (R,)."""
         visits = Visits(cells, self._cell_actions.shape[2])
         pools = self.tally.pools
         whitened = pools.spread(self._cell_features) @ self.tally.whitener.mT
         low, high = np.zeros_like(ahead), ahead.copy()
         stays_due = getattr(self.schedule, "stays_due", False)
         while (open_ := np.flatnonzero(low < high)).size:
-            # A rule that stays due is bisected; any other is asked before every episode.
+            # Bisect for rules that stay due; ask all other rules before every episode.
             m = (low[open_] + high[open_]) // 2 if stays_due else low[open_]
             logdet = self.tally.gram.logdet[open_] + logdet_growth(
                 whitened[open_], pools.spread(visits.until(open_, m)[..., None])[..., 0]
@@ -392,7 +388,7 @@ class Simulation:
         )
 
     def _policy(self, r: int) -> Policy | None:
-        """Return the policy in force in run r, if there is one yet."""
+        """Return the policy in force in run r, or None before the first."""
         if not self._record.ledgers[r]:
             return None
         return policy_of(
@@ -405,7 +401,7 @@ class Simulation:
 
 
 def alike(worlds: Sequence[FiniteMDP]) -> bool:
-    """Return whether runs on these worlds can step together: same features, same horizon."""
+    """Return whether runs on these worlds can step together (same features and horizon)."""
     first = worlds[0]
     return all(
         world.horizon == first.horizon
@@ -416,7 +412,7 @@ def alike(worlds: Sequence[FiniteMDP]) -> bool:
 
 
 def companions(worlds: Sequence[FiniteMDP]) -> list[list[int]]:
-    """Return the positions of the worlds that step together: all of them, or each alone."""
+    """Return groups of positions of worlds that step together: one group, or each world alone."""
     everyone = list(range(len(worlds)))
     return [everyone] if alike(worlds) else [[r] for r in everyone]
 
@@ -425,9 +421,9 @@ def _check_worlds(worlds: Sequence[FiniteMDP], task: Task) -> None:
     if not isinstance(worlds, Sequence) or not all(checked_world(world) for world in worlds):
         raise TypeError(f"worlds must be a list of FiniteMDPs; got {short_repr(worlds)}")
     if not worlds:
-        raise ValueError("worlds must hold at least one world; got none")
+        raise ValueError("worlds must not be empty")
     if not alike(worlds):
-        raise ValueError("worlds stepped together must share features and horizon")
+        raise ValueError("worlds must have the same features, feasible actions and horizon")
     first = worlds[0]
     if (first.dim, first.horizon) != (task.dim, task.horizon):
         raise ValueError(
@@ -435,7 +431,7 @@ def _check_worlds(worlds: Sequence[FiniteMDP], task: Task) -> None:
         )
     if first.feature_norm > task.feature_norm * (1.0 + 1e-9):
         raise ValueError(
-            f"task must have a feature_norm of at least {first.feature_norm:.6g}, the worlds'; got "
+            f"task must have at least the worlds' feature_norm {first.feature_norm:.6g}; got "
             f"{task.feature_norm:g}"
         )
     if task.one_hot or task.end_reward or task.blocks > 1:

@@ -1,9 +1,9 @@
-"""The statistics of many runs on one finite space, for the backward pass of all of them at once.
+"""The statistics of many runs on one finite space, for one backward pass of all runs together.
 
 With S states the target of Alg. 1, line 8 is Σ r_τφ_τ + Σ_s F_s V(s), F_s the sum of the features
-that led to s, so a fit needs R·H·(S+1)·d numbers whatever the number of episodes. Every fit values
+that led to s, so a fit needs R·H·(S+1)·d numbers for any number of episodes. Every fit values
 the whole catalogue, for every member of a mixture. With the declared ridge, the squared bonus
-β²·φᵀΛ⁻¹φ of each of its N rows is kept current at O(N·d) an update instead of O(N·d²) a fit.
+β²·φᵀΛ⁻¹φ of each of its N rows is updated at cost O(N·d) instead of O(N·d²) a fit.
 """
 
 from typing import Self
@@ -19,10 +19,10 @@ from rareswitch.core.task import Pools
 from rareswitch.sim.mdp import FiniteSpace
 from rareswitch.support.arguments import Bools, Floats, Ints
 
-# Bonuses are updated by subtraction and, to bound cancellation, computed from scratch after so many
-# fits, and before that after 2, 4, 8, …, since they fall fastest at first.
+# Bonuses are updated by subtraction. To bound cancellation they are recomputed after 2, 4, 8, …
+# fits, because they fall fastest at first, and after every 128 fits.
 RECOMPUTE_EVERY = 128
-# Values whose ties are broken at a time: 8 MB.
+# The number of values whose ties are broken at a time: 8 MB.
 AT_ONCE = 2**20
 
 
@@ -30,8 +30,8 @@ class Tally:
     """Λ (R, H, d, d) and sums over steps: Σ(φ, 1, r), Σ r·(φ, 1, r) and, by next state, Σ(φ, 1, r).
 
     Sums by next state are kept for each stage and pooled by a fit. The columns (1, r) are kept only
-    for fits that estimate, or as `moments`. After a fit, `values` (H, R, M, S) are the values of
-    every state for each of the M members whose values differ.
+    for fits that estimate, or with `moments`. After a fit, `values` (H, R, M, S) are the values of
+    every state for each of the M members with values of its own.
     """
 
     one_hot = False
@@ -59,8 +59,8 @@ class Tally:
         self._fits = 0
         _keep_freed_memory()
         members = exploration.members if exploration.draws else 1
-        # Stage by stage, as the pass goes. Q and the change of the bonuses are never needed at the
-        # same time: they share memory, so that more of it stays cached.
+        # Stage by stage, in the order of the pass. Q and the change of the bonuses are never needed
+        # at the same time, so they share memory and stay cached.
         self._q_values = np.empty((horizon, runs, members, rows))
         self._change = self._q_values[:, :, 0]
         self._bonus = np.empty((runs, rows))
@@ -93,9 +93,8 @@ class Tally:
     def absorb_moves(self, moves: Floats, features: Floats, rewards: Floats) -> None:
         """Add any number of episodes played under one policy for each run.
 
-        `moves` (R, H, C, S) counts moves from cells to states, a cell being a state to one of the
-        policy's members; `features` (R, H, C, d) and `rewards` (R, H, C) are those of the action
-        taken in each cell.
+        `moves` (R, H, C, S) counts moves from cells to states; a cell is a pair of a member and a
+        state. `features` (R, H, C, d) and `rewards` (R, H, C) belong to the action of each cell.
         """
         visits = moves.sum(axis=-1)
         if self.pools.shared:
@@ -128,7 +127,7 @@ class Tally:
         return np.full(len(self.step_sums), self.pools.shared)
 
     def greedy(self) -> "Tally":
-        """Return a tally without exploration on the same sums, which it reads and never changes."""
+        """Return a tally without exploration that reads the same sums and never changes them."""
         recipe = Recipe(exploration=Bonus(0.0, estimate=True), ridge=self.ridge)
         greedy = Tally(self.space, runs=len(self.step_sums), pools=self.pools, recipe=recipe)
         greedy.gram, greedy._next_sums = self.gram, self._next_sums
@@ -150,7 +149,7 @@ class Tally:
         clip, regressor = self.recipe.clip, regressor_of(self, self.recipe)
         stages = backward(self, regressor, beta=self._beta, perturbations=perturbations, clip=clip)
         self._evaluate(0, stages[0])
-        # Kept unclipped: above the cap a row is tied with it, and where the best is 0 all are.
+        # Q stays unclipped: rows above the cap tie at the cap, and all rows tie if the best is 0.
         top = np.where(self.values > TIE_TOLERANCE, self.values, -np.inf) if clip else self.values
         return stages, self._choices(top, directions)
 
@@ -163,11 +162,11 @@ class Tally:
             by_member = directions if directions.ndim == 4 else directions[:, None]
             members = by_member.shape[1]
             by_stage = by_member.transpose(2, 0, 1, 3)
-        if members != q_values.shape[2]:  # they have the same values, and differ by their ties
+        if members != q_values.shape[2]:  # members with the same values differ in their ties
             q_values = np.broadcast_to(q_values, (horizon, runs, members, rows))
             top = np.broadcast_to(top, (horizon, runs, members, top.shape[-1]))
         chosen = np.empty((horizon, runs, members, top.shape[-1]), np.int64)
-        # All stages at once, or, where members make them large, as many as stay in the cache.
+        # All stages at once, or as many as fit in the cache.
         step = max(1, AT_ONCE // (runs * members * rows))
         for h in range(0, horizon, step):
             some = slice(h, h + step)
@@ -214,7 +213,7 @@ class Tally:
             clip_values(self.values[h], stage.cap)
 
     def _steps(self, features: Floats, rewards: Floats) -> Floats:
-        """Return (φ, 1, r) of steps, or φ alone where nothing is estimated."""
+        """Return (φ, 1, r) of steps, or only φ without moments."""
         if not self._moments:
             return features
         rewards = rewards[..., None]
@@ -232,7 +231,7 @@ class Tally:
     def _compute_norms(self) -> Floats:
         norms = np.empty(self._change.shape)
         pools = [self.pools.index(h) for h in range(self.pools.horizon)]
-        for run, whitener in enumerate(self.whitener):  # one at a time, within the cache
+        for run, whitener in enumerate(self.whitener):  # one run at a time stays in the cache
             whitened = whitener[pools] @ self.space.columns
             np.square(whitened, out=whitened).sum(axis=-2, out=norms[:, run])
         return norms
@@ -241,9 +240,10 @@ class Tally:
 def best_rows(values: Floats, top: Floats, space: FiniteSpace, directions: Floats | None) -> Ints:
     """Return the greedy row (M, S) of each state under M vectors of values.
 
-    `values` is (M, N), one for each row of the space, and attains `top` (M, S) in each state. Of
-    the rows whose value is at least top − TIE_TOLERANCE, the one whose feature lies furthest along
-    the vector's direction (M, d) wins, then the lowest index; without directions, the lowest index.
+    `values` is (M, N), one for each row of the space, and attains `top` (M, S) in each state. Rows
+    with a value of at least top − TIE_TOLERANCE are tied. The tied row whose feature lies furthest
+    along the vector's direction (M, d) wins, then the lowest index; without directions, the lowest
+    index wins.
     """
     count, size = values.shape
     tied = np.flatnonzero(values >= np.repeat(top - TIE_TOLERANCE, space.lengths, axis=1))
@@ -265,8 +265,8 @@ def best_rows(values: Floats, top: Floats, space: FiniteSpace, directions: Float
 
 
 def _keep_freed_memory() -> None:
-    """Free a block of 24 MB: glibc keeps freed memory up to twice the largest block freed before.
+    """Free a block of 24 MB, so that glibc keeps freed memory instead of mapping it in each fit.
 
-    Without it, every fit would have its scratch arrays mapped in again.
+    glibc keeps freed memory up to twice the largest block freed before.
     """
     np.empty(3 * 2**20)

@@ -1,7 +1,6 @@
-"""The worlds of the paper, two general families, and classics of the literature on exploration.
+"""The worlds of the paper, two general families, and classic exploration worlds.
 
-Every world is drawn from its round's own stream: the same seed gives the same world to every
-algorithm.
+The same seed gives the same world to every algorithm.
 """
 
 import numpy as np
@@ -49,8 +48,8 @@ def hard_to_learn(
     delta = real("delta", delta)
     if not 0.0 < delta < 0.5:
         raise ValueError(
-            f"delta must be above 0 and below 0.5 (θ is singular at 0.5, where P(1|0, a) reaches "
-            f"1); got {delta}"
+            f"delta must be above 0 and below 0.5 (at 0.5 θ is singular and P(1|0, a) reaches 1); "
+            f"got {delta}"
         )
     bits = np.arange(2 ** (d - 3))[:, None] >> np.arange(d - 4, -1, -1) & 1
     actions = 2.0 * bits - 1.0  # (A, d−3), all of {±1}^{d−3}
@@ -119,9 +118,9 @@ def lower_bound_family(
 ) -> FiniteLinearMDP:
     """Return a member of Theorem 3's family: the right action keeps x_j, the other falls to x_0.
 
-    `states` is the number d of rewarding states x_1 … x_d (state 0 is x_0, absorbing, worth
-    nothing); features are in R^{2d+1}. `right_actions` (H, d) holds the index of b_{h,j}, by
-    default drawn at random. `normalized` gives ‖φ‖ ≤ 1 instead of √2, with the same P and r.
+    `states` is the number d of rewarding states x_1 … x_d (state 0 is x_0, absorbing, with reward
+    0); features are in R^{2d+1}. `right_actions` (H, d) holds the index of b_{h,j}, by default
+    drawn at random. `normalized` gives ‖φ‖ ≤ 1 instead of √2, with the same P and r.
     """
     d = whole("states", states, least=1)
     horizon = whole("horizon", horizon, least=1)
@@ -166,7 +165,7 @@ def random_linear(
 ) -> FiniteLinearMDP:
     """Return a random linear MDP with features, and each coordinate's measure, on the simplex.
 
-    Worlds of one `features_seed` have the same features, whatever their `seed`: their runs can step
+    Worlds with one `features_seed` have the same features for any `seed`, so their runs can step
     together.
     """
     states = whole("states", states, least=1)
@@ -195,6 +194,6 @@ def tabular(*, states: int, actions: int, horizon: int, seed: Seed = 0) -> Finit
 
 
 def _require_room(*, states: int, actions: int, horizon: int) -> None:
-    """A world holds its transitions about four times: μ, P, what decides the next state, a copy."""
+    """Check the memory of four arrays of transitions: μ, P, the thresholds and a copy."""
     sizes = f"transitions of {states} states, {actions} actions and {horizon} stages"
     require_memory(4 * 8.0 * horizon * states**2 * actions, sizes)

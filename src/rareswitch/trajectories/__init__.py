@@ -1,4 +1,4 @@
-"""Episodes as an environment shows them, and logs of them."""
+"""Episodes in the terms of an environment, and logs of episodes."""
 
 from rareswitch.trajectories.episodes import episode_of
 from rareswitch.trajectories.log_file import episodes_of, read_log, write_log

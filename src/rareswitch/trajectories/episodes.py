@@ -1,4 +1,4 @@
-"""The feature rows offered along a trajectory, and the learner's episode that they make."""
+"""Turn a trajectory into offered feature rows and a learner's episode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from rareswitch.support.arguments import Bools, Rows, short_repr, whole
 from rareswitch.trajectories.rewards import Rewards
 from rareswitch.trajectories.trajectory import Trajectory
 
-# A feature map, or any function of a state that returns the rows of its actions.
+# A feature map, or any function from a state to the rows of its actions.
 RowsOf = Callable[..., Any]
 
 
@@ -19,12 +19,11 @@ def offered(
 ) -> tuple[Rows, Bools | None]:
     """Return the rows of the feasible actions at observation t, and their mask over all actions.
 
-    The trajectory's masks say which actions are feasible, or else the feature map's `feasible`; no
-    mask stands for all. The stage of observation t is t; after the horizon, where a feature map may
-    know no stage any more, it is the last stage.
+    The mask comes from the trajectory, or else from the feature map's `feasible`; None stands for
+    all actions. The stage of observation t is t, and the last stage after the horizon.
     """
     state, stage = trajectory.observations[t], t if horizon is None else min(t, horizon - 1)
-    staged = hasattr(features, "one_hot")  # a feature map, which is told the stage too
+    staged = hasattr(features, "one_hot")  # a feature map takes the stage too
     rows = np.asarray(features(state, stage) if staged else features(state))
     if rows.ndim not in (1, 2) or not len(rows):
         raise ValueError(
@@ -38,27 +37,27 @@ def offered(
         return rows, None
     if len(mask) != len(rows):
         raise ValueError(
-            f"masks must have a place for each of the {len(rows)} rows of features; got "
+            f"masks must have an entry for each of the {len(rows)} rows of features; got "
             f"{len(mask)} at observation {t} of {trajectory}"
         )
     return rows[mask], mask
 
 
 def place_taken(trajectory: Trajectory, t: int, rows: Rows, mask: Bools | None) -> int:
-    """Return the place of the action of step t among the rows that were offered."""
+    """Return the position of the action of step t among the offered rows."""
     action = int(trajectory.actions[t])
     allowed = len(rows) if mask is None else len(mask)
     if action >= allowed or (mask is not None and not mask[action]):
         raise ValueError(
-            f"actions must be among those offered; got {action} at step {t} of {trajectory}, "
+            f"actions must be among the offered actions; got {action} at step {t} of {trajectory}, "
             f"where features has {allowed} rows"
-            + ("" if action >= allowed else " and this one is not feasible")
+            + ("" if action >= allowed else " and this action is not feasible")
         )
     return action if mask is None else int(np.count_nonzero(mask[:action]))
 
 
 def choice_offered(trajectory: Trajectory, features: RowsOf, t: int) -> tuple[Rows, int]:
-    """Return the rows that were offered at step t, and the place of the action among them."""
+    """Return the rows offered at step t, and the position of the action among them."""
     rows, mask = offered(trajectory, features, t)
     return rows, place_taken(trajectory, t, rows, mask)
 
@@ -71,9 +70,9 @@ def episode_of(
 ) -> Episode:
     """Return a trajectory as a learner's episode: rows of features, and rewards in [0, 1].
 
-    `features` is a feature map, or any function of a state that returns the rows of its actions.
-    Rewards are taken to be in [0, 1] unless their range is given. Steps after the horizon are
-    dropped, and the episode is then one that was cut off there.
+    `features` is a feature map, or any function from a state to the rows of its actions. Rewards
+    must be in [0, 1] unless their range is given. Steps after the horizon are dropped, and the
+    episode then counts as truncated there.
 
     >>> trajectory = Trajectory(
     ...     observations=[0.5, 1.0, 0.0], actions=[1, 0], rewards=[0.0, 10.0], terminated=True

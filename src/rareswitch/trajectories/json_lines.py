@@ -1,8 +1,8 @@
 """A log as JSON lines: one episode a line, exact to the last bit, safe to append to.
 
-Each line stands for itself: an object with the fields of a `Trajectory`, those that are None left
-out. Arrays are nested lists, a dict is an object and a tuple an object with the keys "(0)", "(1)",
-… A line is complete once its end of line is there: what a crash left of one is known by that.
+Each line is an object with the fields of a `Trajectory` that are not None. Arrays are nested lists,
+a dict is an object and a tuple an object with the keys "(0)", "(1)", … A last line is torn by a
+crash if it has no end of line and is no whole episode.
 """
 
 import json
@@ -15,10 +15,9 @@ from rareswitch.trajectories.trajectory import Trajectory, plain_fields, traject
 
 
 def read_json_lines(path: Path, *, drop_torn: bool = False) -> Iterator[Trajectory]:
-    """Yield the trajectories of a file one by one, each checked, as they are asked for.
+    """Yield the checked trajectories of a file lazily.
 
-    A last line without an end that is not a whole episode is torn: an error, unless it is to be
-    dropped.
+    A torn last line raises ValueError, unless `drop_torn` skips it.
     """
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
@@ -37,9 +36,9 @@ def read_json_lines(path: Path, *, drop_torn: bool = False) -> Iterator[Trajecto
 def write_json_lines(
     path: Path, trajectories: Iterable[Trajectory], *, append: bool = False, drop_torn: bool = False
 ) -> int:
-    """Write trajectories to a new file, or after those of a file that is there; return how many.
+    """Write trajectories to a new file, or append them; return their number.
 
-    Each is handed to the system in one piece before the next is asked for.
+    Each line is passed to the system in one write before the next trajectory is read.
     """
     if append and path.exists():
         _complete(path, drop_torn=drop_torn)
@@ -68,12 +67,12 @@ def _values(line: bytes) -> dict[str, Any]:
     text = line.decode("utf-8", "surrogatepass")
     values = json.loads(text, parse_constant=_refuse, object_pairs_hook=_distinct)
     if not isinstance(values, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     return values
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"it holds {word}, which is no number")
+    raise ValueError(f"it holds {word}, which is not a number")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _complete(path: Path, *, drop_torn: bool) -> None:
-    """See to it that a file ends with a whole line, so that the next begins on its own."""
+    """Make a file end with a whole line: add a missing end of line, or drop a torn line."""
     with open(path, "rb+") as file:
         end = file.seek(0, os.SEEK_END)
         start = _last_line(file, end)
@@ -105,7 +104,7 @@ def _complete(path: Path, *, drop_torn: bool) -> None:
 
 
 def _last_line(file: Any, end: int, block: int = 2**16) -> int:
-    """Return where the last line of a file begins: after the last end of line but a final one."""
+    """Return the start of the last line of a file, ignoring a final end of line."""
     stop = end
     while stop > 0:
         start = max(0, stop - block)
@@ -120,6 +119,6 @@ def _last_line(file: Any, end: int, block: int = 2**16) -> int:
 def _torn(path: Path, number: int | None, line: bytes) -> str:
     where = "its last line" if number is None else f"line {number}, the last,"
     return (
-        f"{path}: {where} is torn: {len(line)} bytes without an end of line; drop_torn=True goes "
-        "on without it"
+        f"{path}: {where} is torn: {len(line)} bytes without an end of line; drop_torn=True drops "
+        "it"
     )

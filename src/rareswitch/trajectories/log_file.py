@@ -1,4 +1,4 @@
-"""Logs as people have them: files whose suffix names the format, tables of steps, trajectories."""
+"""Read and write logs: files with a format by suffix, tables of steps, trajectories."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,14 +21,14 @@ CSV = (".csv",)
 def read_log(
     source: Any, *, columns: Columns | None = None, drop_torn: bool = False
 ) -> Iterator[Trajectory]:
-    """Return the trajectories of a log one by one, as they are asked for.
+    """Return the trajectories of a log lazily.
 
-    `source` is a file, a data frame of steps, or trajectories, which are returned as they are.
+    `source` is a file, a data frame of steps, or trajectories, which are returned unchanged.
     `.jsonl` and `.ndjson` files are JSON lines; `.parquet`, which needs the extra `logs`, has a row
     for each episode or for each step; `.csv` has a row for each step. `columns` names the columns
     of steps, such as {"episode": "patient", "observation": ["age", "dose"]}. An error names the
-    file, the line or row, and the field. A last line of JSON that a crash left torn is an error
-    too, unless `drop_torn`.
+    file, the line or row, and the field. A last line of JSON that a crash tore is an error, unless
+    `drop_torn` skips it.
     """
     drop_torn = flag("drop_torn", drop_torn)
     if isinstance(source, Path | str):
@@ -46,7 +46,7 @@ def read_log(
 def episodes_of(
     log: Any, features: RowsOf, rewards: Rewards | None = None, horizon: int | None = None
 ) -> Iterator[Episode]:
-    """Return the learner's episodes of a log that `read_log` reads, for `warm_start`.
+    """Return the learner's episodes of a log, for `warm_start`; `read_log` describes logs.
 
     The other arguments are those of `episode_of`.
     """
@@ -55,7 +55,7 @@ def episodes_of(
 
 def _read_file(path: Path, columns: Columns | None, drop_torn: bool) -> Iterator[Trajectory]:
     if not path.is_file():
-        raise FileNotFoundError(f"path must be that of a log; there is no file {path}")
+        raise FileNotFoundError(f"path must be the path of a log; there is no file {path}")
     if path.suffix in JSON_LINES:
         return read_json_lines(path, drop_torn=drop_torn)
     if path.suffix in CSV:
@@ -73,15 +73,16 @@ def write_log(
     append: bool = False,
     drop_torn: bool = False,
 ) -> int:
-    """Write trajectories to a new log, one by one as they come; return how many.
+    """Write trajectories to a new log, one by one; return their number.
 
-    JSON lines can be appended to, and a crash loses at most the line that it tore: appending
-    refuses such a file unless `drop_torn`. A Parquet file appears when it is complete.
+    `append` adds to a file of JSON lines. A crash loses at most its last line; appending to such a
+    torn file raises ValueError, unless `drop_torn` drops that line. A Parquet file appears when it
+    is complete.
     """
     path = _known(path, (*JSON_LINES, *PARQUET))
     append, drop_torn = flag("append", append), flag("drop_torn", drop_torn)
     if not append and path.exists():
-        raise FileExistsError(f"path must be that of a new log; {path} is there already")
+        raise FileExistsError(f"path must be the path of a new log; {path} exists already")
     if not isinstance(trajectories, Iterable) or isinstance(trajectories, Trajectory):
         raise TypeError(
             f"trajectories must be a list of Trajectories; got {short_repr(trajectories)}"
@@ -95,7 +96,7 @@ def write_log(
 
 
 def _known(path: Any, suffixes: tuple[str, ...]) -> Path:
-    """Return a path if its suffix is known."""
+    """Return the path, or raise ValueError if its suffix is unknown."""
     if not isinstance(path, Path | str):
         raise TypeError(f"path must be a path or a text; got {short_repr(path)}")
     if Path(path).suffix not in suffixes:

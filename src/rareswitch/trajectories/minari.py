@@ -1,4 +1,4 @@
-"""Datasets of Minari as trajectories. The dataset is the user's: nothing is imported for it."""
+"""Read Minari datasets as trajectories, without importing Minari."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +12,11 @@ from rareswitch.trajectories.trajectory import Trajectory, trajectory_at
 def from_minari(
     dataset: Any, *, propensity: str | None = None, mask: str | None = None
 ) -> Iterator[Trajectory]:
-    """Yield the episodes of a Minari dataset with discrete actions, as they are asked for.
+    """Yield the episodes of a Minari dataset with discrete actions lazily.
 
-    `propensity` and `mask` name entries of the infos, if they were recorded: the probability of
-    the action in the info that its step returned, and the feasible actions in the info that came
-    with an observation (as Gymnasium's Taxi tells them in "action_mask").
+    `propensity` and `mask` name entries of recorded infos: the probability of the action in the
+    info of its step, and the feasible actions in the info of an observation (such as "action_mask"
+    in Gymnasium's Taxi).
     """
     if not hasattr(dataset, "iterate_episodes"):
         raise TypeError(f"dataset must be a Minari dataset; got {short_repr(dataset)}")
@@ -32,7 +32,7 @@ def from_minari(
         }
         if propensity is not None:
             told = _info(episode, propensity, place)
-            single = told.ndim == 2 and told.shape[1] == 1  # numbers that were kept as arrays
+            single = told.ndim == 2 and told.shape[1] == 1  # numbers stored as arrays
             values["propensities"] = (told[:, 0] if single else told)[-len(episode) :]
         if mask is not None:
             values["masks"] = _info(episode, mask, place).astype(bool)
@@ -40,13 +40,13 @@ def from_minari(
 
 
 def _actions(actions: Any, start: int) -> Any:
-    """Return actions counted from 0; those of several parts are left for the check to refuse."""
+    """Return actions counted from 0; leave actions of several parts for a later check."""
     whole = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu"
     return actions - start if whole else actions
 
 
 def _unstacked(stacked: Any, count: int) -> Any:
-    """Return observations one after the other, where their parts come stacked along time."""
+    """Return a list of observations, given their parts stacked along time."""
     if isinstance(stacked, dict):
         parts = {key: _unstacked(part, count) for key, part in stacked.items()}
         return [{key: part[t] for key, part in parts.items()} for t in range(count)]

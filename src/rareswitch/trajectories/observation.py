@@ -1,7 +1,7 @@
-"""What an environment shows: a number, a text, an array of numbers, or a tuple or dict of such.
+"""Observations: a number, a text, an array of numbers, or a tuple or dict of them.
 
-Numbers are kept as float64, int64 and bool. What is computed from an observation is then the same
-before it was written to a log and after it was read.
+Numbers are stored as float64, int64 and bool, so an observation gives the same results before it is
+written to a log and after it is read.
 """
 
 import math
@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from rareswitch.support.arguments import FLOAT64, LARGEST_COUNT, frozen, short_repr
 
-# How a log writes a tuple: as a dict with these keys, which no dict of an environment may have.
+# A log writes a tuple as a dict with these keys, which no dict of an environment may have.
 PLACE = re.compile(r"\((\d+)\)")
 
 
 def settled_observations(observations: Any) -> npt.NDArray[Any] | tuple[Any, ...]:
-    """Return observations as one read-only array along time, or as a tuple where they differ."""
+    """Return observations as one read-only array along time, or as a tuple if shapes differ."""
     if not isinstance(observations, Iterable) or isinstance(observations, str | bytes | Mapping):
         raise TypeError(f"observations must be a list or an array; got {short_repr(observations)}")
     if isinstance(observations, np.ndarray) and observations.dtype.kind in "fiub":
@@ -44,7 +44,7 @@ def settled_observations(observations: Any) -> npt.NDArray[Any] | tuple[Any, ...
 
 
 def settled(name: str, value: Any) -> Any:
-    """Return one observation in the form in which it is kept."""
+    """Return one observation in its stored form."""
     if isinstance(value, np.ndarray):
         if value.ndim:
             return _numbers(name, value)
@@ -55,14 +55,14 @@ def settled(name: str, value: Any) -> Any:
         return bool(value)
     if isinstance(value, int | np.integer):
         if not -LARGEST_COUNT <= value <= LARGEST_COUNT:
-            raise ValueError(f"{name} must be within 64 bits; got {short_repr(value)}")
+            raise ValueError(f"{name} must fit in 64 bits; got {short_repr(value)}")
         return int(value)
     if isinstance(value, float | np.floating):
         if not math.isfinite(value):
             raise ValueError(f"{name} must be finite; got {value}")
         return float(value)
     if isinstance(value, tuple | Mapping) and not value:
-        raise ValueError(f"{name} must hold something; got {short_repr(value)}")
+        raise ValueError(f"{name} must not be empty; got {short_repr(value)}")
     if isinstance(value, tuple):
         return tuple(settled(f"{name}[{i}]", part) for i, part in enumerate(value))
     if isinstance(value, Mapping):
@@ -89,7 +89,7 @@ def plain(observation: Any) -> Any:
 
 
 def observation_of(value: Any) -> Any:
-    """Return the observation that `plain` gave, not yet settled."""
+    """Return the observation that `plain` gave, before `settled`."""
     if not isinstance(value, dict):
         return value
     if value and all(map(PLACE.fullmatch, value)):
@@ -113,7 +113,7 @@ def same_observations(one: Any, other: Any) -> bool:
 def _key(name: str, key: Any) -> str:
     if not isinstance(key, str) or not key or PLACE.fullmatch(key):
         raise ValueError(
-            f"{name} must have texts as keys, not empty and none like '(0)'; got {short_repr(key)}"
+            f"{name} must have nonempty texts as keys, not like '(0)'; got {short_repr(key)}"
         )
     return key
 
@@ -133,11 +133,11 @@ def _numbers(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
             with np.errstate(over="ignore"):
                 array = array.astype(np.float64)
         array = array.astype(np.float64, copy=False)
-        if b"\0" in np.isfinite(array).tobytes():  # on few numbers twice as fast as `all`
+        if b"\0" in np.isfinite(array).tobytes():  # twice as fast as `all` for few numbers
             place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
             raise ValueError(f"{name} must be finite; got {array[place]} at index {place}")
     elif array.dtype.kind in "iu":
         if array.max() > LARGEST_COUNT or array.min() < -LARGEST_COUNT:
-            raise ValueError(f"{name} must be within 64 bits; got {array.max()}")
+            raise ValueError(f"{name} must fit in 64 bits; got {array.max()}")
         array = array.astype(np.int64, copy=False)
     return frozen(array)

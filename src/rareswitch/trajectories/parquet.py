@@ -1,4 +1,4 @@
-"""A log as a Parquet file: one episode a row, its steps as lists, read group by group of rows.
+"""A log as a Parquet file: one episode a row, with its steps as lists.
 
 The columns are the fields of a `Trajectory`. A dict is a struct and a tuple a struct with the
 fields "(0)", "(1)", … All observations of a file have the type of the first.
@@ -16,13 +16,13 @@ from rareswitch.support.arguments import short_repr
 from rareswitch.support.extras import require
 from rareswitch.trajectories.trajectory import FIELDS, Trajectory, plain_fields, trajectory_at
 
-# Steps of a group of rows, and rows read at a time: both bound the memory in use.
+# Steps in a group of rows, and rows read at a time; both limit the memory in use.
 GROUP_STEPS = 2**16
 READ_ROWS = 32
 
 
 def read_parquet(path: Path) -> Iterator[Trajectory]:
-    """Yield the trajectories of a file one by one, each checked, as they are asked for."""
+    """Yield the checked trajectories of a file lazily."""
     import pyarrow
 
     with open_parquet(path) as file:
@@ -38,7 +38,7 @@ def read_parquet(path: Path) -> Iterator[Trajectory]:
 
 
 def open_parquet(path: Path) -> Any:
-    """Return a Parquet file, opened."""
+    """Open a Parquet file."""
     require("logs")
     import pyarrow
     import pyarrow.parquet
@@ -46,11 +46,11 @@ def open_parquet(path: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is no readable Parquet file ({error})") from None
+        raise ValueError(f"{path} must be a readable Parquet file ({error})") from None
 
 
 def write_parquet(path: Path, trajectories: Iterable[Trajectory]) -> int:
-    """Write trajectories to a file, which replaces a temporary one at the end; return how many."""
+    """Write trajectories to a file atomically; return their number."""
     require("logs")
     import pyarrow.parquet
 
@@ -73,7 +73,7 @@ def write_parquet(path: Path, trajectories: Iterable[Trajectory]) -> int:
 
 
 def _groups(trajectories: Iterable[Trajectory]) -> Iterator[list[dict[str, Any]]]:
-    """Yield groups of about as many steps; one empty group if there are no trajectories."""
+    """Yield groups with about equal numbers of steps, or one empty group without trajectories."""
     group: list[dict[str, Any]] = []
     steps = 0
     for trajectory in trajectories:
@@ -86,7 +86,7 @@ def _groups(trajectories: Iterable[Trajectory]) -> Iterator[list[dict[str, Any]]
 
 
 def _schema(rows: list[dict[str, Any]]) -> Any:
-    """Return the columns of a file whose first group this is."""
+    """Return the schema of a file, given its first group."""
     import pyarrow as pa
 
     floats, texts = pa.list_(pa.float64()), all(isinstance(r["key"], str | None) for r in rows)
@@ -105,7 +105,7 @@ def _schema(rows: list[dict[str, Any]]) -> Any:
 
 
 def _batch(rows: list[dict[str, Any]], schema: Any, before: int) -> Any:
-    """Return a group as a batch that holds exactly its numbers, or name the field that does not."""
+    """Return a group as a batch with exactly its numbers, or raise an error with the field."""
     import pyarrow as pa
 
     batch = pa.RecordBatch.from_pylist
@@ -118,13 +118,13 @@ def _batch(rows: list[dict[str, Any]], schema: Any, before: int) -> Any:
                 raise ValueError(
                     f"{field.name} must all be of the type {field.type}, as in the first "
                     f"trajectory of a Parquet file; trajectory {number} has "
-                    f"{short_repr(row[field.name])}. JSON lines take all"
+                    f"{short_repr(row[field.name])}. JSON lines take all types"
                 )
     raise AssertionError("a group is exact if each of its fields is")
 
 
 def _exact(rows: list[dict[str, Any]], build: Any) -> Any:
-    """Return a batch of rows if it gives them back: neither whole numbers as floats nor None."""
+    """Return a batch of rows, or None if the batch would change a value."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""The range of an environment's rewards, and the one place where they are scaled to [0, 1]."""
+"""The range of an environment's rewards, and their scaling to [0, 1]."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,9 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Rewards:
-    """Rewards from `low` to `high`, a range that is widened to hold 0.
+    """Rewards from `low` to `high`, a range that is widened to contain 0.
 
-    Zero is what a stage earns that is not played any more because the episode ended early; `end`
-    is that zero, scaled.
+    Stages after an early end of an episode earn 0; `end` is this 0, scaled.
 
     >>> rewards = Rewards(-1.0, 20.0)
     >>> rewards.scaled(-1.0), rewards.scaled(20.0), round(rewards.end, 4)
@@ -32,22 +31,22 @@ class Rewards:
     def __post_init__(self) -> None:
         low, high = real("low", self.low), real("high", self.high)
         if low > high or low == high == 0.0:
-            raise ValueError(f"high must be above low, and the range hold more than 0; got {self}")
+            raise ValueError(f"high must be at least low, and both must not be 0; got {self}")
         low, high = min(low, 0.0), max(high, 0.0)
         real("high - low", high - low, least=1e-300)
         set_fields(self, low=low, high=high)
 
     @property
     def end(self) -> float:
-        """What a stage that is not played is worth, scaled: the place of 0 in the range."""
+        """The scaled reward of a stage after the end of an episode: the position of 0."""
         return -self.low / (self.high - self.low)
 
     def scaled(self, reward: float) -> float:
-        """Return a reward's place in the range, from 0 to 1; outside of it is an error."""
+        """Return a reward's position in the range, from 0 to 1, or raise ValueError."""
         return float(self.scaled_all(np.array([real("reward", reward)]))[0])
 
     def scaled_all(self, rewards: Floats) -> Floats:
-        """Return the places of many rewards (n,) in the range; one outside of it is an error."""
+        """Return the positions of many rewards (n,) in the range, or raise ValueError."""
         rewards = floats("rewards", rewards, ("n",))
         places: Floats = (rewards - self.low) / (self.high - self.low)
         if not all_within(places, -ROUNDING, 1.0 + ROUNDING):

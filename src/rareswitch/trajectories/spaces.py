@@ -1,4 +1,4 @@
-"""The spaces of a log: what its observations and actions were, in the shape of Gymnasium's spaces.
+"""The observation and action spaces of a log, in the form of Gymnasium's spaces.
 
 `rareswitch.features.default_features(*spaces_seen(log))` needs no environment.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from rareswitch.support.arguments import Floats
 from rareswitch.trajectories.trajectory import Trajectory
 
-# Observations that are enough to tell how large numbers are.
+# The number of observations in the sample, enough to measure the size of numbers.
 SAMPLE = 2000
 
 
@@ -41,7 +41,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Text:
-    """Texts, for which there are no features by default."""
+    """Texts, which have no default features."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class SeenSpaces(NamedTuple):
 
 
 def spaces_seen(log: Iterable[Trajectory]) -> SeenSpaces:
-    """Return the spaces that the trajectories of a log show, and a sample of their observations.
+    """Return the spaces of a log's trajectories, and a sample of their observations.
 
-    Whole numbers from 0 count states; other numbers have no bounds but those of the sample.
+    Whole numbers from 0 count states; other numbers have no bounds.
 
     >>> once = Trajectory(observations=[0, 4], actions=[2], rewards=[0.5], terminated=True)
     >>> spaces_seen([once])

@@ -1,4 +1,4 @@
-"""Trajectories from a table with one row a step: a data frame, columns, arrays, lists or CSV."""
+"""Read trajectories from a table with one row a step: a data frame, columns, lists or CSV."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from rareswitch.trajectories.trajectory import Trajectory, trajectory_at
 
 # The columns of a table, by their names in `from_steps`.
 Columns = Mapping[str, str | Sequence[str]]
-# The names by which the columns of a table are known without being named.
+# The default names of the columns of a table.
 NAMES = {
     "episode": ("episode", "episode_id", "trajectory", "trajectory_id", "session", "session_id"),
     "observation": ("observation", "obs", "state"),
@@ -27,13 +27,13 @@ NAMES = {
     "version": ("version",),
     "step": ("step", "t"),
 }
-# Those that may be several columns, each with a suffix: observation_0 or observation_age.
+# Parts that may be several columns, each with a suffix: observation_0 or observation_age.
 WIDE = ("observation", "mask", "next_observation", "next_mask")
 REQUIRED = ("episode", "observation", "action", "reward", "terminated")
 
 
 def is_table(given: Any) -> bool:
-    """Return whether this is a data frame, or another table with named columns."""
+    """Return whether `given` is a data frame, or another table with named columns."""
     return isinstance(given, Mapping) or (
         hasattr(given, "__getitem__") and bool(_names(given)) and not isinstance(given, np.ndarray)
     )
@@ -42,9 +42,9 @@ def is_table(given: Any) -> bool:
 def from_table(
     table: Any, columns: Columns | None = None, place: str = "table"
 ) -> list[Trajectory]:
-    """Return the trajectories of a table of steps, whose columns are known by their names.
+    """Return the trajectories of a table of steps with default column names.
 
-    `columns` names those that have other names. Rows are sorted by the column `step`, if there is.
+    `columns` gives other names. Rows are sorted by the column `step`, if it exists.
 
     >>> from_table({"episode": [0, 0], "obs_x": [1, 2], "obs_y": [3, 4], "action": [0, 1],
     ...             "reward": [0, 1], "done": [0, 1]})
@@ -55,7 +55,7 @@ def from_table(
     if missing := [role for role in REQUIRED if role not in chosen]:
         raise ValueError(
             f"{place} must be a log of episodes, or a table of steps with a column for each of "
-            f"{', '.join(REQUIRED)}; it has {', '.join(there)} and none for {', '.join(missing)}. "
+            f"{', '.join(REQUIRED)}; it has {', '.join(there)}, and lacks {', '.join(missing)}. "
             "Name them: read_log(…, columns={"
             + ", ".join(f'"{role}": "…"' for role in missing)
             + "}), or give them to from_steps"
@@ -69,8 +69,8 @@ def from_table(
     named = "terminated" in (columns or {})
     if chosen["terminated"] == "done" and "truncated" in there and not named:
         raise ValueError(
-            f"{place} must tell true ends from cut-off episodes; it has done and truncated. Name "
-            'the column of true ends: read_log(…, columns={"terminated": "…"})'
+            f"{place} must distinguish terminated from truncated episodes; it has done and "
+            'truncated. Name the column of true ends: read_log(…, columns={"terminated": "…"})'
         )
     step = given.pop("step", None)
     if step is not None:
@@ -80,7 +80,7 @@ def from_table(
 
 
 def _names(table: Any) -> list[str]:
-    """Return the names of a table's columns; nothing where it is none."""
+    """Return the names of a table's columns, or an empty list if it is no table."""
     if isinstance(table, Mapping):
         return list(table)
     names = getattr(table, "column_names", None)  # of Arrow; pandas and polars have columns
@@ -120,7 +120,7 @@ def read_csv(path: Path) -> dict[str, list[Any]]:
     with open(path, newline="", encoding="utf-8-sig") as file:
         rows = list(csv.reader(file))
     if not rows or any(len(row) != len(rows[0]) for row in rows):
-        raise ValueError(f"{path} must have a header, and as many cells in every row")
+        raise ValueError(f"{path} must have a header, and the same number of cells in every row")
     return {name: _parsed([row[i] for row in rows[1:]]) for i, name in enumerate(rows[0])}
 
 
@@ -147,13 +147,13 @@ def from_steps(
     next_mask: Any = None,
     version: Any = None,
 ) -> list[Trajectory]:
-    """Return the trajectories of a table of steps, in the order in which they begin.
+    """Return the trajectories of a table of steps, in the order of their first rows.
 
-    Each argument is a column with a place for every step; the rows of an episode are in the order
-    of time, and `episode` becomes its key. `observation`, seen before the action, may be a table of
-    several columns; `mask` (N, A) are the actions that were feasible then. `terminated` is true, or
-    1, at the step that ended an episode. An episode that was cut off needs `next_observation`, seen
-    after its last step, and `next_mask` where there are masks. `version` is that of the policy.
+    Each argument is a column with an entry for every step; the rows of an episode are in the order
+    of time, and `episode` becomes its key. `observation`, before the action, may be a table of
+    several columns; `mask` (N, A) marks the feasible actions. `terminated` is true, or 1, at the
+    step that ended an episode. A truncated episode needs `next_observation`, the observation after
+    its last step, and `next_mask` if there are masks. `version` is the version of the policy.
 
     >>> from_steps(
     ...     episode=["ada", "ada", "ben"], observation=[0.1, 0.4, 0.2], action=[1, 0, 1],
@@ -177,7 +177,7 @@ def from_steps(
     rows = len(table["episode"])
     if wrong := [name for name, column in table.items() if len(column) != rows]:
         raise ValueError(
-            f"{wrong[0]} must have a place for each of the {rows} steps of episode; got "
+            f"{wrong[0]} must have an entry for each of the {rows} steps of episode; got "
             f"{len(table[wrong[0]])}"
         )
     places: dict[Any, list[int]] = {}
@@ -216,19 +216,17 @@ def _trajectory(key: Any, rows: npt.NDArray[Any], table: dict[str, Any]) -> Traj
 def _with_last(name: str, rows: npt.NDArray[Any], table: dict[str, Any], place: str) -> Any:
     """Return a column's values before each action and the value after the last.
 
-    Nobody looks at the last one of an episode that ended: by default it repeats the one before.
+    The last value of a terminated episode is never used; by default it repeats the value before.
     """
     before, last = table[name][rows], table.get(f"next_{name}")
     if last is None and not table["terminated"][rows[-1]]:
-        raise ValueError(
-            f"{place}: next_{name} must be given, since the episode was cut off and did not end"
-        )
+        raise ValueError(f"{place}: next_{name} must be given, because the episode is truncated")
     after = before[-1] if last is None else last[rows[-1]]
     return [*before, after]
 
 
 def _column(name: str, given: Any) -> npt.NDArray[Any]:
-    """Return a column as an array, of objects where it holds more than numbers of one shape."""
+    """Return a column as an array, of objects unless it holds numbers of one shape."""
     try:
         array = np.asarray(given)
     except ValueError:
@@ -236,7 +234,7 @@ def _column(name: str, given: Any) -> npt.NDArray[Any]:
         array[:] = list(given)
     if not array.ndim or not len(array):
         raise ValueError(
-            f"{name} must be a column with a place for every step; got {short_repr(given)}"
+            f"{name} must be a column with an entry for every step; got {short_repr(given)}"
         )
     truths = name in ("terminated", "mask", "next_mask") and array.dtype.kind in "iuf"
     if truths and np.isin(array, (0, 1)).all():  # databases have 0 and 1
@@ -247,7 +245,7 @@ def _column(name: str, given: Any) -> npt.NDArray[Any]:
 
 
 def _stacked(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return lists of one length as a table; others stay as they are."""
+    """Return lists of one length as a table, and other columns unchanged."""
     try:
         return _column(name, np.array(column.tolist()))
     except ValueError:

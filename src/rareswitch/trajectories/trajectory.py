@@ -1,4 +1,4 @@
-"""One episode as an environment tells it: observations, actions and rewards, step by step."""
+"""One episode of an environment: observations, actions and rewards, step by step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,16 +30,15 @@ from rareswitch.trajectories.observation import (
 class Trajectory:
     """One episode of n ≥ 1 steps, in the layout of Minari.
 
-    `observations` are n+1, the one before each action and the last: numbers, texts, arrays, or
-    tuples or dicts of them. `actions` (n,) count the rows of the feature map from 0, and
-    `rewards` (n,) are as the environment gave them. `terminated` says that the episode ended by
-    itself; otherwise it was cut off, and the last observation is of a state that is worth
-    something.
+    `observations` are n+1, one before each action and the last: numbers, texts, arrays, or tuples
+    or dicts of them. `actions` (n,) count the rows of the feature map from 0, and `rewards` (n,)
+    are the environment's own. An episode that is not `terminated` is truncated, and its last state
+    has a value.
 
-    `propensities` (n,) are the probabilities of the actions, each given all that went before it in
-    the episode: their product is the probability of the whole course of actions. Where not every
-    action is feasible, `masks` (n+1, A) are true for those that are. `version` and `member` tell
-    the policy that played and `key` names the episode.
+    `propensities` (n,) are the probabilities of the actions, each given the earlier steps of the
+    episode: their product is the probability of all actions. `masks` (n+1, A) are true for feasible
+    actions; None means that all are feasible. `version` and `member` identify the policy, and `key`
+    identifies the episode.
 
     >>> Trajectory(observations=[0, 1, 1], actions=[1, 0], rewards=[0.0, 5.0], terminated=True)
     Trajectory(2 steps, return 5, ended)
@@ -61,7 +60,7 @@ class Trajectory:
         observations = settled_observations(self.observations)
         if len(observations) != steps + 1:
             raise ValueError(
-                f"observations must be {steps + 1} for {steps} actions, the one before each and "
+                f"observations must be {steps + 1} for {steps} actions, one before each action and "
                 f"the last; got {len(observations)}"
             )
         terminated = flag("terminated", self.terminated)
@@ -89,7 +88,7 @@ class Trajectory:
         return float(self.rewards.sum())
 
     def until(self, steps: int) -> "Trajectory":
-        """Return the first steps, cut off there; all of it if it has no more than these."""
+        """Return the trajectory truncated after `steps` steps, or unchanged if it is not longer."""
         steps = whole("steps", steps, least=1)
         if steps >= len(self):
             return self
@@ -123,7 +122,7 @@ class Trajectory:
         return f"Trajectory({len(self)} steps, return {self.total:g}, {end})"
 
 
-# The fields of a trajectory in the order in which logs write them.
+# The fields of a trajectory in the order of logs.
 FIELDS = tuple(Trajectory.__dataclass_fields__)
 REQUIRED = ("observations", "actions", "rewards", "terminated")
 
@@ -153,7 +152,7 @@ def trajectory_at(place: str, values: dict[str, Any]) -> Trajectory:
     observations = values["observations"]
     if isinstance(observations, list):
         values = values | {"observations": [observation_of(one) for one in observations]}
-    if type(values["terminated"]) is int and values["terminated"] in (0, 1):  # as databases have it
+    if type(values["terminated"]) is int and values["terminated"] in (0, 1):  # from databases
         values = values | {"terminated": bool(values["terminated"])}
     try:
         return Trajectory(**values)
@@ -168,7 +167,7 @@ def _actions(value: Any) -> Ints:
             f"actions must be a list of whole numbers; got {given.dtype} of shape {given.shape}"
         )
     if not given.size:
-        raise ValueError("actions must have at least one step; got none")
+        raise ValueError("actions must not be empty")
     if (step := _first(given < 0)) is not None:
         raise ValueError(f"actions must be 0 or more; got {given[step]} at step {step}")
     if (step := _first(given > 2**31)) is not None:
@@ -198,21 +197,23 @@ def _masks(value: Any, actions: Ints, terminated: bool) -> Bools:
         )
     if len(given) != len(actions) + 1:
         raise ValueError(
-            f"masks must be {len(actions) + 1} for {len(actions)} actions, one for each "
+            f"masks must be {len(actions) + 1} for {len(actions)} actions, one mask for each "
             f"observation; got {len(given)}"
         )
     if (step := _first(actions >= given.shape[1])) is not None:
         raise ValueError(
-            f"masks must have a place for every action; got {given.shape[1]}, and action "
+            f"masks must have an entry for every action; got {given.shape[1]} entries, and action "
             f"{actions[step]} at step {step}"
         )
     if (step := _first(~given[np.arange(len(actions)), actions])) is not None:
         raise ValueError(
-            f"masks must allow the actions that were taken; action {actions[step]} is not "
-            f"feasible at step {step}"
+            f"masks must allow the taken actions; action {actions[step]} is not feasible at step "
+            f"{step}"
         )
     if not terminated and not given[-1].any():
-        raise ValueError("masks must allow an action after the last step unless the episode ended")
+        raise ValueError(
+            "masks must allow an action after the last step unless the episode terminated"
+        )
     masks: Any = frozen(given)
     return masks
 
@@ -226,5 +227,5 @@ def _key(value: Any) -> str | int:
 
 
 def _first(wrong: Bools) -> int | None:
-    """Return the first place that is true."""
+    """Return the first index that is true, or None."""
     return int(wrong.argmax()) if wrong.any() else None

@@ -1,8 +1,8 @@
-"""Algorithms that learners are compared with, each a function that returns a `Run`.
+"""Baseline algorithms, each a function that returns a `Run`.
 
 `tabular` and `posterior` hold algorithms that count visits of states; `least_squares` and
-`variance_weighted` hold algorithms on linear features, `redrawn` an ablation of mixtures. `play` is
-the loop that all of them share.
+`variance_weighted` hold algorithms on linear features; `redrawn` holds an ablation of mixtures.
+`play` is their common loop.
 """
 
 from rareswitch.sim.baselines.least_squares import (

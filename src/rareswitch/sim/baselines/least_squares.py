@@ -1,4 +1,4 @@
-"""Least squares value iteration with other ways to explore than a bonus on every stage.
+"""Least squares value iteration (LSVI) without a bonus on every stage.
 
 ε-greedy and explore-then-commit fit the greedy policy of LSVI, without a bonus. Layer by layer is
 Algorithm 1 of Huang et al. 2022: a deployment explores one stage, with a bonus up to that stage.
@@ -31,7 +31,7 @@ def epsilon_greedy(
     """Play LSVI without a bonus; each step is uniformly random with probability ε.
 
     The policy is fitted before every batch of a uniform grid, or before every episode. Regret is
-    that of the random policy: V*₁ − V₁ with ε·uniform + (1−ε)·greedy at every stage.
+    V*₁ − V₁ of the policy ε·uniform + (1−ε)·greedy at every stage.
     """
     K = whole("episodes", episodes, least=1)
     share = real("epsilon", epsilon, least=0.0, most=1.0)
@@ -59,7 +59,7 @@ def explore_then_commit(
 ) -> Run:
     """Play uniformly at random, then the greedy policy of LSVI: two deployments, one switch.
 
-    `explore` is the share of the episodes that are random, rounded, at least one episode.
+    `explore` is the share of random episodes, rounded, at least one episode.
     """
     K = whole("episodes", episodes, least=1)
     first = max(1, round(real("explore", explore, least=0.0, most=1.0) * K))
@@ -89,7 +89,7 @@ def layer_by_layer(
     """Play the deployment-efficient algorithm of Huang et al. 2022 (their Algorithm 1).
 
     Deployment k explores stages up to h_k by optimistic values that end there, and plays later
-    stages uniformly at random. It moves on to stage h_k + 1 once the bonuses met in a batch are
+    stages uniformly at random. The next deployment explores h_k + 1 once the bonuses of a batch are
     small: (2β/N)·Σ‖φ‖_{Λ⁻¹} < ε·h_k/(2H). After stage H the policy is final. `batches` is their
     number of deployments, `accuracy` their ε/H and `scale` their c_β: β = c_β·d·H·√log(dH/(δε)).
     """
@@ -142,7 +142,7 @@ class Sums:
         self.reward_sums = np.zeros((H, world.dim))
         self.next_sums = np.zeros((H, S, world.dim))
         self.states = np.repeat(np.arange(S), self.space.lengths)  # of each row
-        self.rewards = np.zeros((H, len(self.states)))  # of each row, where they are known
+        self.rewards = np.zeros((H, len(self.states)))  # of each row, if known
         self._known = rewards_known
         if rewards_known:
             self.rewards = world.rewards[:, self.states, self.space.actions]

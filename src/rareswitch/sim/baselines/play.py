@@ -1,7 +1,6 @@
 """The loop of every baseline: play an episode, learn from it, and deploy a policy when it is due.
 
-Regret is that of the policy that plays, by policy evaluation. A random policy is charged its
-expectation, whatever its actions were.
+Regret is the expected regret of the policy that plays, by policy evaluation.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,11 +44,11 @@ def play(
 ) -> Run:
     """Play K episodes, the first with `policy()`.
 
-    `learn(k, states, actions)` takes episode k, counted from 1, and returns whether a new policy is
-    deployed before the next. A deployment is a switch if it changes the probability of an action;
-    `local_switches` counts the pairs (stage, state) in which it does. With `redraw` a deployment is
-    a distribution, from which `policy()` draws a table before every episode: each one after the
-    first counts as a switch in every pair with a choice.
+    `learn(k, states, actions)` takes episode k, counted from 1, and returns whether to deploy a new
+    policy before the next episode. A deployment is a switch if it changes the probability of an
+    action; `local_switches` counts the changed pairs (stage, state). With `redraw` a deployment is
+    a distribution, and `policy()` draws a table from it before every episode: each deployment after
+    the first counts as a switch in every pair with more than one action.
     """
     H, S, _ = world.rewards.shape
     require_memory(72.0 * H * episodes, f"{episodes} episodes")
@@ -119,7 +118,7 @@ class Regrets:
         self._random: tuple[Floats, Floats] | None = None  # r (H, S) and P (H, S, S)
 
     def of(self, table: Table) -> Floats:
-        """Return V*₁ − V₁ of every state (S,); below zero is rounding."""
+        """Return V*₁ − V₁ of every state (S,); negative rounding errors become 0."""
         rewards = self._world.rewards[*self._here, table.actions]
         transitions = self._world.transitions[*self._here, table.actions]
         if table.random.any():

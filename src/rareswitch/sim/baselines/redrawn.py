@@ -1,8 +1,8 @@
-"""A mixture whose member is drawn again at every step: an ablation of `Ensemble`.
+"""A mixture that draws a member at every step: an ablation of `Ensemble`.
 
-A member that plays a whole episode follows one plan through all stages. Drawn again at every step,
-the same members explore each stage by themselves. An episode meets a stage once, so a table with an
-independent member in every (stage, state) has the same law.
+In an `Ensemble` one member follows one plan through all stages of an episode. With a draw at every
+step, the members explore each stage separately. An episode meets a stage once, so a table with an
+independent member in every (stage, state) has the same distribution.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def redrawn_mixture(
 ) -> Run:
     """Play the mixtures of `Ensemble(members)` on a uniform grid, with a member for each step.
 
-    The regret of an episode is that of the table that was drawn for it.
+    The regret of an episode is the regret of the table drawn for it.
     """
     K = whole("episodes", episodes, least=1)
     recipe = Recipe(exploration=Ensemble(members=members), seed=seed)

@@ -1,13 +1,12 @@
 """Three optimistic algorithms for tabular worlds.
 
-UCB2-Hoeffding (Bai et al. 2019) is Q-learning whose policy follows its estimates only at visit
-counts that grow geometrically: few local switches. MVP (Zhang et al. 2021) is optimistic value
-iteration with Bernstein bonuses, run anew whenever a visit count doubles: few global switches. EQO
-(Lee and Oh 2025) is value iteration before every episode with the bonus c/n. MVP and EQO are stated
-for dynamics that do not depend on the stage; here they count for each stage.
+UCB2-Hoeffding (Bai et al. 2019) is Q-learning with few local switches: its policy is updated only
+at visit counts that grow geometrically. MVP (Zhang et al. 2021) is optimistic value iteration with
+Bernstein bonuses and few global switches: it plans when a visit count doubles. EQO (Lee and Oh
+2025) is value iteration before every episode with the bonus c/n. The papers state MVP and EQO for
+dynamics that do not depend on the stage; here they count visits for each stage.
 
-All take the constant of their bonus as `scale`; the published constants are far too large in
-practice, as β is for LSVI-UCB.
+`scale` is the constant of the bonus; the published constants are far too large in practice.
 """
 
 import numpy as np
@@ -132,7 +131,7 @@ def eqo(
 
 
 def _plan(moves: Floats, world: FiniteMDP, q_values: Floats, log_term: float) -> None:
-    """Optimistic value iteration with the empirical variance of the next value, in place."""
+    """Run optimistic value iteration with the empirical variance of the next value, in place."""
     H, S, _, _ = moves.shape
     value = np.zeros(S)
     for h in reversed(range(H)):

@@ -2,14 +2,14 @@
 
 Line numbers are those of the paper's Algorithm 1. V and V̌ are the optimistic and the pessimistic
 value, Σ_h = λI + Σ σ̄⁻²φφᵀ with λ = 1/H², ŵ, w̌ and w̃ the weighted regressions of V, V̌ and V² at
-the next state. The paper gives its radii up to a constant, which is 1 here:
+the next state. The paper states its radii up to a constant, which is 1 here:
 
     β = H√(dλ) + √d·log(1 + dHK/(δλ))
     β̄ = H√(dλ) + √(d³H²)·log(dHK/(δλ))
     β̃ = H²√(dλ) + √(d³H⁴)·log(dHK/(δλ))
 
-Line 21 is printed with σ̄ ≥ H; the proofs need σ̄ ≥ √H (Tan, Fan and Wei 2024, Algorithm 4), which
-is used here.
+Line 21 prints σ̄ ≥ H; this module uses σ̄ ≥ √H, as the proofs need (Tan, Fan and Wei 2024,
+Algorithm 4).
 """
 
 import numpy as np
@@ -36,9 +36,9 @@ def lsvi_ucb_plus_plus(
 ) -> Run:
     """Play LSVI-UCB++, which plans when the determinant of some stage has doubled.
 
-    `scale` multiplies the three radii, and `inflation` what is added to the estimated variance of a
-    step: E and D of equation 4.1, and the last term of line 21. The published algorithm has both at
-    1. With `monotone=False` lines 9 and 10 ignore earlier values.
+    `scale` multiplies the three radii. `inflation` multiplies the additions to the estimated
+    variance of a step: E and D of equation 4.1, and the last term of line 21. Both are 1 in the
+    published algorithm. With `monotone=False` lines 9 and 10 ignore earlier values.
     """
     K = whole("episodes", episodes, least=1)
     learner = Weighted(
