@@ -190,7 +190,7 @@ BARE = ("plan", "--episodes", 30, "--horizon", 3, "--dim", 2, "--switches", 3)
     [
         ((*BARE, "--features", "linear"), "--features needs --env"),
         ((*BARE, "--env-arg", "a=1"), "--env-arg needs --env"),
-        ((*BARE, "--workers", 2), "--workers needs --env"),
+        ((*BARE, "--workers", 2), "--workers needs --env or --scenarios"),
         ((*BARE, "--rewards", 0, 1), "--rewards needs --env"),
         ((*BARE, "--stages", "own"), "--stages needs --env"),
         ((*FEW, "--instance", "hard"), "--env and --instance exclude each other"),

@@ -61,7 +61,8 @@ def check_environment_options(settings: dict[str, Any]) -> None:
     if settings["env"] is None:
         for name in OWN:
             if settings[name]:
-                raise ValueError(f"{_option(name)} needs --env")
+                other = " or --scenarios" if name == "workers" else ""
+                raise ValueError(f"{_option(name)} needs --env{other}")
         return
     for name in ("instance", "simulator", "dim"):
         if settings[name] is not None:

@@ -43,8 +43,9 @@ from rareswitch.cli.experiments import need
     "webhooks",
     multiple=True,
     metavar="URL",
-    help="Post an event when a candidate waits, a version comes into force, a campaign stops or "
-    "the learner is silent; RARESWITCH_WEBHOOK_SECRET signs it. May be repeated.",
+    help="Post an event when a proposal waits for a signature, a version comes into force, a "
+    "campaign stops or reopens, refusals rise or the learner is silent. "
+    "RARESWITCH_WEBHOOK_SECRET signs it. May be repeated.",
 )
 @click.option(
     "--notify-command",

@@ -208,7 +208,7 @@ def _check_grants(
             raise ForbiddenError(f"grants must be your own; you do not have {grant}")
         if owner is None and grant.role in PERSONAL:
             raise ForbiddenError(
-                f"a token with the role {grant.role} needs an account: a person signs with it"
+                f"a token with the role {grant.role} needs an account: a person answers for it"
             )
         if owner is not None and not any(one.covers(grant) for one in own):
             raise ForbiddenError(f"grants must be those of the account; it is not {grant}")

@@ -70,7 +70,10 @@ def mvp(
     seed: Seed = 0,
     initial_state: int | str | Ints = 0,
 ) -> Run:
-    """Play the monotonic value propagation algorithm, planning when a visit count doubles."""
+    """Play the monotonic value propagation algorithm, planning when a visit count doubles.
+
+    Each plan uses all data. Pairs without a visit have the value H − h.
+    """
     K = whole("episodes", episodes, least=1)
     c = real("scale", scale, least=0.0, most=1e100)
     H, S, A = checked_world(world).rewards.shape
@@ -102,7 +105,10 @@ def eqo(
     seed: Seed = 0,
     initial_state: int | str | Ints = 0,
 ) -> Run:
-    """Play exploration via quasi-optimism (Lee and Oh 2025, Algorithm 1): the bonus is scale/n."""
+    """Play exploration via quasi-optimism (Lee and Oh 2025, Algorithm 1): the bonus is scale/n.
+
+    Values are at most H, and pairs without a visit have the value H.
+    """
     K = whole("episodes", episodes, least=1)
     c = real("scale", scale, least=0.0, most=1e100)
     H, S, A = checked_world(world).rewards.shape
