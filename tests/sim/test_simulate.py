@@ -171,7 +171,7 @@ def test_episodes_start_where_they_are_told():
         ({"initial_state": -1}, ValueError, "initial_state must be from 0 to 1; got -1"),
         ({"initial_state": "random"}, ValueError, "initial_state must be one of 'uniform'"),
         ({"initial_state": 0.5}, ValueError, 'initial_state must be a state, 10 states or "uni'),
-        ({"initial_state": np.zeros(9, int)}, ValueError, "initial_state must be a state, 10 of"),
+        ({"initial_state": np.zeros(9, int)}, ValueError, "initial_state must be a state, 10 st"),
         ({"noise": np.zeros((10, 3))}, ValueError, r"noise must have shape \(10, 4\)"),
         ({"noise": np.ones((10, 4))}, ValueError, r"noise must lie in \[0, 1\); got 1\.0"),
         ({"noise": np.full((10, 4), -0.1)}, ValueError, r"noise must lie in \[0, 1\); got -0\.1"),
