@@ -1,6 +1,7 @@
 """The folder of a training: what it holds, and whose it is."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,12 @@ def test_other_picks_are_refused_and_nothing_is_overwritten(folder):
     with pytest.raises(ValueError, match=r"must not change .* at the start they had horizon = 3"):
         folder.begin(SETTINGS, other)
     assert (folder.path / "settings.json").read_bytes() == before
+
+
+def test_reasons_in_other_words_are_accepted(folder):
+    folder.begin(SETTINGS, SETTING)
+    folder.begin(SETTINGS, replace(SETTING, reasons={"horizon": "given by the caller"}))
+    assert folder.picked["reasons"] == {"horizon": "as given"}
 
 
 def test_what_is_not_a_training_is_refused(tmp_path):

@@ -148,7 +148,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._write_settings(settings, picked, [])
             return
-        if different := _differences(self.picked, picked):
+        if different := _differences(_values(self.picked), _values(picked)):
             raise ValueError(
                 f"the environment and its features must not change after the start of {self.path}; "
                 f"at the start they had {different}"
@@ -314,6 +314,11 @@ def described(setting: Setting) -> dict[str, Any]:
         "stages": setting.stages,
         "reasons": setting.reasons,
     }
+
+
+def _values(picked: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a setting without their reasons, which another release may reword."""
+    return {name: value for name, value in picked.items() if name != "reasons"}
 
 
 def _differences(stored: dict[str, Any], given: dict[str, Any]) -> str:
