@@ -298,7 +298,7 @@ def test_a_campaign_takes_the_characteristics_of_its_design_only(tmp_path):
         made = Campaign.create(store, own_seed.with_simulation(report), **signed)
         assert made.terms.simulation
         changed = replace(design, name="changed", budget=3).with_simulation(report)
-        with pytest.raises(NotAllowedError, match="its designs are two-arms"):
+        with pytest.raises(NotAllowedError, match="all of them differ from it: two-arms"):
             Campaign.create(store, changed, **signed)
 
 

@@ -853,7 +853,7 @@ def test_a_backup_restores_to_the_same_ledger(doors):
     assert sorted(path.name for path in doors.glob("backup.db*")) == ["backup.db"]
     assert spoken("status", *there) == spoken("status")
     assert spoken("verify", *there)["ok"]
-    assert "there already" in refused("campaign", "backup", "backup.db")
+    assert "exists already" in refused("campaign", "backup", "backup.db")
 
 
 def test_restore_names_the_file_that_was_given(doors):

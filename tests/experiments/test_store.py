@@ -42,7 +42,7 @@ def test_a_piece_keeps_its_cpu_time_and_versions_beside_its_numbers(tmp_path):
         arrays | {"radius": np.zeros(2)},
     ):
         store.save(piece, Computed(wrong, 1.0, find_versions()))
-        with pytest.raises(ValueError, match=r"npz is not the piece of 3 rounds.*move it away"):
+        with pytest.raises(ValueError, match=r"npz must be a piece of 3 rounds.*move it away"):
             store.load(piece)
     store.save(piece, Computed(arrays, 1.0, find_versions()))
     record.write_text('{"cpu_seconds": NaN, "versions": {}}')

@@ -153,7 +153,7 @@ def test_every_round_is_that_of_the_simulator(tmp_path):
             ):
                 assert (np.flatnonzero(made[i, round_]) + 1).tolist() == list(dates)
     np.testing.assert_allclose(runs.final, runs.values.mean(axis=-1))
-    with pytest.raises(ValueError, match="regret is not known"):
+    with pytest.raises(ValueError, match="regret is unknown"):
         _ = runs.regret
 
 

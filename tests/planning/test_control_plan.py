@@ -84,7 +84,7 @@ def test_learn_prints_the_regret_of_each_role(tmp_path):
     total = sum(part["episodes"] * part["average_regret"] for part in told["by_role"].values())
     assert total == pytest.approx(told["total_regret"])
     for wrong, match in (
-        (["--control", "1"], "a control needs its share"),
+        (["--control", "1"], "a control needs a share"),
         (["--control", "nofile,share=0.1"], "--control nofile,share=0.1"),
         (["--control", "0,share=2"], "share must be"),
         (["--floor", "2"], "floor must be"),

@@ -86,7 +86,7 @@ def test_the_asynchronous_client_does_the_same(serve, tmp_path):
                     await episode.act({"severity": number % 5})
                     await episode.reward(1.0)
             await client.reserve(["lima:x"])
-            with pytest.raises(DeniedError, match="a token of an account"):
+            with pytest.raises(DeniedError, match="the token of an account"):
                 await client.cancel("lima:x", "no visit")  # the ledger names a person
             assert await client.reserved() == ["lima:x"]
             assert await client.flush() == (8, 0, 0, None)
