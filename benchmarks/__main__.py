@@ -1,8 +1,8 @@
 """Measure everything: `python benchmarks`. Prints a table and writes benchmarks.json.
 
-CPU time on one BLAS thread; ratios are of times measured in this run. `--only rounds machine` runs
-some parts; `--rlberry FOLDER` and `--optuna FOLDER` name where their own environments are,
-or will be made.
+Times are CPU time on one BLAS thread; ratios compare times of the same run. `--only rounds machine`
+runs some parts; `--rlberry FOLDER` and `--optuna FOLDER` are the folders of their environments,
+which are made if missing.
 """
 
 import os
@@ -31,7 +31,7 @@ import replay
 import rounds
 import scaling
 
-# The end-to-end run comes first: a large process would lend its memory to the children it starts.
+# The end-to-end run comes first: children of a large process would inherit its peak memory.
 PARTS = (
     "end_to_end", "rounds", "mixtures", "play", "replay", "corrections", "campaigns", "rlberry",
     "scaling", "machine",

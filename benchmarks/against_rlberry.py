@@ -1,7 +1,7 @@
-"""rlberry's LSVI-UCB on the same features, in an environment of its own.
+"""rlberry's LSVI-UCB on the same features, in its own environment.
 
-It keeps one Gram matrix for all stages and updates after every episode, so what is compared is the
-cost of an episode at equal k: rlberry's grows with k, ours does not.
+It keeps one Gram matrix for all stages and updates after every episode. So the comparison is of the
+cost of an episode at equal k: rlberry's cost grows with k, ours does not.
 """
 
 import json
@@ -20,7 +20,7 @@ EPISODES = 12
 
 
 def environment(folder: Path, packages: tuple[str, ...] = PACKAGES) -> Path:
-    """Return the Python of an environment with packages of others, made on first use."""
+    """Return the Python of an environment with other packages, made on first use."""
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)

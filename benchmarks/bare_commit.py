@@ -1,4 +1,4 @@
-"""The baseline of recording: callers that commit for each other, with nothing else to do."""
+"""The baseline of recording: a bare group commit of concurrent callers."""
 
 import threading
 import time
@@ -9,12 +9,12 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 MOST_TOGETHER = 512
-# How long the callers of a group are waited for before the next, in seconds: a commit costs more.
+# The longest wait for the callers of the last group, in seconds: a commit takes longer.
 LONGEST_GATHERING = 0.002
 
 
 class _Caller(Generic[Asked, Answer]):
-    """Somebody who waits to be answered, or to commit for the others."""
+    """A caller that waits for an answer, or for its turn to commit."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
@@ -24,10 +24,10 @@ class _Caller(Generic[Asked, Answer]):
 
 
 class GroupCommit(Generic[Asked, Answer]):
-    """Whoever comes while nobody commits does so for all who wait by then; each wakes up once.
+    """Group commit: one waiting caller commits for all; each caller wakes up once.
 
-    `commit` takes a list of what was asked and returns, in order, an answer or an error for each;
-    if it raises, that is the answer to all. Nobody is answered before it has returned.
+    `commit` takes a list of requests and returns, in order, an answer or an error for each; an
+    exception is the answer to all. No caller gets an answer before `commit` has returned.
 
     >>> together = GroupCommit(lambda asked: [2 * one for one in asked])
     >>> together.ask(21)
@@ -39,10 +39,10 @@ class GroupCommit(Generic[Asked, Answer]):
         self._lock = threading.Lock()
         self._queue: list[_Caller[Asked, Answer]] = []
         self._committing = False
-        self._last = 1  # how many were answered together
+        self._last = 1  # size of the last group
 
     def ask(self, asked: Asked) -> Answer:
-        """Return the answer once it is committed, or raise the error."""
+        """Return the answer after the commit, or raise the error."""
         me: _Caller[Asked, Answer] = _Caller(asked)
         with self._lock:
             self._queue.append(me)
@@ -53,7 +53,7 @@ class GroupCommit(Generic[Asked, Answer]):
                 me.called.wait()
             if me.commits:
                 self._gather()
-        except BaseException:  # Ctrl-C while waiting: nobody else may wait for this caller
+        except BaseException:  # Ctrl-C while waiting: no caller may wait for this one
             self._leave(me)
             raise
         if me.commits:
@@ -63,7 +63,7 @@ class GroupCommit(Generic[Asked, Answer]):
         return me.answer  # type: ignore[return-value]
 
     def _commit_group(self) -> None:
-        """Commit for those who have waited longest, oneself first, and call the next."""
+        """Commit for the callers that have waited longest, this one first, and wake the next."""
         with self._lock:
             group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
             self._last = len(group)
@@ -80,7 +80,7 @@ class GroupCommit(Generic[Asked, Answer]):
             self._call_next()
 
     def _leave(self, me: _Caller[Asked, Answer]) -> None:
-        """Go without an answer; whoever is next commits, if it was to be this caller."""
+        """Leave without an answer; the next caller commits if it was this caller's turn."""
         with self._lock:
             if me in self._queue:
                 self._queue.remove(me)
@@ -95,7 +95,7 @@ class GroupCommit(Generic[Asked, Answer]):
                 self._queue[0].called.set()
 
     def _gather(self) -> None:
-        """Let those who were answered together come again, if they come at once."""
+        """Wait briefly for the callers of the last group to come again."""
         end = time.monotonic() + LONGEST_GATHERING
         while len(self._queue) < self._last and time.monotonic() < end:
             time.sleep(LONGEST_GATHERING / 20)

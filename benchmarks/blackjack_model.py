@@ -1,7 +1,7 @@
-"""Blackjack-v1 as a finite model: cards are drawn from a deck without end.
+"""Blackjack-v1 as a finite model: cards are drawn from an infinite deck.
 
-A hand is (sum, whether an ace counts as 11); a state is (the player's sum, the dealer's card,
-whether the player has such an ace), numbered as `OneHot` numbers the observation space.
+A hand is (sum, whether an ace counts as 11). A state is (the player's sum, the dealer's card,
+whether the player has such an ace), numbered like the observation space in `OneHot`.
 """
 
 from collections import Counter
@@ -18,14 +18,14 @@ Hand = tuple[int, int]
 
 
 def hit(hand: Hand, card: int) -> Hand:
-    """Return the hand with one card more; an ace counts as 11 wherever that is no bust."""
+    """Return the hand with one more card; an ace counts as 11 unless that is a bust."""
     total, ace = hand[0] - 10 * hand[1] + card, hand[1] or card == 1
     return (total + 10, 1) if ace and total + 10 <= 21 else (total, 0)
 
 
 @cache
 def dealt(hand: Hand) -> dict[int, float]:
-    """Return how likely the dealer, who draws below 17, ends at which score; 0 for a bust."""
+    """Return the distribution of the final score of the dealer, who draws below 17; 0 is a bust."""
     if hand[0] >= 17:
         return {hand[0] if hand[0] <= 21 else 0: 1.0}
     ends: Counter[int] = Counter()
@@ -36,7 +36,7 @@ def dealt(hand: Hand) -> dict[int, float]:
 
 
 def model() -> FiniteModel:
-    """Return the model; of a hand, action 0 sticks and action 1 draws another card."""
+    """Return the model; action 0 sticks and action 1 draws another card."""
     shape = (len(STATES), 2, len(CARDS))
     probabilities, rewards = np.zeros((2, *shape))
     next_states, ended = np.zeros(shape, np.int64), np.ones(shape, bool)

@@ -1,14 +1,13 @@
 """The cost of durable records, and the speed of imports, proofs and status.
 
-Episodes are of 1.6 kB (H = 5, four actions, d = 6). The baseline of recording is a bare group
-commit: as many callers hand in the same bodies, made beforehand, and one of them inserts what has
-come in into an SQLite table with an index on the id, with the same settings of durability. Beside
-it stands one whose callers pack the bodies themselves, without a check: an episode that is not
-bytes yet cannot be inserted by anybody.
-Optuna's SQLite storage, in an environment of its own, stands for a library that people use to keep
-a study: it is asked for a trial and told its value. They take turns, a few hundred episodes at a
-time, so that a busy machine slows all alike; here times are those of the clock, since waiting for
-the disk is what is measured.
+Episodes have 1.6 kB (H = 5, four actions, d = 6). The baseline of recording is a bare group commit:
+the same number of callers hands in the same prepared bodies, and one caller inserts all waiting
+bodies into an SQLite table with an index on the id, with the same settings of durability. In a
+second baseline the callers pack the bodies themselves, without checks, because only bytes can be
+inserted. Optuna's SQLite storage, in its own environment, is an example of a library that stores
+studies: a trial is asked for and its value told. All take turns of a few hundred episodes, so a
+busy machine slows all of them equally. Times are wall-clock times, because recording waits for the
+disk.
 """
 
 import json
@@ -45,7 +44,7 @@ def protocol(planned: int) -> Protocol:
 
 
 def episodes(seed: int) -> Iterator[tuple[rs.Episode, dict[str, Any]]]:
-    """Give episodes, each with what a report tells besides."""
+    """Yield episodes with the other fields of their reports."""
     rng = np.random.default_rng(seed)
     while True:
         offered = rng.random((HORIZON, ACTIONS, DIM)) / DIM
@@ -59,7 +58,7 @@ def episodes(seed: int) -> Iterator[tuple[rs.Episode, dict[str, Any]]]:
 
 
 class Bare:
-    """Bodies in a table, inserted by one caller for all who wait."""
+    """A table of bodies, in which one caller inserts for all waiting callers."""
 
     def __init__(self, path: Path) -> None:
         self._store = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -97,7 +96,7 @@ class Bare:
 
 
 class Ours:
-    """A campaign that as many callers record to, each its own episode."""
+    """A campaign with the same number of callers, each with its own episodes."""
 
     def __init__(self, url: str, *, planned: int = 10**7) -> None:
         store = open_store(url, create=True)
@@ -112,7 +111,7 @@ class Ours:
 
 
 class Optuna:
-    """Trials of an Optuna study, in a process of its own environment."""
+    """Trials of an Optuna study, in a process with its own environment."""
 
     def __init__(self, folder: Path, python: Path) -> None:
         self._process = subprocess.Popen(
@@ -168,7 +167,7 @@ def _recording(folder: Path, python: Path) -> dict[str, Any]:
 
 
 def _share(ratios: Any) -> str:
-    """Return the median of ratios, and the middle half of them."""
+    """Return the median and the quartiles of ratios."""
     low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
     return f"{middle:.0%} [{low:.0%}, {high:.0%}]"
 
@@ -196,7 +195,7 @@ def _importing(folder: Path) -> dict[str, Any]:
 
 
 def _rates(seconds: Sequence[float]) -> str:
-    """Return the median of the rates of all imported episodes, the lowest and the highest."""
+    """Return the median, the lowest and the highest rate of imports."""
     low, middle, high = (IMPORTED / np.quantile(seconds, q) for q in (1.0, 0.5, 0.0))
     return f"{middle:.0f} episodes/s [{low:.0f}, {high:.0f}]"
 
@@ -217,7 +216,7 @@ def _showing(folder: Path) -> dict[str, Any]:
 
 
 def _called(call: Callable[[int], object], count: int) -> float:
-    """Return the seconds that 32 callers need for so many calls."""
+    """Return the seconds that 32 callers need for `count` calls."""
 
     def go(caller: int) -> None:
         for i in range(caller, count, CALLERS):

@@ -1,7 +1,7 @@
-"""The cost of correcting an episode, as a multiple of the cost of absorbing one.
+"""The cost of a correction, as a multiple of the cost of absorbing an episode.
 
 A correction must not cost more after many episodes than after few. Every next state is new, so the
-tables are as large as they can be; the times include a fold at the end.
+tables have their maximum size; the times include a fold at the end.
 """
 
 from time import process_time
@@ -29,7 +29,7 @@ def episodes(count: int, seed: int) -> list[Episode]:
 
 
 def ratios(size: int) -> tuple[float, float]:
-    """Return the times of replacing and of withdrawing, each over that of absorbing."""
+    """Return the times of a replacement and of a removal, divided by the time of absorbing."""
     task = Task(dim=DIM, horizon=HORIZON, feature_norm=1e6)
     log, more = episodes(size, 0), episodes(2 * CHANGES, 1)
     history = history_of(task, log=log).fold()

@@ -1,8 +1,8 @@
-"""How often 95% intervals hold the truth: `python benchmarks/coverage.py`.
+"""The coverage of 95% intervals: `python benchmarks/coverage.py`.
 
-First the mean of a few episodes. Then weighted returns of logs in which the candidate takes a rare
-action: all logs, those without a warning but for `Weights.narrow`, and those without that warning
-either. The settings are not those on which the rule was chosen.
+The first part has means of a few episodes. The second part has weighted returns of logs in which
+the candidate takes a rare action: all logs, logs without warnings except `Weights.narrow`, and logs
+without any warning. The rule was chosen on other settings.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ TAKES, PAYS = 0.7, 3.0  # the candidate's share of the rare action, and its rewa
 
 
 def holds(values: Floats, truth: float, rng: np.random.Generator) -> bool:
-    """Return whether the interval of a mean holds the truth."""
+    """Return whether the interval of a mean contains the truth."""
     low, high = interval(Resampling(len(values), rng).means(values[:, None])[:, 0])
     return bool(low <= truth <= high)
 

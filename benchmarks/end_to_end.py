@@ -1,4 +1,4 @@
-"""`rareswitch reproduce figure1` from start to finish: CPU time, start-up included, and memory."""
+"""CPU time and memory of the whole command `rareswitch reproduce figure1`, with start-up."""
 
 import os
 import resource

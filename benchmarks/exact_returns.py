@@ -1,4 +1,4 @@
-"""What a policy earns in a world of finitely many states, exactly, and fast enough for every one.
+"""Exact expected returns of policies in finite worlds, fast enough for every policy of a run.
 
 Letters: H `horizon`, S states, A actions, M members.
 """
@@ -16,10 +16,10 @@ from rareswitch.support.arguments import Bools, Floats, Ints
 
 
 class ExactReturns:
-    """Of the chances to go on to a state, rewards, and where episodes begin (S,).
+    """Exact returns, given transition probabilities, rewards and the initial distribution (S,).
 
-    `goes_on` is (H, S, A, S) and `rewards` (H, S, A), with one stage in place of H where they are
-    the same at all. `feasible` (S, A) are the actions that there are.
+    `goes_on` is (H, S, A, S) and `rewards` (H, S, A), with one stage instead of H if all stages are
+    equal. `feasible` (S, A) are the feasible actions.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ExactReturns:
         return self._backward(lambda q, h: np.vecdot(share, q))
 
     def of_actions(self, actions: Ints) -> float:
-        """Return what is earned by the actions (H, S)."""
+        """Return the expected return of the actions (H, S)."""
         states, value = np.arange(len(self.initial)), np.zeros(len(self.initial))
         for h in reversed(range(self.horizon)):
             at = min(h, len(self._rewards) - 1), states, actions[h]
@@ -79,11 +79,11 @@ class ExactReturns:
 
 
 class Acting:
-    """What policies do in every state, by the features that they see: `states` are observations."""
+    """The actions of policies in every state; `states` are observations."""
 
     def __init__(self, features: FeatureMap, states: Sequence[Any], feasible: Bools) -> None:
         counts = feasible.sum(axis=1)
-        self._size, self._groups = len(states), []  # of states with as many actions
+        self._size, self._groups = len(states), []  # states by number of actions
         for count in np.unique(counts).tolist():
             own = np.flatnonzero(counts == count)
             allowed = np.nonzero(feasible[own])[1].reshape(-1, count)
@@ -100,7 +100,7 @@ class Acting:
 
 
 class Earned:
-    """Told of every episode, it keeps what the member that played it earns on average."""
+    """A callback that stores the expected return of the member that played each episode."""
 
     def __init__(self, exact: ExactReturns, acting: Acting) -> None:
         self._exact, self._acting = exact, acting
@@ -117,5 +117,5 @@ class Earned:
         self.totals.append(self._known[game.member])
 
     def of(self, policy: Policy) -> float:
-        """Return what a single policy earns on average."""
+        """Return the expected return of a single policy."""
         return self._exact.of_actions(self._acting.actions(policy)[0])

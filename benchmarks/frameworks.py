@@ -1,8 +1,8 @@
-"""The hot route of the service in Starlette and in Litestar, on uvicorn and on granian, in one run.
+"""The main route of the service in Starlette and Litestar, on uvicorn and granian, in one run.
 
-Each of the four servers answers `POST /v1/campaigns/doors/episodes` twice: validating the report
-only, and recording it durably. `wrk` (a Debian package) sends reports from 32 connections, and the
-answers a second and the CPU time of the server per answer are printed beside each other.
+Each of the four servers answers `POST /v1/campaigns/doors/episodes` in two ways: it only validates
+the report, or it records the report durably. `wrk` (a Debian package) sends reports from 32
+connections. The output has the answers per second and the CPU time of the server per answer.
 
     python benchmarks/frameworks.py --seconds 5
 """
@@ -132,7 +132,7 @@ def serve(name: str, port: int) -> None:
 
 
 def measure(name: str, seconds: int, port: int, folder: Path) -> dict[str, tuple[float, float]]:
-    """Return answers a second and CPU milliseconds per answer, of both routes of a server."""
+    """Return answers per second and CPU milliseconds per answer for both routes of a server."""
     environment = os.environ | {"BENCHMARK_STORE": str(folder / f"{name}.db")}
     process = subprocess.Popen(
         [sys.executable, __file__, "--serve", name, "--port", str(port)], env=environment

@@ -1,4 +1,4 @@
-"""What share of the machine's limit is used: flops of the algorithm over the speed of dgemm."""
+"""The used share of the machine's speed: flops of the algorithm divided by the speed of dgemm."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def inner_loop_flops() -> float:
 
 
 def ragged_log(steps: int, actions: int, dim: int, horizon: int) -> LogPartition:
-    """A log of random features with that many steps in all."""
+    """Return a log of random features with this total number of steps."""
     rng = np.random.default_rng(0)
     count = steps // horizon
     stages = []

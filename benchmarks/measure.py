@@ -1,4 +1,4 @@
-"""CPU time of a function, repeated, with its spread; ratios are of such times in one run."""
+"""Repeated measurements of the CPU time of a function, and of flops."""
 
 import gc
 import time
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of CPU time: the median of the repeats, the least and the most."""
+    """Seconds of CPU time: the median, minimum and maximum of the repeats."""
 
     median: float
     least: float
@@ -21,7 +21,7 @@ class Timing:
 
 
 def cpu_time(function: Callable[[], object], repeats: int = 3) -> Timing:
-    """Run a function some times and return its CPU time."""
+    """Run a function several times and return its CPU time."""
     seconds = []
     for _ in range(repeats):
         gc.collect()
@@ -37,6 +37,6 @@ def exponent(sizes: list[int], seconds: list[float]) -> float:
 
 
 def dgemm_speed(size: int = 1200) -> float:
-    """Return the flops a second of a large matrix product on one core."""
+    """Return the flops per second of a large matrix product on one core."""
     a = np.random.default_rng(0).random((size, size))
     return 2.0 * size**3 / cpu_time(lambda: a @ a).least

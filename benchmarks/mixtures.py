@@ -1,4 +1,4 @@
-"""What a mixture costs: a fit of 32 members against one of the paper's bonus, on the same data."""
+"""The cost of a mixture: fits of 32 members and of the paper's bonus on the same data."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ FITS = 20
 
 
 def simulated(world: FiniteLinearMDP, exploration: Exploration) -> float:
-    """Return the seconds of a fit in a simulation that has played half of its episodes."""
+    """Return the seconds of a fit halfway through a simulation."""
     grid, recipe = rs.UniformGrid(batches=2), rs.Recipe(exploration=exploration)
     simulation = Simulation([world], grid, recipe, task=world.task(episodes=K), seeds=[0])
     simulation.step()
@@ -39,7 +39,7 @@ def simulated(world: FiniteLinearMDP, exploration: Exploration) -> float:
 
 
 def learnt(history: History, exploration: Exploration) -> float:
-    """Return the seconds of a fit of a learner that has seen all episodes."""
+    """Return the seconds of a learner's fit after all episodes."""
     recipe = rs.Recipe(exploration=exploration)
 
     def fits() -> None:
@@ -50,7 +50,7 @@ def learnt(history: History, exploration: Exploration) -> float:
 
 
 def played(world: FiniteLinearMDP) -> History:
-    """Return what a learner knows after a mixture's run."""
+    """Return a learner's history after a mixture's run."""
     run = rs.simulate(world, rs.UniformGrid(batches=10), episodes=K)
     rows = [world.features[s][world.feasible[s]] for s in range(world.states)]
     stages = range(H)

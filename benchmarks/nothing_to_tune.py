@@ -1,13 +1,15 @@
 """The study behind the default exploration: `python benchmarks/nothing_to_tune.py --out table.md`.
 
-The default mixture, which has nothing to tune, against the paper's algorithm, declared and tuned in
-hindsight, its own variants, and other estimates. Scores are exact, 0 for the random policy and 100
-for the optimum: *learning* is the average over all episodes, *final* that of the policy which is
-greedy on all data. Seeds are none that the rule was chosen with. OPENBLAS_NUM_THREADS=1: one core.
+It compares the default mixture, which needs no tuning, with the paper's algorithm, declared and
+tuned in hindsight, with variants of the mixture, and with other estimates. Scores are exact, 0 for
+the random policy and 100 for the optimum: *learning* is the average over all episodes, *final* is
+the score of the greedy policy of all data. The rule was chosen with other seeds.
+OPENBLAS_NUM_THREADS=1: one core.
 
 With --stages the default mixture learns with own, shared and chosen stages, and the table has the
-average returns while learning. With --scouts some of the 32 members are perturbed eight times as
-much as the others, on worlds in which a learner may settle too early too; stages are chosen.
+average returns while learning. With --scouts some of the 32 members have eight times the
+perturbation of the others, also on worlds in which a learner may settle too early; stages are
+chosen.
 """
 
 import argparse
@@ -39,7 +41,7 @@ SEED = 2026
 
 def rejected(rule: str, *, cap: float, **sums: Floats) -> Estimate:
     """Return the estimates of another rule; see `estimate_stage` for the names."""
-    if rule == "level 0":  # this total gives that level, and nothing else depends on the total
+    if rule == "level 0":  # only the level depends on this total
         sums["total"] = np.full_like(sums["total"], -cap / 2.0)
     ours = estimate_stage(cap=cap, **sums)
     if rule == "level 0":
@@ -54,7 +56,7 @@ def rejected(rule: str, *, cap: float, **sums: Floats) -> Estimate:
         residual = np.maximum(centred - (weights * (2.0 * b - g * weights)).sum(axis=-1), 0.0)
         if rule == "ratio":  # V² is the variance of the targets
             spread, noise = (known + centred) / (1.0 + n), (known + residual) / (1.0 + n)
-        else:  # what is known of σ² is (H−h)²/4
+        else:  # the prior of σ² is (H−h)²/4
             spread = (known + m * np.vecdot(weights, weights)) / (1.0 + determined)
             noise = (known + residual) / (1.0 + n - determined)
         ridge = m * noise / spread
@@ -81,7 +83,7 @@ class Way(NamedTuple):
 
 DEFAULT, TUNED = "**mixture (default)**", {1: "Batch, best of 12", 32: "32 members, best of 12"}
 PAIRS = [(beta, ridge) for beta in (0.03, 0.1, 0.3, 1.0) for ridge in (0.01, 0.1, 1.0)]
-# Of several ways, the one that turned out best at learning on a world counts there.
+# If there are several ways, the best way at learning counts in each world.
 WAYS = {
     "LSVI-UCB β=λ=1, every episode": [Way(rs.Bonus(1.0), every_episode=True)],
     "Batch β=λ=1": [Way(rs.Bonus(1.0))],
@@ -153,7 +155,7 @@ def error(values: Floats) -> Floats:
 
 
 def markdown(found: dict[str, dict[str, Floats]]) -> Iterator[str]:
-    """Write the scores of {world: {way: (rounds, 2)}}, and what they come to, line by line."""
+    """Write the scores of {world: {way: (rounds, 2)}} and their means, line by line."""
     yield f"| learning / final | {' | '.join(found)} | mean |"
     yield "|---|" + "---|" * (len(found) + 1)
     lines = {label: [ways[label].mean(axis=0) for ways in found.values()] for label in WAYS}

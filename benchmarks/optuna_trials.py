@@ -1,4 +1,4 @@
-"""Ask for trials and tell them, as many as are asked for on standard input; print the seconds."""
+"""Ask and tell the number of trials on each line of standard input; print the seconds."""
 
 import sys
 from time import perf_counter

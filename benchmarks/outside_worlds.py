@@ -1,9 +1,10 @@
-"""Worlds of other people, which judge the defaults.
+"""Worlds of other authors, for a test of the defaults.
 
-Deep sea, catch and the discounting chain are those of bsuite (Osband et al. 2020); six arms is that
-of Strehl and Littman (2008); the combination lock is that of Misra et al. (2020) without its noise;
-the tumour is that of Zhao, Kosorok and Zeng (2009) with a fixed start. Each is written from its
-description. `best` is the optimal return, or that of the best rule of a family that practice uses.
+Deep sea, catch and the discounting chain are from bsuite (Osband et al. 2020); six arms is from
+Strehl and Littman (2008); the combination lock is from Misra et al. (2020) without its noise; the
+tumour is from Zhao, Kosorok and Zeng (2009) with a fixed start. Each is written from its
+description. `best` is the optimal return, or the return of the best rule of a family used in
+practice.
 """
 
 import math
@@ -19,7 +20,7 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class Outside(gymnasium.Env[Any, Any]):
-    """An environment that starts from `start`, and whose `move` gives reward and end."""
+    """An environment that starts with `start`; `move` returns the reward and the end."""
 
     best: float
     horizon: int
@@ -46,9 +47,9 @@ class Outside(gymnasium.Env[Any, Any]):
 
 
 class DeepSea(Outside):
-    """A diver falls a row a step; the one action that goes right differs from cell to cell.
+    """A diver falls one row per step; the action that goes right differs from cell to cell.
 
-    Going right costs 0.01/N, and the corner that only N of them reach pays 1.
+    Going right costs 0.01/N, and the corner, which needs N moves to the right, pays 1.
     """
 
     def __init__(self, seed: int, size: int = 10) -> None:
@@ -137,7 +138,7 @@ class SixArms(Outside):
 
     def __init__(self, seed: int) -> None:
         self.observation_space, self.action_space = Discrete(7), Discrete(6)
-        # From the start the best arm differs with the steps that are left.
+        # The best arm depends on the number of steps left.
         value = 0.0
         for left in range(1, self.horizon + 1):
             value = max(
@@ -204,7 +205,7 @@ class TrapGrid(Outside):
 
 
 class CombinationLock(Outside):
-    """Of ten actions one opens each of six doors; whoever misses gets 0.1 once, the last pays 1."""
+    """One of ten actions opens each of six doors; a wrong action pays 0.1 once, the last door 1."""
 
     best, horizon = 1.0, 6
 
@@ -259,7 +260,7 @@ class Inventory(Outside):
         demand = int(self.np_random.poisson(self._mean))
         sold = min(demand, self._stock)
         self._stock -= sold
-        # The mean demand wanders between 4 and 12.
+        # The mean demand changes between 4 and 12.
         self._mean = float(np.clip(self._mean + self.np_random.normal(0.0, 1.0), 4.0, 12.0))
         return 4.0 * sold - 2.0 * 5 * action - 0.2 * self._stock, False
 

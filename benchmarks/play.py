@@ -1,10 +1,9 @@
-"""What learning costs beside the world itself: a step of `play` against a bare step of the world.
+"""The cost of learning compared with the world: a step of `play` and a bare step of the world.
 
-The baseline is FrozenLake-v1 alone under uniformly random actions drawn beforehand: `reset` and
-`step`, and nothing else. Beside it stands all of `play` with the learner that `train` makes by
-default: acting, absorbing, 29 switches. Its fits are also shown apart, since their number does not
-grow with the steps. Both advance in turns in one process, a few episodes at a time, so that a busy
-machine slows both alike.
+The baseline is only `reset` and `step` of FrozenLake-v1 under uniformly random actions drawn
+beforehand. The comparison is all of `play` with the default learner of `train`: acting, absorbing,
+29 switches. The time of fits is also shown separately, because their number does not grow with the
+steps. Both take turns of a few episodes in one process, so a busy machine slows both equally.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ ROUNDS = 3
 
 
 class Bare:
-    """The world at random."""
+    """The world under random actions."""
 
     def __init__(self, horizon: int) -> None:
         self._horizon = horizon
@@ -102,12 +101,12 @@ class Stopwatch:
         self.seconds += process_time() - began
 
     def microseconds(self, left_out: float = 0.0) -> float:
-        """Microseconds a step, some seconds left out."""
+        """Return microseconds per step, without the seconds `left_out`."""
         return 1e6 * (self.seconds - left_out) / self.steps
 
 
 def compared(horizon: int) -> tuple[float, float, float]:
-    """Return the microseconds of a bare step, and of one of ours without its fits and with them."""
+    """Return the microseconds of a bare step, and of a step of `play` without and with fits."""
     learning = Learning(horizon)
     alone, learnt = Stopwatch(Bare(horizon).episodes()), Stopwatch(learning.episodes())
     for _ in range(EPISODES // TURN):

@@ -1,6 +1,6 @@
-"""The worlds of `worlds.py`: Gymnasium's, two that people have, the study's, and others.
+"""The worlds of `worlds.py`: from Gymnasium, from applications, from the study, and others.
 
-A world is made for a round; what is not said of it is left to `train`'s defaults.
+A world is made for a round; all other settings are `train`'s defaults.
 """
 
 import sys
@@ -26,10 +26,10 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 class Place(NamedTuple):
-    """An environment, what `train` is told of it, and what is known of it exactly.
+    """An environment, the arguments of `train`, and the exact model if known.
 
-    `states` are the observations of the exact world, in its order. `best` is the best return known
-    where there is no exact world.
+    `states` are the observations of the exact model, in order. `best` is the best known return
+    without an exact model.
     """
 
     env: Any
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 class World(NamedTuple):
-    """How the place of a round is made, the episodes of a training, and how many rounds."""
+    """A function that makes the place of a round, and the numbers of episodes and rounds."""
 
     place: Callable[[int], Place]
     episodes: int
@@ -48,7 +48,7 @@ class World(NamedTuple):
 
 
 def by_name(name: str, seed: int, horizon: int | None = None, **arguments: Any) -> Place:
-    """Return an environment of Gymnasium, exact where it tells its model over a known horizon."""
+    """Return an environment of Gymnasium, exact if it has a model and a known horizon."""
     env = gymnasium.make(name, **arguments)
     model = FiniteModel.of(env)
     if model is None:
@@ -64,7 +64,7 @@ def blackjack(seed: int) -> Place:
 
 
 class Finite(gymnasium.Env[Any, Any]):
-    """A known world as an environment: it shows its state, and its stages are its steps."""
+    """A known world as an environment that shows its state; stages are steps."""
 
     def __init__(self, mdp: FiniteMDP, initial: Floats) -> None:
         states, actions, _ = mdp.features.shape
@@ -88,7 +88,7 @@ class Finite(gymnasium.Env[Any, Any]):
 
 
 def studied(build: Callable[..., FiniteMDP], seed: int, start: int = 0) -> Place:
-    """Return a world of the study with a table, its own features where these say more."""
+    """Return a world of the study with a table, or its own features if they are no table."""
     mdp = build(seed=(2027, seed))
     states, actions, dim = mdp.features.shape
     initial = np.eye(states)[start]
@@ -105,7 +105,7 @@ def studied(build: Callable[..., FiniteMDP], seed: int, start: int = 0) -> Place
 
 
 def sepsis(seed: int, *, table: bool) -> Place:
-    """Return ICU-Sepsis over 20 steps, with a table or with 100 numbers of what follows."""
+    """Return ICU-Sepsis over 20 steps, with a table or with 100 numbers of the next states."""
     sys.path.insert(0, str(EXAMPLES))
     import sepsis as example
 
@@ -137,7 +137,7 @@ def recommender(seed: int) -> Place:
 
 
 def outside(build: Callable[[int], outside_worlds.Outside], seed: int) -> Place:
-    """Return a world from outside; everything is left to the defaults."""
+    """Return a world of other authors, with all defaults."""
     env = build(seed)
     return Place(env, {}, best=env.best)
 
@@ -169,7 +169,7 @@ WORLDS = {
     "random tabular, stages differ": World(partial(studied, tabular), 1000, 5),
     "lower bound, stages differ": World(partial(studied, lower_bound, start=1), 1000, 5),
 }
-# Worlds of other people.
+# Worlds of other authors.
 OUTSIDE = {
     name: World(partial(outside, build), episodes, rounds)
     for name, build, episodes, rounds in (

@@ -1,9 +1,9 @@
-"""What folding a log costs beside the arithmetic that no learner can do without.
+"""The cost of folding a log, compared with the arithmetic that every learner needs.
 
-The baseline is a bare loop of rank-one updates: for each episode Λ⁻¹ ← Λ⁻¹ − vvᵀ/(1 + φᵀv) with
-v = Λ⁻¹φ and Σrφ, all stages at once in NumPy; it checks nothing, keeps no next state and can take
-nothing back. Beside it stands a history folded from arrays as a store gives them back, until its
-sums can be read. Both advance in turns in one process, so that a busy machine slows both alike.
+The baseline is a bare loop of rank-one updates: for each episode Λ⁻¹ ← Λ⁻¹ − vvᵀ/(1 + φᵀv) with v =
+Λ⁻¹φ and Σrφ, all stages together in NumPy. It has no checks, no next states and no corrections. The
+comparison is a history folded from arrays in the form of a store, until its sums can be read. Both
+take turns in one process, so a busy machine slows both equally.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ ROUNDS = 5
 
 
 class Stored:
-    """Episodes as they are stored: features, rewards and the rows of next states end to end."""
+    """Episodes in stored form: concatenated features, rewards and rows of next states."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
-        shape = (EPISODES, HORIZON + HORIZON * ACTIONS, DIM)  # every state after, the last one too
+        shape = (EPISODES, HORIZON + HORIZON * ACTIONS, DIM)  # every next state, including the last
         rows = rng.standard_normal(shape) / np.sqrt(DIM)
         rewards = rng.random((EPISODES, HORIZON))
         rows.flags.writeable = rewards.flags.writeable = False
@@ -38,7 +38,7 @@ class Stored:
 
 
 class Bare:
-    """Rank-one updates and nothing else."""
+    """Only rank-one updates."""
 
     def __init__(self) -> None:
         self._inverse = np.tile(np.eye(DIM), (HORIZON, 1, 1))

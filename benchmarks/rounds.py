@@ -1,7 +1,7 @@
-"""One round at the paper's size: ours, alone and stacked, against transcriptions of the algorithm.
+"""One round at the paper's size: rareswitch, alone and stacked, and transcriptions of the paper.
 
-The transcriptions recompute everything from the raw history, so the cost of an episode grows with
-k. It is measured over fewer episodes and extrapolated to K by that growth.
+The transcriptions recompute everything from the raw history, so their cost of an episode grows with
+k. It is measured over fewer episodes and extrapolated to K.
 """
 
 import importlib.util
@@ -37,11 +37,11 @@ def together(schedule: Schedule, rounds: int, episodes: int = K) -> None:
 
 
 def literal_round_seconds(episodes: int = 300) -> float:
-    """Extrapolate tests/literal.py, loops over pairs and over the history, to one round.
+    """Extrapolate tests/literal.py, with loops over pairs and over the history, to one round.
 
     With one batch only the Gram matrices are recomputed before every episode; more batches add
-    fits. That gives the three constants: a fit's loop over pairs, and what one logged step
-    costs in a Gram matrix and in a target.
+    fits. This gives three constants: the cost of a fit's loop over pairs, and the costs of one
+    logged step in a Gram matrix and in a target.
     """
     literal = load(ROOT / "tests" / "literal.py")
     world = rs.worlds.hard_to_learn(seed=0)

@@ -1,4 +1,4 @@
-"""How the cost grows: fitted exponents beside the expected ones, and rows in blocks beside full."""
+"""The growth of the cost: fitted and expected exponents, and costs with and without blocks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ def episode_cost(episodes: int = 200, **sizes: int) -> float:
 
 
 def block_episodes(*, dim: int, actions: int, horizon: int) -> Iterator[rs.Episode]:
-    """Yield episodes of rows as those of `ActionBlocks`, in states that never come again."""
+    """Yield episodes with rows like those of `ActionBlocks`, in states that never repeat."""
     rng, size = np.random.default_rng(0), dim // actions
     while True:
         numbers = rng.standard_normal((horizon, size)) / 2 / np.sqrt(size)
@@ -30,12 +30,12 @@ def block_episodes(*, dim: int, actions: int, horizon: int) -> Iterator[rs.Episo
 
 
 def block_costs(*, dim: int, actions: int, horizon: int, blocks: int) -> dict[str, str]:
-    """Return the cost of a learner that knows of that number of blocks, after ten episodes."""
+    """Return the cost of a learner with this number of blocks, after ten episodes."""
     task = rs.Task(dim=dim, horizon=horizon, stages="shared", feature_norm=2.0, blocks=blocks)
     learner = rs.Learner(task, rs.rules.EpisodeGrid(dates=(1, 10**6)))
     episodes = block_episodes(dim=dim, actions=actions, horizon=horizon)
     some = [next(episodes) for _ in range(9)]
-    learner.absorb(next(episodes))  # the first use of memory
+    learner.absorb(next(episodes))  # warm-up: first use of memory
     observe = cpu_time(lambda: learner.absorb(*some), repeats=1).least / len(some)
     fit = cpu_time(learner.fit, repeats=1).least
     state = len(learner.snapshot()) - len(learner.policy.to_bytes())

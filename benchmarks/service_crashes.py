@@ -1,9 +1,9 @@
-"""The drill of the service: kill -9 again and again while 16 sites assign and report over HTTP.
+"""Crash test of the service: repeated kill -9 while 16 sites assign and report over HTTP.
 
     python benchmarks/service_crashes.py --kills 50
 
-Nothing acknowledged may be lost, nothing recorded twice, and no learner's process may stay behind;
-the record must hold from its first row. The tests run the same drill for some seconds.
+No acknowledged report may be lost or recorded twice, and no learner's process may remain; the
+record must be valid from its first row. The tests run the same test for some seconds.
 """
 
 import argparse

@@ -1,17 +1,17 @@
 """The service under load: rates as ratios of one run, and CPU time of its process per request.
 
-`wrk` (a Debian package) sends requests to a service that runs as `rareswitch serve` runs it, with
-its log in a file. The baseline of recording is an endpoint of this benchmark in the same process:
-the same guard and the same reading of the report, and no commit. Parts take turns of some seconds,
-so that a busy machine slows all alike. A report is of one step with four actions and d = 10: rows
-of features, or a raw observation of five columns with two actions. `act` has d = 100, 25 actions
-and 32 members, and every request of it assigns a new episode, which is on disk before the answer.
+`wrk` (a Debian package) sends requests to a service that runs like `rareswitch serve`, with its log
+in a file. The baseline of recording is an endpoint of this benchmark in the same process, with the
+same guard and the same parsing of the report, but without a commit. Parts take turns of some
+seconds, so a busy machine slows all of them equally. A report has one step with four actions and d
+= 10: rows of features, or a raw observation of five columns with two actions. `act` has d = 100, 25
+actions and 32 members, and every request assigns a new episode, which is on disk before the answer.
 
     python benchmarks/service_load.py --seconds 3 --rounds 5
     python benchmarks/service_load.py --only recording batches --before ../earlier/src
 
-With `--before` the package in another folder takes turns with this one, and a ratio of CPU times
-says what a change brings.
+With `--before` the package in another folder takes turns with this package, and ratios of CPU times
+measure the effect of a change.
 """
 
 import argparse
@@ -70,7 +70,7 @@ PAUSE = "function delay() return math.random(0, 2 * {}) end\n"
 
 
 class Load(NamedTuple):
-    """What `wrk` counted, and the CPU time of the service: of each request, in milliseconds."""
+    """The counts of `wrk`, and the CPU time of the service per request in milliseconds."""
 
     rate: float
     cpu: float
@@ -177,7 +177,7 @@ def rows_request() -> dict[str, Any]:
 
 
 def observed_request() -> dict[str, Any]:
-    """Return the same with a raw observation of three columns."""
+    """Return a request for an action with a raw observation of three columns, without its id."""
     return {"observation": dict.fromkeys(("age", "weight", "pressure"), 0.123456)}
 
 
@@ -235,7 +235,7 @@ def make_store(path: Path) -> dict[str, str]:
 
 
 def add_log(path: Path) -> None:
-    """Add a campaign with a log that no learner has read, at whose end a policy is due."""
+    """Add a campaign with an unread log, after which a policy is due."""
     rng = np.random.default_rng(2)
     with open_store(f"sqlite:///{path}") as store:
         protocol = Protocol(
@@ -295,7 +295,7 @@ def serve(path: str, port: int) -> None:
 
 @contextmanager
 def running(path: Path, tokens: dict[str, str], source: Path | None = None) -> Iterator[Running]:
-    """Run a service of a store in a process of its own, perhaps of the package in a folder."""
+    """Run the service of a store in its own process, with the package in `source` if given."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = _begin("--serve", path, "--port", port, source=source)
@@ -310,7 +310,7 @@ def running(path: Path, tokens: dict[str, str], source: Path | None = None) -> I
 def _begin(
     task: str, path: Path, *more: Any, source: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    """Begin a process of this file on one BLAS thread; its log is beside the store."""
+    """Start a process of this file with one BLAS thread; its log is in the store's folder."""
     command = [sys.executable, __file__, task, str(path), *map(str, more)]
     threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     settings = os.environ | dict.fromkeys(threads, "1")
@@ -334,7 +334,7 @@ def _wait(process: subprocess.Popen[bytes], address: str) -> None:
 
 
 def learn_beside(path: str) -> None:
-    """Be the learner of the service, until this process is terminated."""
+    """Run the learner of the service until this process is terminated."""
     from rareswitch.service.learner import run_learner
 
     run_learner(f"sqlite:///{path}", (), False, 1.0, "text", os.getppid())
@@ -344,7 +344,7 @@ def learn_beside(path: str) -> None:
 
 
 def recording(service: Running, seconds: float) -> dict[str, Load]:
-    """Durable reports from 32 connections, and the same without a commit."""
+    """Measure durable reports from 32 connections, and the same without a commit."""
     report, of = one_step_report(), "/v1/campaigns/rows"
     return {
         "validate one report": service.load(f"{of}/valid", body=report, seconds=seconds),
@@ -353,7 +353,7 @@ def recording(service: Running, seconds: float) -> dict[str, Load]:
 
 
 def batches(service: Running, seconds: float) -> dict[str, Load]:
-    """Reports in batches of 100 from four connections."""
+    """Measure reports in batches of 100 from four connections."""
     told = {"connections": 4, "together": TOGETHER, "seconds": seconds}
     rows, observed = one_step_report(), observed_report()
     return {
@@ -365,7 +365,7 @@ def batches(service: Running, seconds: float) -> dict[str, Load]:
 
 
 def acting(service: Running, seconds: float) -> dict[str, Load]:
-    """One caller after the other, and eight who pause; beside requests that need no disk."""
+    """Measure `act` with one caller and with eight pausing callers, and requests without disk."""
     found = {}
     for name, path, body in (
         ("health", "/healthz", None),
@@ -380,7 +380,7 @@ def acting(service: Running, seconds: float) -> dict[str, Load]:
 
 
 def reading(service: Running, seconds: float) -> dict[str, Load]:
-    """The policy in force, whole and unchanged, and where the study stands."""
+    """Measure the policy in force, whole and not modified, and the status of the study."""
     told = {"connections": 8, "seconds": seconds}
     with open_store(f"sqlite:///{service.path}", read_only=True) as store:
         digest = Campaign(store, "act").policy_bytes().digest
@@ -398,9 +398,9 @@ PARTS = {"recording": recording, "batches": batches, "acting": acting, "reading"
 
 
 def learning(source: Path, tokens: dict[str, str], seconds: float) -> dict[str, Load]:
-    """Reports of five steps, alone and until a learner has read 10⁵ episodes and proposed."""
+    """Measure reports of five steps, alone and while a learner reads 10⁵ episodes and proposes."""
     path = source.with_name("learning.db")
-    shutil.copyfile(source, path)  # a learner that has learned once would have nothing to do
+    shutil.copyfile(source, path)  # a learner does its work only once
     told = {"body": five_step_report(), "seconds": seconds}
     to = "/v1/campaigns/log/episodes"
     with running(path, tokens) as service, open_store(f"sqlite:///{path}", read_only=True) as store:
@@ -425,7 +425,7 @@ def run(
     rounds: int = 5,
     before: Path | None = None,
 ) -> dict[str, str]:
-    """Measure some parts in turns; return the figures as texts."""
+    """Measure some parts in turns; return the numbers as texts."""
     found: dict[str, list[Load]] = {}
 
     def keep(loads: dict[str, Load], source: Path | None = None) -> None:
@@ -458,7 +458,7 @@ def run(
 
 
 def _check_recorded(path: Path) -> None:
-    """Refuse to measure reports that the service refused."""
+    """Stop the benchmark if the service refused reports."""
     with open_store(f"sqlite:///{path}", read_only=True) as store:
         for name in list_campaigns(store):
             if refused := status(Campaign(store, name)).refused:
@@ -476,7 +476,7 @@ def _texts(found: dict[str, list[Load]]) -> dict[str, str]:
 
 
 def _ratios(found: dict[str, list[Load]]) -> dict[str, str]:
-    """Return ratios of two loads of the same round, of their rates and of their CPU times."""
+    """Return the ratios of rates and of CPU times of two loads in the same round."""
     asked = {
         "record / validate": ("record one report", "validate one report"),
         "ingest while a learner fits / before": ("ingest while a learner fits", "ingest before"),

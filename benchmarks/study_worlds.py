@@ -1,4 +1,4 @@
-"""The worlds of `nothing_to_tune.py`, all finite: seven of the package, and others written here."""
+"""The finite worlds of `nothing_to_tune.py`: seven from the package, and others."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from rareswitch.support.streams import Seed
 
 
 class World(NamedTuple):
-    """How a round's world is made, K, B, and where episodes begin."""
+    """A function that makes a round's world, K, B, and the initial state."""
 
     build: Callable[..., FiniteMDP]
     episodes: int
@@ -40,7 +40,7 @@ def poor_river(seed: Seed) -> FiniteMDP:
 
 
 def deep_chain(seed: Seed) -> FiniteMDP:
-    """Return a chain in which only eight right actions in a row pay: one policy in 256."""
+    """Return a chain that pays only for eight right actions in a row: one policy in 256."""
     right = np.random.default_rng(seed).integers(0, 2, 8)
     chances, rewards = np.zeros((8, 2, 8)), np.full((8, 2), 0.01)
     for state, action in enumerate(right):
@@ -55,7 +55,7 @@ def deterministic(seed: Seed) -> FiniteMDP:
 
 
 def six_arms(seed: Seed) -> FiniteMDP:
-    """Return SixArms (Strehl and Littman 2008): the rarer an arm is reached, the more it pays."""
+    """Return SixArms (Strehl and Littman 2008): arms that are harder to reach pay more."""
     reached, paid = (1.0, 0.15, 0.1, 0.05, 0.03, 0.01), (50, 133, 300, 800, 1660, 6000)
     chances, rewards = np.zeros((7, 6, 7)), np.zeros((7, 6))
     chances[1:, :, 0] = 1.0
@@ -95,7 +95,7 @@ def deep_sea(seed: Seed) -> FiniteMDP:
 
 
 def loop(seed: Seed) -> FiniteMDP:
-    """Return Loop (Strens 2000): an easy circle pays a half, one that must be held pays 1."""
+    """Return Loop (Strens 2000): an easy circle pays a half, a circle of right actions pays 1."""
     chances, rewards = np.zeros((9, 2, 9)), np.zeros((9, 2))
     chances[0, 0, 1] = chances[0, 1, 5] = 1.0
     for state in (1, 2, 3):
@@ -129,13 +129,13 @@ def two_prizes(seed: Seed) -> FiniteMDP:
 
 
 def bandit(seed: Seed) -> FiniteMDP:
-    """Return ten arms; what an arm pays is its mean, so one look at each would do."""
+    """Return ten arms with constant rewards, so one try of each is enough."""
     means = np.random.default_rng(seed).uniform(0.2, 0.8, (2, 10))
-    return stationary(np.full((2, 10, 2), (0.0, 1.0)), means, horizon=1)  # state 1: it is over
+    return stationary(np.full((2, 10, 2), (0.0, 1.0)), means, horizon=1)  # state 1: the end
 
 
 def recommender(seed: Seed) -> FiniteMDP:
-    """Return 40 users who like items near by, and are moved by them; values are not linear."""
+    """Return 40 users who like similar items and are moved by them; values are not linear."""
     rng, users = np.random.default_rng(seed), np.random.default_rng(0).standard_normal((40, 5))
     items, quality = rng.standard_normal((8, 5)), rng.normal(-1.0, 0.5, 8)
     users, items = (at / np.linalg.norm(at, axis=1, keepdims=True) for at in (users, items))
@@ -170,7 +170,7 @@ WORLDS = {
     "bandit": World(bandit, 500, 8),
     "recommender": World(recommender, 2000, 20, start="uniform"),
 }
-# Worlds in which a learner may settle too early; the last four were looked at after the others.
+# Worlds in which a learner may settle too early; the last four were added after the others.
 STICKY = {
     "six arms": World(six_arms, 600, 15),
     "trap grid": World(trap_grid, 1000, 15),

@@ -1,9 +1,9 @@
-"""How often the intervals of a study hold the truth: `python benchmarks/trial_statistics.py`.
+"""The coverage of the intervals of a study: `python benchmarks/trial_statistics.py`.
 
-Studies of 600 participants with usual care and two treatments, whose outcome depends on severity
-far more than on treatment, learn for whom each treatment is best. Each study is analysed in four
-ways: the interval at the end, the evidence at every look, every action against usual care by its
-known probabilities, and the same by a plain comparison of those who got it.
+Studies of 600 participants with usual care and two treatments learn for whom each treatment is
+best. Outcomes depend far more on severity than on treatment. Each study is analysed in four ways:
+by the interval at the end, by the evidence at every look, by comparing each action with usual care
+using the known probabilities, and by a plain comparison of participants by action.
 """
 
 import argparse
@@ -41,11 +41,11 @@ PROTOCOL = Protocol(
 
 
 class Scenario(NamedTuple):
-    """The effect of the first treatment, the rise of all outcomes over the study, and its field."""
+    """The effect of the first treatment, the drift of outcomes, and the fields of Circumstances."""
 
     effect: float = 0.0
     drift: float = 0.0
-    field: dict[str, float] = {}  # noqa: RUF012 of Circumstances; nobody changes it
+    field: dict[str, float] = {}  # noqa: RUF012 of Circumstances; never changed
 
 
 SCENARIOS = {
@@ -59,7 +59,7 @@ SCENARIOS = {
 
 
 class DriftingWorld:
-    """Participants of one step whose chances rise with their number."""
+    """Participants of one step whose success probability rises with their number."""
 
     horizon = 1
 
@@ -77,7 +77,7 @@ class DriftingWorld:
         return Step(float(uniform < mean), None, True, mean)
 
     def value(self, policy: Any) -> float:
-        """The drift is that of all actions, so differences of values do not have it."""
+        """Return the value without the drift, which is equal for all actions."""
         return self._inner.value(policy)
 
 
@@ -94,7 +94,7 @@ def _participant(scenario: Scenario) -> Any:
 
 
 def analysed(name: str, seed: int) -> dict[str, bool]:
-    """Return the answers of one study."""
+    """Return the results of one study."""
     scenario = SCENARIOS[name]
     are = replace(Circumstances.calm(), **scenario.field)
     world, rule = DriftingWorld(scenario, seed), ControlSuperiority(confidence=0.975)
@@ -132,7 +132,7 @@ def _choices(trial: Trial) -> Choices:
 
 
 def _plain(seen: Choices) -> bool:
-    """Return whether a t-test finds a difference of some action, at 5% for both together."""
+    """Return whether a t-test finds a difference for any action, at a total level of 5%."""
     groups = [seen.values[seen.taken == action] for action in range(ACTIONS)]
     tests = [
         stats.ttest_ind(group, groups[0], equal_var=False).pvalue
@@ -143,7 +143,7 @@ def _plain(seen: Choices) -> bool:
 
 
 def _weighted(seen: Choices, truth: float = 0.0) -> bool:
-    """Return whether the intervals exclude 0 for some action, or else hold the truths of both."""
+    """Return whether an interval excludes 0, or, with a truth, whether both contain the truth."""
     each = 1.0 - (1.0 - CONFIDENCE) / (ACTIONS - 1)
     held = []
     for action, effect in ((1, truth), (2, 0.0)):
@@ -177,7 +177,7 @@ def main() -> None:
     print("|---|" + "---|" * len(columns))
     for name, answers in found.items():
         shares = [np.mean([one[column] for one in answers]) for column in columns]
-        # In a null scenario the last column repeats the one before it.
+        # In a null scenario the last column repeats the previous column.
         last = "–" if not SCENARIOS[name].effect else f"{shares[-1]:.1%}"
         print(f"| {name} | " + " | ".join([*(f"{s:.1%}" for s in shares[:-1]), last]) + " |")
     print(f"\n{given.rounds} studies of each scenario; {CONFIDENCE:.0%} confidence.")

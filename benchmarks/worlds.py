@@ -1,4 +1,4 @@
-"""Measure how far the defaults go, world by world.
+"""Measure the share of the best returns that the defaults reach in each world.
 
     python benchmarks/worlds.py --results results-of-worlds --table shares.csv --figure shares.png
     python benchmarks/worlds.py --read docs/_static/defaults.csv --figure docs/_static/defaults.png
@@ -39,15 +39,15 @@ Found = dict[str, float]
 
 
 def options(way: str) -> dict[str, Any]:
-    """Return what `train` is told."""
-    if way == EVERY:  # drawing one member anew is to draw one of many, and is cheaper
+    """Return the arguments of `train`."""
+    if way == EVERY:  # equal to drawing one of many members, and cheaper
         recipe = rs.Recipe(exploration=rs.Ensemble(members=1))
         return {"schedule": rs.EveryEpisode(), "recipe": recipe}
     return {}
 
 
 def played(name: str, way: str, seed: int, episodes: int) -> Found:
-    """Return what came of one training."""
+    """Return the results of one training."""
     began = time.process_time()
     place = WORLDS[name].place(seed)
     given = place.options | options(way)
@@ -75,7 +75,7 @@ def played(name: str, way: str, seed: int, episodes: int) -> Found:
 
 
 def random_return(place: Place, training: Training, seed: int) -> float:
-    """Return what random actions earn, on fresh episodes."""
+    """Return the mean return of random actions on fresh episodes."""
     world, totals = place.env, []
     world.action_space.seed(seed)
     for episode in range(FRESH):
@@ -91,7 +91,7 @@ def random_return(place: Place, training: Training, seed: int) -> float:
 
 
 class Results:
-    """The trainings of one world: a file for each, of as many episodes and rounds."""
+    """The trainings of one world, in one file each, with its numbers of episodes and rounds."""
 
     def __init__(self, folder: Path, name: str, quick: bool) -> None:
         self.name, self.world, self._folder = name, WORLDS[name], folder
@@ -112,7 +112,7 @@ class Results:
         part.replace(self._file(way, seed))
 
     def read(self, way: str) -> dict[str, Floats]:
-        """Return what was found, each (rounds,)."""
+        """Return the results by name, each (rounds,)."""
         files = [self._file(way, seed) for seed in range(self.rounds)]
         found = [json.loads(file.read_text()) for file in files]
         return {key: np.array([one[key] for one in found]) for key in found[0]}
@@ -130,7 +130,7 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, ours: Floats, theirs: Floats, random: Floats) -> "Share":
-        """Return the share that one return, (rounds,), is of another, paired by rounds."""
+        """Return one return (rounds,) as a share of another, paired by rounds."""
         ours, theirs = ours - random, theirs - random
         value = float(ours.mean() / theirs.mean())
         apart = (ours - value * theirs).std(ddof=1) / np.sqrt(len(ours))
@@ -141,7 +141,7 @@ class Share(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether the goal lies outside the interval."""
+        """Whether the goal is outside the interval."""
         return abs(self.value - GOAL) > self.margin
 
     @property
@@ -150,7 +150,7 @@ class Share(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the goal is reached, with a question mark if it lies inside the interval."""
+        """Whether the goal is reached, with a question mark if it is inside the interval."""
         return ("yes" if self.reached else "no") + ("" if self.settled else "?")
 
 
@@ -158,7 +158,7 @@ class Row(NamedTuple):
     """The means of one world over rounds, formatted: two shares and the returns behind them."""
 
     world: str
-    outside: str  # yes: a world of other people
+    outside: str  # yes: a world of other authors
     horizon: str
     episodes: str
     rounds: str
@@ -211,21 +211,21 @@ def shown(value: float) -> str:
 
 
 def best_known(found: dict[str, dict[str, Floats]]) -> Floats:
-    """Return the optimum of each round, or the return of the better way to learn where it is more.
+    """Return the optimum of each round, or the return of the better way if it is higher.
 
-    Rounds have worlds of their own, so returns are compared round by round.
+    Rounds have different worlds, so returns are compared round by round.
     """
     reached = max((one["final"] for one in found.values()), key=np.mean)
     return np.fmax(found[DEFAULT]["optimum"], reached)
 
 
 def ranked(rows: list[Row]) -> list[Row]:
-    """Return the worlds of other people, then the others, each by the share while learning."""
+    """Sort worlds: of other authors first, then the others, each by the share while learning."""
     return sorted(rows, key=lambda row: (row.outside == "no", -row.share("learning").value))
 
 
 def draw(rows: list[Row], part: str, title: str, file: Path) -> None:
-    """Draw the share of every world with its interval, beside the goal."""
+    """Draw the share of every world with its interval, and the goal."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.4, 0.27 * len(rows) + 1.5), layout="constrained")
@@ -287,7 +287,7 @@ def table(head: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
 
 
 def measure(results: list[Results], workers: int | None) -> None:
-    """Run the trainings that are missing, and store each when it ends."""
+    """Run the missing trainings, and store each when it ends."""
     waiting = [(one, way, seed) for one in results for way, seed in one.missing()]
     with local_pool(workers) as pool:
         jobs = {

@@ -1,10 +1,10 @@
-"""What a rule saves that looks at the candidate: `python benchmarks/worth.py`.
+"""The savings of a rule that looks at candidates: `python benchmarks/worth.py`.
 
-`SpreadBudget` deploys on its dates, whatever was fitted. `Worthwhile(SpreadBudget(…))` deploys only
-policies that change or promise something, with the default least change of 3% and with 10%. All
-have the same budget, worlds, noise and seeds, and the default mixture with stages chosen by the
-data. Regret is exact. The ratio of average regrets has a 95% bootstrap interval over rounds. The
-default was chosen on the first four worlds and the deep sea, with other seeds.
+`SpreadBudget` deploys every candidate. `Worthwhile(SpreadBudget(…))` deploys only candidates with
+enough change or gain, with the default minimum change of 3% and with 10%. All have the same budget,
+worlds, noise and seeds, and the default mixture with stages chosen by the data. Regret is exact.
+The ratio of average regrets has a 95% bootstrap interval over rounds. The default was chosen on the
+first four worlds and the deep sea, with other seeds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ EPISODES, ROUNDS = 1000, 10
 
 
 def played(name: str, budget: int, seed: int) -> list[tuple[float, int]]:
-    """Return average regret and deployments after the first, of all three rules."""
+    """Return average regret and deployments after the first for all three rules."""
     made: World = (WORLDS | STICKY)[name]
     world = made.build(seed=(SEED, seed))
     spread = rs.SpreadBudget(switches=budget)

@@ -182,7 +182,7 @@ def test_a_cluster_that_cannot_be_reached_is_named(address, monkeypatch):
             "raise ImportError('not here')",
             r"cannot run rareswitch \S+ \(.*not here.*\); ins",
         ),
-        (None, r"has rareswitch 0\.0\.7, and here it is \d"),
+        (None, r"has rareswitch 0\.0\.7, and this machine \d"),
     ],
 )
 def test_a_worker_without_this_rareswitch_is_refused(tmp_path, source, message):
@@ -210,7 +210,7 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_worker_with_other_versions_is_refused_even_if_it_joins_late(client, monkeypatch, name):
     there = versions()[name]
-    message = rf"^worker \S+ has {name} {there}, and here it is 9\.9; .*"
+    message = rf"^worker \S+ has {name} {there}, and this machine 9\.9; .*"
     with cluster_pool(client.scheduler.address) as pool:
         assert pool.submit(abs, -3).result() == 3
         monkeypatch.setattr(*OTHERS[name])
@@ -243,7 +243,7 @@ def end_this_process(*_):
 
 
 def test_work_that_kills_its_workers_is_named():
-    message = r"^a piece of work died with each of 1 workers, the last at tcp://\S+; its log"
+    message = r"^a piece of work died with each of 1 workers, the last at tcp://\S+; read its log"
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         cluster_client("local:1") as fragile,

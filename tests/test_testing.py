@@ -302,8 +302,8 @@ def reused():
         (lambda s: np.full((2, 3), np.inf if s == 2 else 0.0), "features of 2 must be finite"),
         (lambda s: np.ones((2, 3 + s)), "features of 1 must have d = 3; got 4"),
         (lambda s: np.ones(3), r"features of 0 must be \(A, d\); got shape \(3,\)"),
-        (wandering(), "features of 0 must be the same every time"),
-        (reused(), "features of 0 must be the same every time"),
+        (wandering(), "features of 0 must be the same at every call"),
+        (reused(), "features of 0 must be the same at every call"),
         (lambda s: np.eye(2) > 0.5, "features of 0 must be real numbers; got bool"),
         (lambda s: np.eye(2) * 1j, "features of 0 must be real numbers; got complex128"),
         (lambda s: np.eye(2).astype(str), "features of 0 must be real numbers; got <U"),
@@ -360,7 +360,7 @@ def test_features_must_have_the_dimension_asked_for():
 
 
 def test_some_state_is_needed():
-    with pytest.raises(AssertionError, match="states must hold at least one state"):
+    with pytest.raises(AssertionError, match="states must not be empty"):
         check_features(one_hot, [])
 
 
@@ -374,7 +374,7 @@ def test_rows_must_be_in_the_blocks_that_a_map_says():
     arms = Arms()
     assert check_features(arms, [0]) == pytest.approx(5**0.5)
     arms.off = 0.1
-    with pytest.raises(AssertionError, match=r"in one of 2 blocks only, .* got a row with 2"):
+    with pytest.raises(AssertionError, match=r"in only one of 2 blocks, .* got a row with 2"):
         check_features(arms, [0])
     arms.blocks = 3
     with pytest.raises(AssertionError, match="must have d divided by 3 blocks; got d = 4"):

@@ -1,4 +1,4 @@
-"""A trained policy with its features: acts on observations, and is saved as one file.
+"""A trained policy with its features, which acts on observations and is saved as one file.
 
 An agent needs neither Gymnasium nor the learner that made its policy.
 """
@@ -21,21 +21,21 @@ from rareswitch.support.arguments import Bools, short_repr, whole
 from rareswitch.trajectories import Rewards
 from rareswitch.trajectories.observation import settled
 
-MASK = "action_mask"  # the key of Gymnasium's `info` that says which actions are feasible
-# The arrays that a basis computes from its fields, for programs that do not know how.
+MASK = "action_mask"  # the key of the mask of feasible actions in Gymnasium's `info`
+# Arrays that a basis computes from its fields, for other programs.
 DERIVED = {"polynomial": ("factors",)}
-# Errors of a feature map that is given many observations in the place of one.
+# Errors of a feature map for many observations instead of one.
 NOT_ONE = (TypeError, ValueError, IndexError, KeyError)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Agent:
-    """A policy, the features it sees through, and the actions that the environment takes.
+    """A policy, its features, and the actions of the environment.
 
     `begin(key)` starts an episode and `act(observation)` returns the action of each step.
-    `predict(observation)` is one action without an episode. A mixture plays a whole episode with
-    the member that the key draws. Step t is played at stage t of the policy. Beyond the horizon the
-    agent goes on at stage 0, which looks furthest ahead; see `rolling_stage`.
+    `predict(observation)` is one action without an episode. In a mixture, the key determines the
+    member that plays the whole episode. Step t is played at stage t of the policy. After the
+    horizon the agent continues at stage 0, which plans furthest ahead; see `rolling_stage`.
 
     >>> from rareswitch.features import OneHot
     >>> policy = Policy(weights=np.array([[0.2, 0.5, 0.9, 0.1]]), one_hot=True)
@@ -57,12 +57,12 @@ class Agent:
         )  # fmt: skip
         if ours != theirs:
             raise ValueError(
-                f"features must have dim = {ours[0]} and one_hot = {ours[1]}, as the policy has; "
+                f"features must have dim = {ours[0]} and one_hot = {ours[1]}, like the policy; "
                 f"got {theirs[0]} and {theirs[1]}"
             )
 
     def begin(self, key: str | int = 0, *, steps: int | None = None) -> "Acting":
-        """Start an episode; the key draws the member of a mixture.
+        """Start an episode; the key determines the member of a mixture.
 
         Give the number of `steps` of the episode if it is known to exceed the horizon.
         """
@@ -72,14 +72,14 @@ class Agent:
     def predict(self, observation: Any, h: int = 0, key: str | int = 0) -> Any:
         """Return the action at stage h for one observation, or an array of actions for many.
 
-        A list holds many observations, and so does an array with one axis more than an observation.
+        A list has many observations, and so has an array with one axis more than an observation.
         """
         h, member = whole("h", h, least=0, most=self.policy.horizon - 1), self.policy.draw(key)
         if isinstance(observation, list):
             try:
                 return self._predict_many(observation, h, member)
             except NOT_ONE as error:
-                error.add_note("a list holds many observations; give one as an array")
+                error.add_note("a list means many observations; give a single one as an array")
                 raise
         if not isinstance(observation, np.ndarray) or not observation.ndim:
             return self._choose(member, observation, h)
@@ -97,11 +97,11 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | Path) -> "Agent":
-        """Return the agent that `save` wrote; no code runs that the file names."""
+        """Return the agent that `save` wrote; the file cannot run code."""
         return cls.from_bytes(Path(path).read_bytes())
 
     def to_bytes(self) -> bytes:
-        """Return all parts as bytes; features that are code have none."""
+        """Return all parts as bytes; features that are code raise an error."""
         arrays = {
             "policy": np.frombuffer(self.policy.to_bytes(), np.uint8),
             "features": np.frombuffer(_features_bytes(self.features), np.uint8),
@@ -112,7 +112,7 @@ class Agent:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Agent":
-        """Return the agent that `to_bytes` wrote; altered bytes are refused."""
+        """Return the agent that `to_bytes` wrote, or raise an error if the bytes were altered."""
         parts = codec.unpack("agent", data)
         parts.only(meta=("rewards", "actions"), arrays=("policy", "features"))
         with parts.reading():
@@ -127,10 +127,10 @@ class Agent:
     def to_arrays(self) -> codec.Arrays:
         """Return policy and features as named arrays, for `np.savez` and for other programs.
 
-        The policy's arrays are `weights` (H, d) and others; the columns of a wide policy are those
-        of `table.positions`. An array of the features is named by the kind of its part, such as
-        `scaling.origin`, with a number if a kind comes twice. Features that are code have no
-        arrays.
+        The policy's arrays are `weights` (H, d) and others; `table.positions` are the columns of a
+        wide policy. The name of an array of the features has the kind of its part, such as
+        `scaling.origin`, and a number if a kind occurs twice. Features that are code raise an
+        error.
 
         >>> from rareswitch.features import ActionBlocks, Scaling
         >>> features = ActionBlocks(Scaling.between([0.0], [2.0]), actions=2)
@@ -141,7 +141,7 @@ class Agent:
         if not isinstance(features, Packed) or features.code is not None:
             raise TypeError(
                 f"features must be maps of this package to be arrays; got {short_repr(features)}. "
-                "Use the policy's own arrays, policy.weights and others, and keep your code"
+                "Save the policy's own arrays, policy.weights and others, and your code"
             )
         arrays: codec.Arrays = {"clip": np.array(policy.clip)}
         for name in (*policy_arrays(policy.one_hot), "allocation"):
@@ -175,7 +175,7 @@ class Agent:
         mask: Bools | None = None,
         step: int | None = None,
     ) -> Any:
-        observation = settled("observation", observation)  # as a log keeps it
+        observation = settled("observation", observation)  # as in a log
         told = {} if mask is None else {MASK: mask}
         rows = self.features(observation, h)
         allowed = feasible_actions(self.features, observation, h, told, "mask")
@@ -200,7 +200,7 @@ class Agent:
 
 
 class Acting:
-    """One episode of an agent: `act` is called once for every step."""
+    """One episode of an agent; call `act` once for every step."""
 
     def __init__(self, agent: Agent, member: Policy | Player, steps: int | None) -> None:
         self._agent, self._member, self._steps = agent, member, steps
@@ -208,12 +208,12 @@ class Acting:
 
     @property
     def role(self) -> str:
-        """Who plays: "learned", "control" or "floor"."""
+        """The role of the player: "learned", "control" or "floor"."""
         return self._member.role
 
     @property
     def stage(self) -> int:
-        """The stage of the policy that the next step is played at."""
+        """The stage of the policy for the next step."""
         return rolling_stage(self.step, self._member.horizon, self._steps)
 
     def act(self, observation: Any, mask: Bools | None = None) -> Any:
@@ -224,18 +224,18 @@ class Acting:
 
 
 def check_mask(control: Control | None, mask: Bools | None) -> None:
-    """Refuse a control that is an action where a mask leaves out actions: places would shift."""
+    """Raise an error for a control that is an action if a mask would shift its position."""
     if control is not None and control.action is not None and mask is not None and not mask.all():
         raise ValueError(
-            f"control must be a policy where actions are masked; got action {control.action}"
+            f"control must be a policy if actions are masked; got action {control.action}"
         )
 
 
 def rolling_stage(step: int, horizon: int, steps: int | None = None) -> int:
-    """Return the stage at which a step is played: its own, or stage 0 after the last stage.
+    """Return the stage for a step: the same number, or 0 after the last stage.
 
-    Of an episode of more `steps` than the horizon, all but the last H steps are played at stage 0:
-    the last stages act as if nothing came after them.
+    If an episode has more `steps` than the horizon, all but the last H steps are played at stage 0,
+    because the last stages ignore later rewards.
 
     >>> [rolling_stage(step, 3) for step in range(5)]
     [0, 1, 2, 0, 0]
@@ -256,8 +256,8 @@ def feasible_actions(
 ) -> Bools | None:
     """Return the feasible actions (A,), at least one; None means all.
 
-    An action is feasible if the features and the mask in `info` allow it. Errors call the mask by
-    `name`.
+    An action is feasible if the features and the mask in `info` allow it. `name` is the name of the
+    mask in errors.
     """
     mask = features.feasible(observation, stage)
     if MASK in info:
@@ -285,7 +285,7 @@ def _named_arrays(features: Packed) -> codec.Arrays:
 
 
 def _parts(whole: Packed) -> Iterator[Packed]:
-    """Yield a map, a basis or a space, and all its parts, from the outside in."""
+    """Yield a map, a basis or a space, then all its parts, outer parts first."""
     yield whole
     for _, value in _values(whole):
         for part in value if isinstance(value, tuple) else (value,):
@@ -298,7 +298,7 @@ def _values(part: Any) -> list[tuple[str, Any]]:
 
 
 def _plain_action(action: Any) -> Any:
-    """Return an action as plain values: a number or a text as it is, an array with its dtype."""
+    """Return an action as plain values: a number or a text unchanged, an array with its dtype."""
     if isinstance(action, int | float | str) and not isinstance(action, np.generic):
         return action
     array = np.asarray(action)
@@ -323,8 +323,8 @@ def _action_of(plain: Any) -> Any:
 def _features_bytes(features: Any) -> bytes:
     if not hasattr(features, "to_bytes"):
         raise TypeError(
-            f"features must be maps of this package to be saved; got {short_repr(features)}. Keep "
-            "the policy's own bytes, policy.to_bytes(), and your code beside them"
+            f"features must be maps of this package to be saved; got {short_repr(features)}. Save "
+            "the policy's own bytes, policy.to_bytes(), and your code"
         )
     data: bytes = features.to_bytes()
     return data

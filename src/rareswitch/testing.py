@@ -1,6 +1,6 @@
 """Checks to run on a switching rule or a feature map of your own.
 
-Each raises an AssertionError that says what is wrong.
+Each raises AssertionError with the reason.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,15 +12,15 @@ from rareswitch.core.clock import Clock, Ledger, Schedule, checked_schedule, tri
 from rareswitch.core.task import Task, checked_task
 from rareswitch.support.arguments import Rows, whole
 
-EPISODES = 200  # that an open-ended task is checked for
+EPISODES = 200  # for the check of an open-ended task
 
 
 def check_schedule(schedule: Schedule, task: Task | None = None, *, seed: int = 0) -> None:
     """Check that a schedule answers with a bool, is a pure function, and keeps its promises.
 
-    The check is a learner on `task`, by default Task(dim=2, horizon=3, episodes=200), whose
-    log-determinants grow at random. It asks before every episode and deploys whenever a switch is
-    due. A schedule with `triggers` must be due exactly when one of them is reached. A schedule with
+    The check simulates a learner on `task`, by default Task(dim=2, horizon=3, episodes=200), whose
+    log-determinants grow at random. It asks before every episode and deploys when a switch is due.
+    A schedule with `triggers` must be due exactly when one of them is reached. A schedule with
     `stays_due` must stay due until the switch. A schedule with `upcoming` must be due exactly on
     the dates that it returns.
 
@@ -102,7 +102,7 @@ def check_features(
 
     Every state must have at least one finite row, all rows must have one dimension, and a second
     call must return the same rows. L above 1 is allowed; give it to the `Task` as `feature_norm`. A
-    map with `one_hot` returns positions (A,) from 0 to d−1. Where the map has the attributes `dim`,
+    map with `one_hot` returns positions (A,) from 0 to d−1. If the map has the attributes `dim`,
     `actions`, `blocks` or `norm`, its rows must agree with them.
 
     >>> check_features(lambda s: np.eye(2) * s, [0.5, 1.0], dim=2)
@@ -133,7 +133,7 @@ def check_features(
         )
         _require(
             np.array_equal(rows, features(state)),
-            f"features of {state!r} must be the same every time; asked twice, they differ",
+            f"features of {state!r} must be the same at every call; two calls differ",
         )
         longest = 1.0 if one_hot else float(np.linalg.norm(rows, axis=1).max())
         _require(
@@ -142,7 +142,7 @@ def check_features(
             f"{longest:g}",
         )
         largest = max(largest, longest)
-    _require(largest >= 0.0, "states must hold at least one state")
+    _require(largest >= 0.0, "states must not be empty")
     return largest
 
 
@@ -165,8 +165,8 @@ def _check_blocks(rows: Rows, state: Any, blocks: int) -> None:
     visited = rows.reshape(count, blocks, dim // blocks).any(axis=2).sum(axis=1)
     _require(
         visited.max(initial=0) <= 1,
-        f"features of {state!r} must have rows with numbers other than 0 in one of {blocks} blocks "
-        f"only, the attribute blocks; got a row with {visited.max(initial=0)}",
+        f"features of {state!r} must have rows that are nonzero in only one of {blocks} blocks, "
+        f"the attribute blocks; got a row with {visited.max(initial=0)}",
     )
 
 

@@ -369,7 +369,7 @@ def test_the_same_seed_prints_the_same():
         ((*BARE, "--switches", 5, "--dim", 0), "--dim"),
         (("plan", "--dim", 2, "--switches", 5), "--episodes"),
         ((*SIZES, "--switches", 5, "--log", "none"), "--log"),
-        ((*SIZES, "--switches", 5, "--log", "."), "--log: . must hold a saved partition"),
+        ((*SIZES, "--switches", 5, "--log", "."), "--log: . must be a saved partition"),
         ((*SIZES, "--switches", 5, "--simulator", "no_such_module:play"), "--simulator must be"),
         ((*SIZES, "--switches", 5, "--simulator", "json:play"), "--simulator must be"),
         ((*SIZES, "--switches", 5, "--simulator", "json"), "--simulator must be"),

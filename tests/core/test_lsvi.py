@@ -182,7 +182,7 @@ def test_without_data_weights_are_zero_and_bonuses_are_those_of_the_ridge():
 def test_a_recipe_with_another_ridge_than_the_statistics_is_refused():
     history = history_of(rs.Task(dim=2, horizon=1), 0.5, [])
     assert fit(history, Recipe(ridge=0.5), version=1).horizon == 1
-    with pytest.raises(ValueError, match=r"ridge must be that of the statistics, 0\.5; .* has 1"):
+    with pytest.raises(ValueError, match=r"ridge must be 0\.5, as in the statistics; .* has 1"):
         fit(history, Recipe(), version=1)
 
 

@@ -83,7 +83,7 @@ def test_an_allocation_is_the_first_number_of_its_stream_at_the_version():
 
 
 def test_members_that_differ_by_nothing_are_refused():
-    with pytest.raises(ValueError, match='ties must be "direction" where the members'):
+    with pytest.raises(ValueError, match='ties must be "direction" if members'):
         Recipe(exploration=rs.Bonus(members=2), ties="lowest")
     assert Recipe(exploration=rs.Bonus(), ties="lowest").directions(1, 2, 3) is None
     assert Recipe(exploration=rs.Ensemble(2), ties="lowest").directions(1, 2, 3) is None

@@ -233,7 +233,7 @@ def test_it_plays_what_learning_played():
         (
             {"features": OneHot(states=7, actions=3)},
             ValueError,
-            "features must have dim = 18 and one_hot = True, as the policy has; got 21 and True",
+            "features must have dim = 18 and one_hot = True, like the policy; got 21 and True",
         ),
         ({"features": table().dense()}, ValueError, "one_hot = True.*; got 18 and False"),
     ],

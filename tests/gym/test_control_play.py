@@ -69,7 +69,7 @@ def test_the_players_drawn_play_and_their_probabilities_are_logged(name):
 
 def test_an_action_as_control_needs_all_actions():
     recipe = rs.Recipe(control=Control(1, share=0.9))
-    with pytest.raises(ValueError, match="control must be a policy where actions are masked"):
+    with pytest.raises(ValueError, match="control must be a policy if actions are masked"):
         list(play(learner_of(recipe), Corridor(masked=True), TABLE, episodes=30))
     floor = learner_of(rs.Recipe(floor=0.5))
     for one in play(floor, Corridor(masked=True), TABLE, episodes=30):
@@ -130,7 +130,7 @@ def test_a_masked_agent_refuses_an_action_as_control():
     agent = rs.Agent(policy=policy, features=TABLE)
     assert agent.begin(0).act(0) == 1
     assert agent.begin(0).act(0, mask=[True] * 3) == 1
-    with pytest.raises(ValueError, match="control must be a policy where actions are masked"):
+    with pytest.raises(ValueError, match="control must be a policy if actions are masked"):
         agent.begin(0).act(0, mask=[False, True, True])
 
 

@@ -107,7 +107,7 @@ def test_a_learner_is_kept_and_restored(folder):
     folder.state.write_bytes(learner.snapshot())
     assert folder.learner().snapshot() == learner.snapshot()
     rule = rs.UniformGrid(batches=4)
-    with pytest.raises(ValueError, match=r"learner\.bin: schedule must be the one stored"):
+    with pytest.raises(ValueError, match=r"learner\.bin: schedule must equal the stored schedule"):
         folder.learner(schedule=rule)
     folder.state.write_bytes(b"rareswitch")
     with pytest.raises(ValueError, match=r"learner\.bin: data must be"):

@@ -893,7 +893,7 @@ def test_a_policy_of_the_other_kind_is_not_deployed(kind):
     before = learner.snapshot()
     with pytest.raises(
         ValueError,
-        match=f"policy must have one_hot = {kind['one_hot']}, as the task has; got "
+        match=f"policy must have one_hot = {kind['one_hot']}, like the task; got "
         f"{not kind['one_hot']}",
     ):
         learner.deploy(other.policy)

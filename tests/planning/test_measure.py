@@ -113,5 +113,5 @@ class ByCall:
 
 @pytest.mark.parametrize("simulator", [by_round, ByCall()])
 def test_what_cannot_be_compared_is_refused(simulator):
-    with pytest.raises(ValueError, match="same in every round; got shortfall and regret"):
+    with pytest.raises(ValueError, match="same measure in every round; got shortfall and regret"):
         planned(simulator)

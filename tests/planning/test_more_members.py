@@ -85,6 +85,6 @@ def test_a_given_exploration_and_a_single_policy_are_left_as_they_are():
 
 
 def test_without_a_simulator_the_reason_names_the_members_to_try():
-    assert plan().reason.endswith("what to expect, and whether 128 members are better.")
+    assert plan().reason.endswith("would estimate it, and show whether 128 members are better.")
     assert plan().exploration == rs.Ensemble()
-    assert plan(horizon=6).reason.endswith("a simulator would show what to expect.")
+    assert plan(horizon=6).reason.endswith("a simulator would estimate it.")

@@ -123,5 +123,5 @@ def test_a_sweep_has_a_panel_with_the_chosen_value_marked():
 
 
 def test_a_plan_without_a_simulation_has_no_picture():
-    with pytest.raises(ValueError, match="it has nothing to draw"):
+    with pytest.raises(ValueError, match="must have simulated results to draw"):
         draw_plan(planned(switches=5))

@@ -437,7 +437,7 @@ def test_an_attribute_of_ones_own_does_not_take_the_place_of_its_class():
     rule = Calling(None)
     rule.kind = "every-episode"
     assert describe(rule)["kind"] == f"{__name__}:Calling"
-    with pytest.raises(ValueError, match="none of the package's rules"):
+    with pytest.raises(ValueError, match="must be a rule or an exploration"):
         rebuild(describe(rule))
 
 
@@ -457,8 +457,11 @@ def test_a_rule_that_holds_itself_can_be_described():
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        ({"kind": "oracles:Starts"}, "'oracles:Starts' is none of the package's rules"),
-        ({"kind": "yearly"}, "'yearly' is none of the package's rules and explorations"),
+        (
+            {"kind": "oracles:Starts"},
+            "a rule or an exploration of the package; got 'oracles:Starts'",
+        ),
+        ({"kind": "yearly"}, "must be a rule or an exploration of the package; got 'yearly'"),
         ({"eta": 2.0}, "a rule must be described by its kind and arguments; got {'eta': 2.0}"),
         ({"kind": 3}, "a rule must be described by its kind"),
         ("every-episode", "a rule must be described by its kind"),

@@ -208,7 +208,7 @@ def no_paths(arrays):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (wide_row, "as many rows and states"),
+        (wide_row, "in agreement with their lengths"),
         (no_number, "of finite numbers"),
         (long_path, "of the task"),
         (early_decline, "declined must be"),

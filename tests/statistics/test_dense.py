@@ -152,7 +152,7 @@ def test_arrays_of_other_shapes_are_refused(name, stages):
     arrays = empty.absorb(*log_of(7, 9)).fold().to_arrays()
     for wrong in (arrays[name][..., :-1], np.concatenate([arrays[name], arrays[name]])):
         packed = codec.pack("sums", {}, arrays | {name: wrong})
-        with pytest.raises(ValueError, match=r"data must be a sums whose|as many rows as their le"):
+        with pytest.raises(ValueError, match=r"data must be a sums whose|add up to the number"):
             empty.filled(codec.unpack("sums", packed))
 
 

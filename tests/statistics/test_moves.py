@@ -92,11 +92,11 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lengths": [2, -1, 2]}, "as many rows as there are, or none"),
-        ({"lengths": [4, 0, -1]}, "as many rows as there are, or none"),
-        ({"lengths": [2**62, 2**62, 3]}, "as many rows as there are, or none"),
-        ({"lengths": [2, 0, 0]}, "as many rows as their lengths say"),
-        ({"positions": [3, 4]}, "as many rows as their lengths say|as many rows"),
+        ({"lengths": [2, -1, 2]}, "must be from 0 to the number of rows"),
+        ({"lengths": [4, 0, -1]}, "must be from 0 to the number of rows"),
+        ({"lengths": [2**62, 2**62, 3]}, "must be from 0 to the number of rows"),
+        ({"lengths": [2, 0, 0]}, "add up to the number of rows"),
+        ({"positions": [3, 4]}, "add up to the number of rows"),
         ({"positions": [3, D, 3]}, f"positions must be from 0 to {D - 1}"),
         ({"positions": [3, -1, 3]}, f"positions must be from 0 to {D - 1}"),
         ({"positions": [3, 3, 3]}, "distinct sets of distinct rows"),

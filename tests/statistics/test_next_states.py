@@ -227,7 +227,7 @@ def test_states_survive_their_arrays_and_know_those_they_meet_again():
     [
         ({"lengths": [0, 3]}, "at least one row"),
         ({"lengths": [-1, 4]}, "at least one row"),
-        ({"lengths": [2, 2]}, "as many rows as their lengths say"),
+        ({"lengths": [2, 2]}, "add up to the number of rows"),
         ({"lengths": [2**62, 2**62]}, "at least one row"),
         ({"rows": np.ones((3, 3))}, "distinct sets of distinct rows"),
         ({"lengths": [1, 2], "rows": np.ones((3, 3))}, "distinct sets of distinct rows"),

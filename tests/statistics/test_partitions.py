@@ -177,7 +177,7 @@ def test_partitions_that_no_fit_can_use_are_refused_with_a_sentence():
     dear = LogPartition(
         (replace(stage, features=np.eye(2)[:1], rewards=np.array([5.0])),), part.steps
     )
-    with pytest.raises(ValueError, match=r"rewards must lie in \[0, 1\]; those of stage 0"):
+    with pytest.raises(ValueError, match=r"rewards must lie in \[0, 1\]; rewards of stage 0"):
         LogStatistics(LocalPartitions([dear]))
 
 
@@ -263,7 +263,7 @@ def test_bad_settings_are_named(changes, message):
 
 def test_positions_are_not_put_into_partitions():
     episode = rs.Episode(features=[0], rewards=[1.0], next_features=[])
-    with pytest.raises(ValueError, match="episodes must have rows of features; got positions"):
+    with pytest.raises(ValueError, match="rows of features; got one-hot positions"):
         LogPartition.from_episodes([episode], horizon=1)
 
 
@@ -345,8 +345,8 @@ def test_a_partition_that_lost_a_stage_names_it(saved, h):
         ({"horizon": HORIZON - 1}, "steps.npy must count steps from 1 to the horizon 2"),
         ({"horizon": HORIZON + 1}, "stage-3/lengths.npy cannot be read"),
         ({"horizon": 10**9}, "stage-3/lengths.npy cannot be read"),
-        ({"horizon": 0}, "partition.json is not that of a partition .horizon must be at least 1"),
-        ({"horizon": "3"}, "partition.json is not .*horizon must be a whole number.*; got '3'"),
+        ({"horizon": 0}, "does not describe a partition .horizon must be at least 1"),
+        ({"horizon": "3"}, "partition.json does not .*horizon must be a whole number.*; got '3'"),
         ({"horizon": None}, "horizon must be a whole number"),
         ({"dim": DIM + 1}, r"features.npy must be float64 of shape \(\d+, 5\); got .*\(\d+, 4\)"),
         ({"dim": 10**9}, "features.npy must be float64 of shape"),
@@ -362,7 +362,7 @@ def test_a_partition_that_says_another_thing_of_itself_is_refused(saved, change,
 @pytest.mark.parametrize("text", [b"", b"{", b"[1]", b"3", b"null", b"\xff", b"[" * 100_000])
 def test_a_partition_json_that_is_none_is_named(saved, text):
     (saved / "partition.json").write_bytes(text)
-    refused(saved, r"partition\.json is not that of a partition")
+    refused(saved, r"partition\.json does not describe a partition")
 
 
 def test_a_stage_too_many_is_refused(tmp_path):
@@ -370,7 +370,7 @@ def test_a_stage_too_many_is_refused(tmp_path):
     save_partition(partition, tmp_path / "part")
     about = {"format": 1, "horizon": 2, "dim": DIM}
     (tmp_path / "part" / "partition.json").write_text(json.dumps(about))
-    refused(tmp_path / "part", "must have the 2 stages of its partition.json; got more")
+    refused(tmp_path / "part", "must have only the 2 stages of its partition.json")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -75,7 +75,7 @@ def test_a_package_allows_its_modules_and_a_module_no_package(folder):
 
 @pytest.mark.parametrize("allow", ["math", "m", [3], b"math"])
 def test_permission_is_a_collection_of_names(allow):
-    with pytest.raises(TypeError, match="allow must be a collection of modules' names; got "):
+    with pytest.raises(TypeError, match="allow must be a collection of module names; got "):
         load_object("math:inf", allow=allow)
 
 

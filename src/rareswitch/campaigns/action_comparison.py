@@ -1,6 +1,6 @@
 """Comparison of every action with the control's action, for episodes of one step.
 
-A plain comparison of episodes by action is biased twice: a learner gives an action to participants
+A plain comparison of episodes by action has two biases: a learner gives an action to participants
 whom it seems to suit, and gives it less often after bad luck. So this module weights episodes by
 the known probabilities of their actions, and compares them within versions.
 """
@@ -64,7 +64,7 @@ def compare_actions(
     version's difference is divided by its own standard error s_v, and these ratios have the weights
     √n_v, with n_v the episodes of the version (Zhang, Janson and Murphy 2020). The interval is the
     set of differences δ with |Σ√n_v (δ̂_v − δ)/s_v| ≤ t·√Σn_v. The variance of a return, with the
-    weights w², is pooled over versions. The variance of one action is at least that of both
+    weights w², is pooled over versions. The variance of one action is at least the variance of both
     actions together, because one action may have few episodes.
     """
     pairs = [_pair(seen, version, action, reference) for version in np.unique(seen.versions)]

@@ -74,7 +74,7 @@ def describe_error(terms: Terms) -> str:
 def conclude(
     state: State, combined: Mapping[str, Any], not_at_the_end: str | None, not_reported: int
 ) -> str:
-    """Return the conclusion in words; the margin is that of the first revision."""
+    """Return the conclusion in words, with the margin of the first revision."""
     rule, stopped = superiority_rule(state.revisions[0]), state.stopped
     margin = rule.margin if rule is not None else 0.0
     kind = f"Non-inferiority by {-margin:g}" if margin < 0.0 else "Superiority over the control"

@@ -202,7 +202,7 @@ class Report:
 def report_digest(
     body: bytes, claims: str, name: str, version: int | None, member: int | None
 ) -> str:
-    """Return the digest of a report: that of the canonical JSON of these values.
+    """Return the digest of the canonical JSON of a report's values.
 
     The body enters by its checksum. A name needs no escapes, and claims are JSON already.
     """

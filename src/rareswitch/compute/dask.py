@@ -1,6 +1,6 @@
-"""Dask Distributed (extra `cluster`): the same pieces and the same fit on other machines.
+"""Dask Distributed (extra `cluster`): run pieces of work and fits on other machines.
 
-What travels between processes is Dask's business; what is stored is the same files as ever.
+Dask moves data between processes; stored files are the same as without a cluster.
 """
 
 import gc
@@ -22,23 +22,23 @@ from rareswitch.support.arguments import Floats, real
 Announce = Callable[[str], None]
 CONNECT_SECONDS = 10
 
-# What Dask raises when the cluster itself fails.
+# Exceptions of Dask for a failure of the cluster itself.
 FAILURES = (KilledWorker, CancelledError, ClosedClientError, CommClosedError)
 LOST = "the cluster is lost: its scheduler ended or the connection broke"
 
 
 class ClusterError(BrokenExecutor):
-    """The cluster failed, not the work on it; the message is one line."""
+    """A failure of the cluster, not of the work on it, as a message of one line."""
 
 
 @contextmanager
 def cluster_client(
     address: str, announce: Announce = lambda line: None, *, timeout: float = 30.0
 ) -> Iterator[Client]:
-    """Yield a client of "tcp://scheduler:8786", or of a cluster made here by "local:4".
+    """Yield a client of "tcp://scheduler:8786", or of a new local cluster, "local:4".
 
-    Waits up to `timeout` seconds for the first worker. Workers with another rareswitch, NumPy or
-    Python are refused: they could give other numbers.
+    It waits up to `timeout` seconds for the first worker. Workers with another version of
+    rareswitch, NumPy or Python are an error, because their numbers could differ.
     """
     timeout = real("timeout", timeout, above=0.0)
     with ExitStack() as stack:
@@ -64,14 +64,14 @@ def cluster_client(
 def cluster_pool(
     address: str, announce: Announce = lambda line: None, *, timeout: float = 30.0
 ) -> Iterator[Executor]:
-    """Yield an executor that runs on the cluster; a worker that dies costs only its pieces."""
+    """Yield an executor on the cluster; the death of a worker costs only its pieces of work."""
     with cluster_client(address, announce, timeout=timeout) as client:
         announce(f"dashboard: {client.dashboard_link}")
         yield ClusterExecutor(client)
 
 
 class ClusterExecutor(Executor):
-    """Dask's executor, but where the cluster fails a future's `result()` is a `ClusterError`."""
+    """Dask's executor, with a `ClusterError` from a future's `result()` if the cluster fails."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -105,14 +105,14 @@ class ClusterExecutor(Executor):
 
 
 class DaskPartitions:
-    """Partitions of a log that live on the workers of a cluster."""
+    """Partitions of a log on the workers of a cluster."""
 
     def __init__(self, client: Client, partitions: Sequence[Future]) -> None:
         self._client = client
         self._partitions = tuple(partitions)
 
     def map(self, function: Callable[..., Floats], *arguments: Any) -> list[Floats]:
-        """Compute where the data are; only the d or d² numbers of each partition travel."""
+        """Compute on the workers; only the d or d² numbers of each partition are moved."""
         _check_connected(self._client)
         try:
             parts = [
@@ -126,7 +126,7 @@ class DaskPartitions:
 
 
 def versions() -> dict[str, str]:
-    """Return what must be the same in every process for the same numbers to come out."""
+    """Return the versions that must agree in every process for equal numbers."""
     major, minor, _ = platform.python_version_tuple()
     return {
         "rareswitch": rareswitch.__version__,
@@ -140,7 +140,7 @@ def _connect(address: str) -> Client:
         return Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError) as error:
         reason = _line(error)
-    gc.collect()  # ends the half-made client now; later its end may meet another's start, and hang
+    gc.collect()  # a later close of the incomplete client could coincide with a start and hang
     raise ClusterError(f"cluster {address!r} cannot be reached ({reason})")
 
 
@@ -160,7 +160,7 @@ def _await_workers(client: Client, address: str, announce: Announce, timeout: fl
 def _check_workers(client: Client) -> None:
     for worker, found in client.run(versions, on_error="return").items():
         if isinstance(found, OSError):
-            continue  # it has gone since; whoever replaces it is checked as it works
+            continue  # the worker has left; its replacement is checked when it works
         if isinstance(found, Exception):
             raise ClusterError(
                 f"worker {worker} cannot run rareswitch {rareswitch.__version__} ({_line(found)}); "
@@ -172,7 +172,7 @@ def _check_workers(client: Client) -> None:
 def _run_alike(
     wanted: dict[str, str], function: Callable[..., Any], /, *rest: Any, **named: Any
 ) -> Any:
-    """Run a function on a worker, which may have joined after the others were checked."""
+    """Check the worker's versions, because it may have joined late, and run a function."""
     _check_versions(platform.node(), versions(), wanted)
     return function(*rest, **named)
 
@@ -181,23 +181,23 @@ def _check_versions(worker: str, found: dict[str, str], wanted: dict[str, str]) 
     for name, version in wanted.items():
         if found.get(name) != version:
             raise ClusterError(
-                f"worker {worker} has {name} {found.get(name)}, and here it is {version}; the same "
-                "numbers need the same versions: install one of them in both places"
+                f"worker {worker} has {name} {found.get(name)}, and this machine {version}; equal "
+                "numbers need equal versions: install one of them in both places"
             )
 
 
 def _check_connected(client: Client) -> None:
-    """Refuse work while Dask looks for a lost scheduler: it would be forgotten, never to end."""
+    """Raise an error while Dask looks for a lost scheduler: it would forget new work."""
     if client.status != "running":
         raise ClusterError(LOST)
 
 
 def _plainly(error: BaseException) -> ClusterError:
-    """Return a failure of the cluster as one line."""
+    """Describe a failure of the cluster in one line."""
     if isinstance(error, KilledWorker):
         return ClusterError(
             f"a piece of work died with each of {error.allowed_failures + 1} workers, the last at "
-            f"{error.last_worker.address}; its log says why, often for lack of memory"
+            f"{error.last_worker.address}; read its log for the cause, often too little memory"
         )
     return ClusterError(LOST)
 

@@ -14,9 +14,9 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 
 
 class _Process(SpawnProcess):
-    """A process that begins with Ctrl-C blocked, and whose start Ctrl-C does not cut in two.
+    """A process that starts with Ctrl-C blocked, and whose start Ctrl-C does not interrupt.
 
-    Either would print a traceback of Python's own start.
+    Otherwise Ctrl-C could print a traceback of Python's own start.
     """
 
     def start(self) -> None:
@@ -25,7 +25,7 @@ class _Process(SpawnProcess):
         pressed: list[int] = []
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         main = threading.current_thread() is threading.main_thread()
-        if main:  # another thread may be told of the signal, and it is this one that is interrupted
+        if main:  # another thread may get the signal, but Python interrupts the main thread
             handler = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
         try:
             super().start()
@@ -38,14 +38,14 @@ class _Process(SpawnProcess):
 
 
 class _Context(SpawnContext):
-    """Starts processes anew, with Ctrl-C blocked."""
+    """Spawn processes with Ctrl-C blocked."""
 
     Process = _Process
 
 
 @contextmanager
 def local_pool(workers: int) -> Iterator[Executor]:
-    """Yield a pool of worker processes with one BLAS thread each; leaving early kills them."""
+    """Yield a pool of worker processes with one BLAS thread each; an exception kills them."""
     limits = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ.get(name) for name in limits}
     os.environ.update(dict.fromkeys(limits, "1"))
@@ -55,7 +55,7 @@ def local_pool(workers: int) -> Iterator[Executor]:
         yield pool
         pool.shutdown()
     except BaseException:
-        # Not those of the pool alone: Ctrl-C may come before the pool knows of one just started.
+        # All children, because Ctrl-C may come before the pool has registered a new process.
         processes = [process for process in active_children() if isinstance(process, _Process)]
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
@@ -67,13 +67,13 @@ def local_pool(workers: int) -> Iterator[Executor]:
 
 
 def portable(error: Exception) -> Exception:
-    """Return an error that another process can read: itself, or one that says the same.
+    """Return the error if it can be pickled, or else an error with the same message.
 
-    An error that cannot be read would end the whole pool.
+    An error that cannot be unpickled would break the whole pool.
     """
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # whatever its class may raise
+    except Exception:  # its class may raise anything
         if isinstance(error, ValueError):
             return ValueError(str(error))
         return RuntimeError(f"{type(error).__name__}: {error}")
@@ -81,11 +81,11 @@ def portable(error: Exception) -> Exception:
 
 
 def _become_worker(here: bool) -> None:
-    """Leave Ctrl-C to the parent, and do not outlive it; import from where it does."""
+    """Ignore Ctrl-C, end with the parent process, and import from its folders."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    if here and "" not in sys.path:  # Python passes on the folder that the parent began in
+    if here and "" not in sys.path:  # Python passes on only the parent's initial folder
         sys.path.insert(0, "")
     parent = parent_process()
     assert parent is not None

@@ -1,1 +1,1 @@
-"""The mathematics of the paper: arrays in, arrays out, and nothing but NumPy."""
+"""The mathematics of the paper: NumPy arrays in, NumPy arrays out."""

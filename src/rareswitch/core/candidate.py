@@ -1,12 +1,12 @@
-"""A candidate beside the policy in force: how it differs, and what the difference is worth.
+"""Compare a candidate with the policy in force: the difference in actions and in value.
 
-Both are read off the episodes that the policy in force has played, so they count each state as
-often as it is met. With π the policy in force, π' the candidate and Q' the value of the candidate,
+Both differences are means over episodes of the policy in force. With π the policy in force, π' the
+candidate and Q' the value of the candidate,
 
     V^{π'} − V^π = Σ_h E_{s ~ π} Σ_a (π'_h(a|s) − π_h(a|s))·Q'_h(s, a)
 
-(the performance difference lemma, Kakade and Langford 2002, with the roles exchanged). The mean
-over the episodes of the right side, with the candidate's own estimate of Q', is its `gain`.
+(the performance difference lemma, Kakade and Langford 2002, with the roles exchanged). The `gain`
+is the mean of the right side over the episodes, with the candidate's own estimate of Q'.
 """
 
 import math
@@ -22,12 +22,12 @@ from rareswitch.core.episode import NoOffersError
 from rareswitch.core.policy import Policy
 from rareswitch.support.arguments import Floats, Rows
 
-# The last episodes of the policy in force that a candidate is compared on.
+# Candidates are compared on this number of last episodes of the policy in force.
 RECENT = 500
 
 
 def reasons_of(schedule: Schedule, candidate: "Candidate") -> tuple[Trigger, ...]:
-    """Return why a rule accepts a candidate or not; without `reasons`, only whether it does."""
+    """Return the triggers of a rule's decision; a rule without `reasons` has a single one."""
     reasons = getattr(schedule, "reasons", None)
     if reasons is not None:
         return tuple(reasons(candidate))
@@ -47,9 +47,9 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A policy that was fitted when a switch was due, and the policy in force.
+    """A policy fitted when a switch was due, and the policy in force.
 
-    `paths` are the rows offered along the last episodes since that policy was deployed.
+    `paths` has the rows offered in the last episodes since the deployment of the policy in force.
     """
 
     clock: Clock
@@ -59,21 +59,21 @@ class Candidate:
 
     @property
     def episodes_left(self) -> int | None:
-        """The episodes that a new policy could play; None in an open-ended task."""
+        """The number of episodes left for a new policy; None in an open-ended task."""
         episodes = self.clock.task.episodes
         return None if episodes is None else episodes + 1 - self.clock.episode
 
     @property
     def change(self) -> float:
-        """The share of episodes that would go otherwise: the largest difference along each.
+        """The mean over episodes of the largest difference between the policies along the episode.
 
-        At a step it is half the sum of the differences of the propensities.
+        The difference at a step is half the sum of the absolute differences of the propensities.
         """
         return float(self._compared[0].mean())
 
     @property
     def gain(self) -> Gain:
-        """What the candidate expects to earn more than the policy in force, per episode."""
+        """The expected gain of the candidate over the policy in force, per episode."""
         gains = self._compared[1]
         error = gains.std(ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
         return Gain(float(gains.mean()), float(error))
@@ -88,7 +88,7 @@ class Candidate:
         change, gain = np.zeros((2, len(self.paths)))
         longest = max(map(len, self.paths))
         for step in range(longest):
-            alike: dict[int, list[int]] = {}  # episodes with as many actions at this step
+            alike: dict[int, list[int]] = {}  # episodes by the number of actions at this step
             for place, path in enumerate(self.paths):
                 if step < len(path):
                     alike.setdefault(len(path[step]), []).append(place)

@@ -1,18 +1,18 @@
-"""When to switch: what a rule sees, what it answers, and the ledger of deployments.
+"""When to switch: the input and output of a rule, and the ledger of deployments.
 
-Before each episode k the learner shows its schedule a `Clock` and asks whether a switch is due. A
-schedule is any object with `due(clock) -> bool`, a pure function of the clock. `Rule` is the base
-of this package's rules: it has `triggers(clock)`, and `due` follows. A schedule may also have
+Before each episode k the learner passes a `Clock` to its schedule and asks whether a switch is due.
+A schedule is any object with `due(clock) -> bool`, a pure function of the clock. `Rule` is the base
+of this package's rules: `due` follows from its `triggers(clock)`. A schedule may also have
 
-- `check(task)`: raises an error where the rule cannot serve a task, when a learner is made;
-- `upcoming(task, episode)`: the rule's dates are fixed in advance, and this is the first date after
-  that episode, or None. A simulation then jumps ahead instead of asking before every episode;
-- `stays_due = True`: once due, the rule stays due until a policy is deployed. The same;
+- `check(task)`: raises an error if the rule cannot serve the task; a new learner calls it;
+- `upcoming(task, episode)`: for dates fixed in advance, the first date after that episode, or None.
+  A simulation then skips to this date instead of asking before every episode;
+- `stays_due = True`: once due, the rule stays due until a deployment. A simulation can skip too;
 - `deployment_limit(task, ridge)`: the most deployments after the first, on any path of the task;
 - `regret_bound(task, ridge)`: the paper's bound on its regret;
 - `for_budget(task, switches=…, ridge=…)`: a class method that makes the rule for a budget;
-- `accepts(candidate)`: asked once a policy is due and fitted, with a `core.candidate.Candidate`.
-  A policy that is not accepted is not deployed, and the next clock tells when it was declined;
+- `accepts(candidate)`: takes the fitted policy as a `core.candidate.Candidate` when a switch is
+  due. A declined policy is not deployed, and the next clock has the episode as `declined_at`;
 - `reasons(candidate)`: the triggers that `accepts` watches, for a record of its decisions.
 """
 
@@ -32,14 +32,14 @@ GROWTH_TOLERANCE = 1e-10
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clock:
-    """All that a schedule may see before an episode.
+    """The information of a schedule before an episode.
 
     `episode` is the paper's k, counted from 1, and `logdet` is log det Λ_h^k (H,). The policy in
     force was deployed before episode `deployed_at`, the paper's b_k, as the last of `deployments`
-    (the first, on no data, included); `logdet_deployed` and `trace_deployed` are log det Λ_h and
-    tr Λ_h at that moment, both (H,). Where stages share their steps, there is one Λ for each pool
-    of steps instead. `declined_at` is the last episode before which a candidate was declined, None
-    if none was since the deployment.
+    (including the first, on no data); `logdet_deployed` and `trace_deployed` are log det Λ_h and tr
+    Λ_h at that moment, both (H,). If stages share their steps, there is one Λ for each pool of
+    steps instead. `declined_at` is the last episode before which a candidate was declined since the
+    deployment, or None.
     """
 
     task: Task
@@ -73,7 +73,7 @@ class Trigger(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """By how much the quantity exceeds the threshold."""
+        """The quantity minus the threshold."""
         return self.value - self.threshold
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,12 +83,12 @@ class Trigger(NamedTuple):
 
     @classmethod
     def of_date(cls, clock: Clock, date: int) -> "Trigger":
-        """Return the trigger that is reached before the episode `date`."""
+        """Return the trigger reached from the episode `date` on."""
         return cls("episode", clock.episode, date, clock.episode >= date)
 
     @classmethod
     def of_growth(cls, quantity: str, growth: float, threshold: float) -> "Trigger":
-        """Return the trigger that is reached when a growth exceeds a threshold."""
+        """Return the trigger reached when a growth exceeds a threshold."""
         return cls(quantity, growth, threshold, growth > threshold + GROWTH_TOLERANCE)
 
 
@@ -101,7 +101,7 @@ class Schedule(Protocol):
 
 
 class Rule:
-    """A switching rule that is due when one of its triggers is reached."""
+    """A switching rule, due when one of its triggers is reached."""
 
     stays_due: ClassVar[bool] = False
 
@@ -115,7 +115,7 @@ class Rule:
 
 
 def checked_schedule(schedule: Any, task: Task | None = None, name: str = "schedule") -> Any:
-    """Return a schedule, if it is one and, where a task is given, can serve it."""
+    """Return the schedule, or raise an error if it is none or cannot serve the task."""
     if isinstance(schedule, type):
         raise TypeError(
             f"{name} must be an instance, not the class {schedule.__name__} itself; "
@@ -129,7 +129,7 @@ def checked_schedule(schedule: Any, task: Task | None = None, name: str = "sched
 
 
 def triggers_of(schedule: Schedule, clock: Clock) -> tuple[Trigger, ...]:
-    """Return the triggers of a rule; a rule without triggers has one, whether it is due."""
+    """Return the triggers of a rule, or its answer `due` as a single trigger."""
     triggers = getattr(schedule, "triggers", None)
     if triggers is not None:
         return tuple(triggers(clock))
@@ -138,11 +138,11 @@ def triggers_of(schedule: Schedule, clock: Clock) -> tuple[Trigger, ...]:
 
 
 class Deployment(NamedTuple):
-    """A policy put in force before an episode, as version 1, 2, …; the first is fitted on no data.
+    """A policy deployed before an episode, as version 1, 2, …; version 1 is fitted on no data.
 
     `logdet` and `trace` are log det Λ_h and tr Λ_h (H,) at the deployment: growth counts from
-    there, so a budget holds whatever is deployed. `digest` is the policy's; a simulation, which
-    makes no bytes, leaves it empty.
+    there, so a budget holds for any deployed policy. `digest` is the policy's; it is empty in a
+    simulation, which makes no bytes.
     """
 
     version: int
@@ -168,7 +168,7 @@ class Deployment(NamedTuple):
 
 
 class Ledger(Sequence[Deployment]):
-    """The deployments of one learner, in order; a ledger never changes.
+    """The deployments of one learner, in order; immutable.
 
     `declined` are the episodes before which a candidate was declined.
     """
@@ -194,11 +194,11 @@ class Ledger(Sequence[Deployment]):
 
     @property
     def fits(self) -> int:
-        """The number of policies that were deployed or declined: each fit has its own draws."""
+        """The number of deployed and declined policies: each fit has its own draws."""
         return len(self) + len(self.declined)
 
     def clock(self, task: Task, *, episode: int, logdet: Floats) -> Clock:
-        """Return the clock before that episode, given log det Λ_h (H,) now."""
+        """Return the clock before that episode, given the present log det Λ_h (H,)."""
         in_force = self._deployments[-1]
         last = self.declined[-1] if self.declined else 0
         return Clock(

@@ -1,12 +1,12 @@
-"""Episodes that no learned member plays: those of a control, and those played at random.
+"""Episodes of a control and of the floor, which plays uniformly at random.
 
-A deployed version may give a fixed share c of its episodes to a *control*, which is an action or a
-policy that never learns, and a share f to the *floor*, which takes every action uniformly at random
-among the feasible ones. The M learned members share the rest, 1 − c − f. So every action keeps a
-probability of at least f/A at every step, and each version has a concurrent control.
+A version may give a fixed share c of its episodes to a *control*, an action or a policy that never
+learns, and a share f to the *floor*, which draws each action uniformly from the feasible actions.
+The M learned members share the rest, 1 − c − f. So every action has a probability of at least f/A
+at every step, and each version has a concurrent control.
 
-Players are counted through: the M learned members, then the members of the control (one if it is
-an action), then the floor. The key of an episode draws its player, as it draws a member.
+Players are numbered: the M learned members, then the members of the control (one if it is an
+action), then the floor. The key of an episode determines its player.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from rareswitch.support.streams import keyed_hash
 
 LEARNED, CONTROL, FLOOR = "learned", "control", "floor"
 ROLES = (LEARNED, CONTROL, FLOOR)
-# The bits of a draw of the floor: with A actions, shares differ by less than A/2⁴⁸.
+# Bits of a draw of the floor: with A actions, shares differ by less than A/2⁴⁸.
 FLOOR_BITS = 48
-MOST_ACTIONS = 2**15  # a place times a draw must fit in 63 bits
+MOST_ACTIONS = 2**15  # the position times the draw must fit in 63 bits
 
 
 @dataclass(frozen=True)
 class Control:
     """The control of a version, and the share of episodes that it plays.
 
-    `plays` is the place of an action among the rows that are offered, counted from 0, or a `Policy`
-    (or its bytes), which may be a mixture. An action is refused at a step that offers fewer rows:
-    where the feasible actions differ from state to state, give a policy.
+    `plays` is the position of an action among the offered rows, counted from 0, or a `Policy` (or
+    its bytes), which may be a mixture. An action is an error at a step that offers fewer rows: if
+    the feasible actions differ from state to state, give a policy.
 
     >>> Control(0, share=0.2)
     Control(plays=0, share=0.2)
@@ -57,21 +57,21 @@ class Control:
 
     @property
     def action(self) -> int | None:
-        """The place of the action that the control takes; None if it is a policy."""
+        """The position of the control's action; None if the control is a policy."""
         return self.plays if isinstance(self.plays, int) else None
 
     @property
     def digest(self) -> str | None:
-        """The digest of the policy that the control is; None if it is an action."""
+        """The digest of the control's policy; None if the control is an action."""
         return hashlib.sha256(self.plays).hexdigest() if isinstance(self.plays, bytes) else None
 
     def take(self, offered: int) -> int:
-        """Return the control's action among so many rows, or refuse them."""
+        """Return the control's action; an error if fewer rows are offered."""
         assert self.action is not None
         if self.action >= offered:
             raise ValueError(
                 f"features must have a row for action {self.action}, which the control takes; got "
-                f"{offered} rows. Where feasible actions differ between states, the control must "
+                f"{offered} rows. If feasible actions differ between states, the control must "
                 "be a policy"
             )
         return self.action
@@ -82,7 +82,7 @@ class Control:
 
 
 def check_shares(control: Any, floor: Any) -> float:
-    """Return the floor's share, if a control and the floor leave no less than nothing."""
+    """Return the floor's share, or raise an error if the shares exceed 1."""
     if control is not None and not isinstance(control, Control):
         raise TypeError(f"control must be a Control, or None; got {short_repr(control)}")
     floor = real("floor", floor, least=0.0, most=1.0)
@@ -95,9 +95,9 @@ def check_shares(control: Any, floor: Any) -> float:
 
 
 class Split(NamedTuple):
-    """How the episodes of a version are split: M `members`, and the shares of the others.
+    """The split of a version's episodes between M `members`, a control and the floor.
 
-    `controls` is the number of the control's members. `allocation` draws.
+    `controls` is the number of the control's members. `allocation` seeds the draws of players.
     """
 
     members: int
@@ -108,7 +108,7 @@ class Split(NamedTuple):
 
     @property
     def shares(self) -> dict[str, Any] | None:
-        """The shares of the control and the floor as plain values; None without both."""
+        """The shares of the control and the floor as plain values; None if there is neither."""
         if self.even:
             return None
         return {"control": self.control, "controls": self.controls, "floor": self.floor}
@@ -130,7 +130,7 @@ class Split(NamedTuple):
 
     @property
     def tickets(self) -> tuple[float, ...]:
-        """Each player's share, times M: 1 for each member without a control and a floor."""
+        """Each player's share times M, which is 1 for members without a control and a floor."""
         learned = [self.learned] * self.members
         control = [self.control * self.members / max(self.controls, 1)] * self.controls
         return (*learned, *control, *([self.floor * self.members] if self.floor else []))
@@ -142,7 +142,7 @@ class Split(NamedTuple):
         return LEARNED if others < 0 else CONTROL if others < self.controls else FLOOR
 
     def draw(self, key: str | int) -> int:
-        """Return the player of the episode of that key.
+        """Return the player of the episode with this key.
 
         >>> split = Split(members=4, allocation=2026, control=0.2, controls=1, floor=0.1)
         >>> [split.draw(patient) for patient in ("ada", "ben", "cleo", "dan", 3)]
@@ -161,19 +161,19 @@ class Split(NamedTuple):
 
 
 def floor_draw(allocation: int, key: str | int, step: int) -> int:
-    """Return the whole number below 2⁴⁸ by which the floor acts at a step of an episode."""
+    """Return the floor's draw at a step of an episode, an integer below 2⁴⁸."""
     return keyed_hash(f"{allocation}/{step}", key, size=FLOOR_BITS // 8, person=b"floor")
 
 
 def floor_action(draw: int, offered: int) -> int:
-    """Return the place that a draw of the floor takes among so many rows."""
+    """Return the action of a draw of the floor, given the number of offered rows."""
     whole("the number of rows that the floor chooses from", offered, least=1, most=MOST_ACTIONS)
     return draw * offered >> FLOOR_BITS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Player:
-    """The control or the floor in one episode: `act` is that of a policy, `role` says who it is.
+    """The control or the floor in one episode, with the `act` of a policy and a `role`.
 
     A control has an `action`, or a `policy` of one member. The floor has `draws`, the allocation
     and the key of its episode.
@@ -188,7 +188,7 @@ class Player:
     def act(self, h: int, features: Any, step: int | None = None) -> int:
         """Return the action at stage h, an index into the rows of features.
 
-        `step` counts the steps of an episode that is longer than the horizon; by default it is h.
+        `step` is the step in an episode longer than the horizon; the default is h.
         """
         h = whole("h", h, least=0, most=self.horizon - 1)
         if self.policy is not None:

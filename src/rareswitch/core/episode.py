@@ -20,24 +20,24 @@ from rareswitch.support.arguments import (
     short_repr,
 )
 
-ROW_KINDS = {1: INT64, 2: FLOAT64}  # positions of ones (n,), features (n, d)
+ROW_KINDS = {1: INT64, 2: FLOAT64}  # positions (n,), features (n, d)
 
 
 class NoOffersError(ValueError):
-    """An episode without the rows of its first step, which rules that look at candidates need."""
+    """An episode without `first_features`, which rules that look at candidates need."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Episode:
     """One finished episode of n ≤ H steps.
 
-    `features` (n, d) are those of the chosen pairs and `rewards` (n,) lie in [0, 1].
-    `next_features[t]` (A, d) are those of all actions feasible in the state after step t. It has
-    n−1 entries if the episode ended, or n if it was cut off: the state after the last step then has
-    its estimated value, and not 0. (After stage H every value is 0.) `first_features` (A, d) are
-    those of all actions feasible in the first state. Learning does not need them; rules that look
-    at a candidate do. One-hot features may be given by the positions of their ones: whole numbers
-    (n,) and (A,).
+    `features` (n, d) are the rows of the chosen pairs and `rewards` (n,) lie in [0, 1].
+    `next_features[t]` (A, d) are the rows of all feasible actions in the state after step t. It has
+    n−1 entries if the episode terminated, or n if it was truncated: the state after the last step
+    then has its estimated value instead of 0. (After stage H every value is 0.) `first_features`
+    (A, d) are the rows of all feasible actions in the first state. Learning does not need them;
+    rules that look at candidates do. One-hot features may be given by the positions of their ones:
+    integers (n,) and (A,).
 
     >>> Episode(features=[[1.0, 0.0], [0.0, 1.0]], rewards=[0.0, 1.0], next_features=[np.eye(2)])
     Episode(2 steps, d=2)
@@ -49,8 +49,8 @@ class Episode:
     rewards: Floats
     next_features: Sequence[Rows]
     first_features: Rows | None = None
-    next_rows: Rows = field(init=False, repr=False)  # those of next_features, end to end
-    lengths: tuple[int, ...] = field(init=False, repr=False)  # rows of each of next_features
+    next_rows: Rows = field(init=False, repr=False)  # next_features, concatenated
+    lengths: tuple[int, ...] = field(init=False, repr=False)  # of next_features
     _dim: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Episode:
         self._hold(rows[: len(rewards)], rewards, rows[len(rewards) :], lengths, first)
 
     def _join(self) -> tuple[Rows, Floats, list[int]] | None:
-        """Return copies of all rows end to end, if all arrays are valid as they are."""
+        """Return copies of all rows, concatenated, or None if an array needs conversion."""
         features, rewards, given = self.features, self.rewards, self.next_features
         if not isinstance(given, list | tuple):
             return None
@@ -78,7 +78,7 @@ class Episode:
         return joined if are_valid(*joined) else None
 
     def _convert(self) -> tuple[Rows, Floats, list[int]]:
-        """Return converted copies of all rows end to end; an error names the bad argument."""
+        """Return converted copies of all rows, concatenated; an error names the bad argument."""
         features = _rows("features", self.features)
         steps = len(features)
         if not steps:
@@ -105,10 +105,10 @@ class Episode:
 
     @classmethod
     def of_offers(cls, offers: Sequence[Rows], places: Sequence[int], rewards: Floats) -> Self:
-        """Return the episode whose step t took the row places[t] of those offered.
+        """Return the episode whose step t took row places[t] of the offered rows.
 
-        `offers` are the arrays of rows offered at each step, and after the last step if the episode
-        was cut off.
+        `offers` are the rows offered at each step, and after the last step if the episode was
+        truncated.
 
         >>> Episode.of_offers([np.eye(2), np.eye(2)], [1, 0], np.ones(2)).features
         array([[0., 1.],
@@ -143,9 +143,9 @@ class Episode:
         lengths: Sequence[int],
         first_features: Rows | None = None,
     ) -> Self:
-        """Return an episode of read-only arrays that were validated before, without any check.
+        """Return an episode of validated read-only arrays, without checks.
 
-        `next_rows` are its rows of next states end to end, with `lengths` rows each.
+        `next_rows` are the rows of all next states, concatenated, with `lengths` rows each.
 
         >>> old = Episode(features=np.eye(2), rewards=[0.0, 1.0], next_features=[np.eye(2)])
         >>> Episode.trusted(old.features, old.rewards, old.next_rows, [2]) == old
@@ -178,7 +178,7 @@ class Episode:
         self.__dict__.pop("next_features", None)
 
     def __getattr__(self, name: str) -> Any:
-        """Return `next_features`, split when it is first asked for: a log has very many."""
+        """Return `next_features`, split at the first access because a log has very many."""
         if name != "next_features" or "next_rows" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         found = self.__dict__["next_features"] = _split(self.next_rows, self.lengths)
@@ -204,7 +204,7 @@ class Episode:
 
     @property
     def dim(self) -> int:
-        """The dimension d; of one-hot features, the least that holds them."""
+        """The dimension d; for one-hot features the largest position plus 1."""
         return self._dim
 
     def __len__(self) -> int:
@@ -217,7 +217,7 @@ class Episode:
         return hash((self.features.tobytes(), self.rewards.tobytes()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle each row once, into arrays that are read-only again."""
+        """Copy and pickle each row once; the copies are read-only too."""
         return _again, (self.features, self.rewards, self.next_features, self.first_features)
 
     def __repr__(self) -> str:
@@ -233,7 +233,7 @@ def _again(
 
 
 def _rows(name: str, value: Any) -> Rows:
-    """Return rows (n, d), or positions (n,) where whole numbers are given that way."""
+    """Return rows (n, d), or positions (n,) if the value has one axis of integers."""
     try:
         given = np.asarray(value)
     except ValueError:  # a ragged list, which `floats` refuses
@@ -244,10 +244,10 @@ def _rows(name: str, value: Any) -> Rows:
 
 
 def are_valid(rows: Rows, rewards: Floats, lengths: Sequence[int]) -> bool:
-    """Return whether rows and rewards make an episode.
+    """Return whether rows and rewards are valid for an episode.
 
-    `rows` are the features of its steps, and then the rows of the states after them, end to end,
-    with `lengths` rows each.
+    `rows` are the features of its steps, followed by the rows of the next states, with `lengths`
+    rows each.
     """
     steps = rewards.size
     return bool(
@@ -263,7 +263,7 @@ def are_valid(rows: Rows, rewards: Floats, lengths: Sequence[int]) -> bool:
 
 
 def are_finite(rows: Rows) -> bool:
-    """Return whether rows (n, d) are finite, or positions (n,) are from 0 to the largest int64."""
+    """Return whether rows (n, d) are finite, or positions (n,) at least 0 and below the limit."""
     if rows.ndim == 1:
         return all_within(rows, 0, LARGEST_COUNT - 1)
     return bool(rows.size and np.isfinite(rows).all())
@@ -282,8 +282,8 @@ def _offered(name: str, rows: Any, features: Rows) -> Rows:
 
 
 def _split(together: Rows, lengths: Sequence[int]) -> tuple[Rows, ...]:
-    """Return parts of these lengths."""
-    if len(set(lengths)) == 1:  # most worlds have as many actions in every state
+    """Split rows into parts of these lengths."""
+    if len(set(lengths)) == 1:  # usual: every state has the same number of actions
         return tuple(together.reshape(len(lengths), lengths[0], *together.shape[1:]))
     ends = accumulate(lengths)
     return tuple(together[end - length : end] for end, length in zip(ends, lengths, strict=True))

@@ -1,21 +1,21 @@
-"""Noise, ridge and level of a stage's regression, estimated from sums that a fit has anyway.
+"""Estimate noise, ridge and level of a stage's regression from the sums of a fit.
 
-The model: targets are y = l + φᵀw + ε with ε of variance σ², and before any data w is Gaussian of
-variance V²/m in every direction, m = mean ‖φ‖², so that values of typical features spread around
-the level l by V. Given the data w has the mean of a ridge regression of y − l with ridge
-λ = m·σ²/V², and the covariance σ²(G + λI)⁻¹, G = Σφφᵀ. Where σ² and V² maximise the likelihood of
-the targets they satisfy, with γ = Σ g/(g+λ) over the eigenvalues g of G, the number of directions
-that the data determine (MacKay 1992),
+The model: targets are y = l + φᵀw + ε with ε of variance σ². The prior of w is Gaussian of variance
+V²/m in every direction, m = mean ‖φ‖², so values of typical features spread around the level l by
+V. Given the data, w has the mean of a ridge regression of y − l with ridge λ = m·σ²/V², and the
+covariance σ²(G + λI)⁻¹, G = Σφφᵀ. If σ² and V² maximise the likelihood of the targets, they
+satisfy, with γ = Σ g/(g+λ) over the eigenvalues g of G, the number of directions that the data
+determine (MacKay 1992),
 
     V² = m·‖w‖² / γ,        σ² = Σ(y − l − φᵀw)² / (n − γ).
 
-Each gets one more observation. For V² it is ((H−h)/2)², the most that values, which lie between 0
-and the cap H−h, can differ from the middle; the level counts the middle once. For σ² it is V²:
-noise as large as the differences between values. So the estimates make sense on no data, on fewer
-steps than directions, on rewards without noise and before the first reward; an untried direction of
-typical length is uncertain by V and a direction tried n times by about σ/√n. A common unit of all
-features does not matter; coordinates should be of comparable size. docs/theory/mixtures.md has the
-derivation and the measurements.
+Each estimate gets one more observation. For V² it is ((H−h)/2)², because values lie between 0 and
+the cap H−h and differ from the middle by at most (H−h)/2; the level counts the middle once. For σ²
+it is V²: noise as large as the differences between values. So the estimates make sense without
+data, on fewer steps than directions, on rewards without noise and before the first reward. The
+uncertainty of an untried direction of typical length is V, and about σ/√n for a direction tried n
+times. A common unit of all features does not matter; coordinates should be of comparable size.
+docs/theory/mixtures.md has the derivation and the measurements.
 """
 
 from typing import NamedTuple
@@ -26,9 +26,9 @@ from rareswitch.core.gram import matvec, vecmat
 from rareswitch.core.lsvi import Regression, Statistics, member_axis, spectrum
 from rareswitch.support.arguments import Floats
 
-# Rounds of substituting the two equations into each other; more changed nothing measurable.
+# Iterations of the two equations; more had no measurable effect.
 ROUNDS = 3
-# An eigenvalue of Σφφᵀ counts as positive above this share of the declared ridge.
+# Eigenvalues of Σφφᵀ below this share of the declared ridge count as 0.
 LEAST_SHARE = 1e-12
 
 
@@ -56,9 +56,9 @@ def estimate_stage(
 ) -> Estimate:
     """Estimate level, spread, noise, ridge and weights of one stage.
 
-    `eigenvalues` g (..., d) and `steps` n (...) are those of the data; `features` Σφ and `products`
-    Σφy are in the basis of G's eigenvectors (..., d); `total` is Σy and `squares` Σy² (...), `cap`
-    is H−h.
+    `eigenvalues` g (..., d) and `steps` n (...) describe the data; `features` Σφ and `products` Σφy
+    are in the basis of G's eigenvectors (..., d); `total` is Σy and `squares` Σy² (...), `cap` is
+    H−h.
     """
     known, counted = cap**2 / 4.0, 1.0 + steps
     level = (total + cap / 2.0) / (steps + 1.0)
@@ -66,13 +66,13 @@ def estimate_stage(
     centred = squares + level * (steps * level - 2.0 * total)  # Σ(y−l)²
     norm = eigenvalues.sum(axis=-1)
     norm = np.where(norm > 0.0, norm / np.maximum(steps, 1.0), 1.0)  # m
-    ridge = norm  # at first the same for all members
+    ridge = norm  # initial value for all members
     for _ in range(ROUNDS):
         inverse = _inverse(eigenvalues, ridge)
         weights = products * inverse
         determined = np.vecdot(eigenvalues, inverse)  # γ
         squared = np.vecdot(weights, weights)
-        # Σ(y−l−φᵀw)², since (G + λI)w = Σφ(y−l); below 0 is rounding.
+        # Σ(y−l−φᵀw)², since (G + λI)w = Σφ(y−l); negative values are rounding errors.
         residual = centred - np.vecdot(weights, products) - ridge * squared
         spread = (known + norm * squared) / (1.0 + determined)  # V²
         noise = (spread + np.maximum(residual, 0.0)) / (counted - determined)  # σ²
@@ -86,9 +86,9 @@ def estimate_stage(
 
 
 class EstimatedRegression:
-    """The regression whose level, ridge and noise are estimated, for each member by itself.
+    """A regression with level, ridge and noise estimated separately for each member.
 
-    It works in the basis of Σφφᵀ's eigenvectors; `spreads` are the V of the stages done so far.
+    It works in the basis of Σφφᵀ's eigenvectors; `spreads` has the V of each finished stage.
     """
 
     def __init__(self, statistics: Statistics, *, perturbed: bool) -> None:
@@ -99,7 +99,7 @@ class EstimatedRegression:
         steps, dim = member_axis(statistics.step_sums, 2, perturbed), scales.shape[-1]
         self._steps, self._features = steps[..., dim], _turn(self._basis, steps[..., :dim])
         # W has the singular values 1/√(g+λ), with g the eigenvalues of Σφφᵀ; differences below
-        # rounding error count as 0, and so does the rest of steps that were all removed.
+        # rounding error count as 0, and so do remainders of removed steps.
         grown = scales**-2.0 - statistics.ridge
         known = (grown > LEAST_SHARE * statistics.ridge) & (self._steps > 0.0)[..., None]
         self._eigenvalues = np.where(known, grown, 0.0)
@@ -120,10 +120,10 @@ class EstimatedRegression:
         )
 
     def unseen_error(self, pool: int, value_sums: Floats, *, cap: float) -> Floats:
-        """Return the sum of squared errors to expect on as many unseen steps as a pool has (...).
+        """Return the expected sum of squared errors on unseen steps, as many as in the pool (...).
 
-        It is (n + γ)σ²: the noise of n steps, and what γ directions that were determined from n
-        noisy steps add (the final prediction error of Akaike 1969).
+        It is (n + γ)σ²: the noise of n steps, plus the error of the γ directions determined from n
+        noisy steps (the final prediction error of Akaike 1969).
         """
         found = self._estimate(pool, value_sums, cap=cap)
         return (self._steps[..., pool] + found.determined) * np.square(found.noise)

@@ -1,14 +1,13 @@
-"""Three ways to explore: a bonus, the best of a few perturbed estimates, or a mixture of them.
+"""Three kinds of exploration: a bonus, the maximum of perturbed estimates, or a mixture of them.
 
 `Bonus` is the paper's: Q = φᵀw + β·‖φ‖_{Λ⁻¹}. `Perturbation` is LSVI-PHE (Ishfaq et al. 2021): with
 J Gaussian draws for each stage, made once per fit, Q = max_j φᵀ(w + scale·Λ^{−1/2}z_j). `Ensemble`
-is RLSVI (Osband et al. 2016) frozen for a whole deployment: M members, each a backward pass of its
-own with one draw for each stage; one member, drawn at random, plays an episode.
+is RLSVI (Osband et al. 2016) frozen for a whole deployment: M members, each fitted in its own
+backward pass with one draw for each stage; one random member plays an episode.
 
-Draws are in units of the estimate's own uncertainty. With `estimate`, each fit estimates noise,
-ridge and level of every stage's regression from the data (`core/estimation.py`), so that β and
-`scale` are multiples of the noise. Without it the noise counts as 1 and the ridge is the declared
-one.
+Draws are in units of the estimate's uncertainty. With `estimate`, each fit estimates noise, ridge
+and level of every stage's regression from the data (`core/estimation.py`), so β and `scale` are
+multiples of the noise. Otherwise the noise is 1 and the ridge is the declared ridge.
 """
 
 from dataclasses import dataclass
@@ -22,30 +21,30 @@ MOST_MEMBERS = 10_000
 
 
 class Exploration(Protocol):
-    """How a fit makes its policy try unknown actions: by a bonus, by perturbations, or both."""
+    """How a policy explores: by a bonus, by perturbations, or by both."""
 
     @property
     def beta(self) -> float:
-        """The radius β of the bonus; 0 for none."""
+        """The radius β of the bonus, or 0."""
         ...
 
     @property
     def members(self) -> int:
-        """The number M of members, of which one plays an episode; 1 for one policy."""
+        """The number M of members; one member plays each episode."""
         ...
 
     @property
     def draws(self) -> int:
-        """The number J of perturbed estimates whose largest counts, for each member; 0 for none."""
+        """The number J of perturbed estimates of each member, or 0; the largest counts."""
         ...
 
     @property
     def estimate(self) -> bool:
-        """Whether noise, ridge and level are estimated by the fit."""
+        """Whether the fit estimates noise, ridge and level."""
         ...
 
     def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
-        """Return the factors of noise·Λ_h^{−1/2}, (M, H, J, d); not called where `draws` is 0."""
+        """Return the factors of noise·Λ_h^{−1/2}, (M, H, J, d); not called if `draws` is 0."""
         ...
 
 
@@ -53,8 +52,8 @@ class Exploration(Protocol):
 class Bonus:
     """Add the confidence radius β times the elliptical norm.
 
-    The `members` of a mixture have equal values and break ties differently: while many actions are
-    unknown, and so tied, they try different ones.
+    The `members` of a mixture have equal values and break ties differently. So they try different
+    actions while many actions are unknown, and therefore tied.
     """
 
     draws: ClassVar[int] = 0
@@ -115,8 +114,9 @@ class Perturbation:
 class Ensemble:
     """Deploy a mixture of M members, each fitted with its own perturbation of every stage.
 
-    A member's estimate of a value is perturbed by a Gaussian of standard deviation `scale` times
-    its uncertainty: members agree where much is known, and differ, and so explore, elsewhere.
+    The perturbation of a member's value is Gaussian with standard deviation `scale` times the
+    uncertainty of the value: members agree on well-known values, and differ, and so explore,
+    elsewhere.
 
     >>> Ensemble(members=8).perturbations(np.random.default_rng(0), horizon=3, dim=2).shape
     (8, 3, 1, 2)
@@ -140,5 +140,5 @@ class Ensemble:
     def perturbations(self, rng: np.random.Generator, horizon: int, dim: int) -> Floats:
         drawn = rng.standard_normal((self.members, horizon, self.draws, dim))
         drawn *= self.scale
-        drawn.flags.writeable = False  # nobody else has it: a fit need not copy it
+        drawn.flags.writeable = False  # no other reference exists: a fit need not copy it
         return drawn

@@ -1,20 +1,20 @@
-"""Λ = λI + Σφφᵀ, one for each pool of steps, held through W with WᵀW = Λ⁻¹ (`whitener`).
+"""Λ = λI + Σφφᵀ of each pool of steps, stored as W with WᵀW = Λ⁻¹ (`whitener`).
 
-A whitener is a square root of the inverse: in the coordinates Wφ every direction is known equally
-well. Every use of Λ in the paper is a use of its inverse or its determinant: ‖φ‖²_{Λ⁻¹} = ‖Wφ‖²,
-Λ⁻¹b = Wᵀ(Wb), and log det Λ. W is updated by the square-root form of Sherman–Morrison
-(Potter 1963), so a squared norm can never be negative and rounding enters with the square root of
-Λ's condition number. Λ itself is not kept: in float64 it cannot hold a ridge of 1e-6 beside a sum
-of 1e5, and a Cholesky factor of it loses the directions that no feature has visited.
+W is a square root of Λ⁻¹: in the coordinates Wφ every direction is known equally well. The paper
+uses only the inverse and the determinant of Λ: ‖φ‖²_{Λ⁻¹} = ‖Wφ‖², Λ⁻¹b = Wᵀ(Wb), and log det Λ. W
+is updated by the square-root form of Sherman–Morrison (Potter 1963), so a squared norm is never
+negative and rounding errors grow with the square root of Λ's condition number. Λ itself is not
+stored: float64 cannot represent a ridge of 1e-6 added to a sum of 1e5, and a Cholesky factor of Λ
+loses the directions that no feature has visited.
 
-An episode that was added can be removed, by the same formulas with −φφᵀ. If φ is the only feature
-in its direction, 1 − φᵀΛ⁻¹φ is about λ/‖φ‖², computed from a W of about 1/√λ. Λ⁻¹ then has a
-relative error of about machine epsilon times (1 + ‖φ‖²/λ)^{3/2}; the error is much smaller if other
-features in that direction remain.
+An added episode can be removed, by the same formulas with −φφᵀ. If φ is the only feature in its
+direction, 1 − φᵀΛ⁻¹φ is about λ/‖φ‖², computed from a W of about 1/√λ. Λ⁻¹ then has a relative
+error of about machine epsilon times (1 + ‖φ‖²/λ)^{3/2}; the error is much smaller if other features
+in that direction remain.
 
-If each feature has its numbers in one of B blocks of m coordinates, Λ is block-diagonal and so is
-W. Matrices are then given as (..., d, m), the blocks one below the other: `split_blocks` makes them
-(..., B, m, m). A full matrix (..., d, d) is a single block.
+If each feature is nonzero in only one of B blocks of m coordinates, Λ and W are block-diagonal.
+Matrices are then (..., d, m), with the blocks stacked vertically; `split_blocks` returns (..., B,
+m, m). A full matrix (..., d, d) is a single block.
 """
 
 from collections import Counter
@@ -27,12 +27,12 @@ from rareswitch.core.task import Pools
 from rareswitch.support.arguments import Floats, Ints, Rows
 from rareswitch.support.persistent import PersistentArray, PersistentNumbers
 
-# The least 1 − φᵀΛ⁻¹φ of a feature to remove: rounding may bring it to 0 or below.
+# The minimum of 1 − φᵀΛ⁻¹φ at a removal: rounding may make it 0 or negative.
 LEAST_LEFT = np.finfo(np.float64).eps
 
 
 class Gram(NamedTuple):
-    """Gram matrices (..., P, d, d) in square-root form; a Gram never changes.
+    """Gram matrices (..., P, d, d) in square-root form; immutable.
 
     `logdet` and `trace` (..., P) are log det Λ and tr Λ.
     """
@@ -88,7 +88,7 @@ class Gram(NamedTuple):
         )
 
     def add_block(self, features: Floats, *, sign: float = 1.0) -> "Gram":
-        """Add n features to every matrix at once, (..., P, n, d); with sign −1, remove them.
+        """Add n features to every matrix together, (..., P, n, d); with sign −1, remove them.
 
         W becomes (I ± BBᵀ)^{−1/2}·W with B = WFᵀ. BBᵀ and BᵀB have the same positive eigenvalues,
         so the smaller matrix is decomposed. Each eigenvalue is computed again as the squared length
@@ -126,7 +126,7 @@ class Gram(NamedTuple):
     def remove_episode(self, features: Rows, pools: Pools) -> "Gram":
         """Remove the steps of one episode, features (n, d), that `add_episode` added.
 
-        The relative error of Λ⁻¹ is at the most about machine epsilon times (1 + ‖φ‖²/λ)^{3/2}. If
+        The relative error of Λ⁻¹ is at most about machine epsilon times (1 + ‖φ‖²/λ)^{3/2}. If
         rounding makes φᵀΛ⁻¹φ at least 1, it counts as just below 1.
         """
         if pools.shared:
@@ -135,7 +135,7 @@ class Gram(NamedTuple):
 
 
 def _padded(features: Rows, horizon: int) -> Rows:
-    """Return features (n, d) with a zero feature for each stage that was not played, (H, d)."""
+    """Pad features (n, d) with a zero feature for each stage not played, (H, d)."""
     if len(features) == horizon:
         return features
     padded = np.zeros((horizon, features.shape[1]))
@@ -144,7 +144,7 @@ def _padded(features: Rows, horizon: int) -> Rows:
 
 
 def _signed(squares: Floats, sign: float) -> Floats:
-    """Return ±squares, above −1 also after rounding."""
+    """Return ±squares, kept above −1 in spite of rounding."""
     return np.maximum(sign * squares, LEAST_LEFT - 1.0)
 
 
@@ -154,7 +154,7 @@ def _read_only(whitener: Floats, logdet: Floats, trace: Floats) -> Gram:
 
 
 class OneHotGram(NamedTuple):
-    """The diagonals λ + counts (P, d) of Gram matrices of one-hot features; it never changes.
+    """The diagonals λ + counts (P, d) of Gram matrices of one-hot features; immutable.
 
     >>> gram = OneHotGram.of_ridge(2, dim=3, ridge=1.0)
     >>> gram = gram.add_episode(np.array([2, 2]), Pools(2, shared=True))
@@ -163,7 +163,7 @@ class OneHotGram(NamedTuple):
            [0., 0., 2.]]), array([4., 5.]))
     """
 
-    visits: PersistentNumbers  # how often position i of pool p was visited, at place p·d + i
+    visits: PersistentNumbers  # visits of position i of pool p, at index p·d + i
     logdet: Floats
     trace: Floats
     dim: int
@@ -178,7 +178,7 @@ class OneHotGram(NamedTuple):
 
     @property
     def counts(self) -> Floats:
-        """How often each position was visited in each pool (P, d)."""
+        """The number of visits of each position in each pool (P, d)."""
         return self.visits.array(len(self.trace) * self.dim).reshape(-1, self.dim)
 
     @property
@@ -195,7 +195,7 @@ class OneHotGram(NamedTuple):
         return self._count(positions, pools, -1)
 
     def add_episodes(self, episodes: Sequence[Ints], pools: Pools) -> "OneHotGram":
-        """Add several episodes, bit for bit as one after the other."""
+        """Add several episodes; the result equals adding them in turn, bit for bit."""
         if pools.shared or len(episodes) < 2:
             gram = self
             for positions in episodes:
@@ -205,12 +205,12 @@ class OneHotGram(NamedTuple):
         places, inverse, times = np.unique(
             stage * self.dim + np.concatenate(episodes), return_inverse=True, return_counts=True
         )
-        # The visits before each step: those of the place so far, and of the episodes before.
+        # The visits before each step: stored visits, and visits in earlier episodes here.
         before, rank = self.visits.take(places.tolist()), np.empty_like(stage)
         rank[np.argsort(inverse, kind="stable")] = np.concatenate([*map(np.arange, times)])
         visited = before[inverse] + rank
         logdet, trace = self.logdet.copy(), self.trace.copy()
-        # In their order, as one after the other.
+        # np.add.at adds in order, so the result equals adding in turn.
         np.add.at(logdet, stage, np.log((visited + 1.0 + self.ridge) / (visited + self.ridge)))
         np.add.at(trace, stage, 1.0)
         return self._with(places, before + times, logdet, trace)
@@ -223,7 +223,7 @@ class OneHotGram(NamedTuple):
         before = self.visits.take(visits)
         after = before + sign * times
         if sign < 0 and after.min() < 0.0:
-            raise ValueError("episode must have been absorbed; got positions that were not visited")
+            raise ValueError("episode must have been absorbed before; got positions without visits")
         grown = np.log((after + self.ridge) / (before + self.ridge))
         logdet = self.logdet + np.bincount(places // self.dim, grown, pools.count)
         trace = self.trace + sign * np.bincount(pool, minlength=pools.count)
@@ -236,7 +236,7 @@ class OneHotGram(NamedTuple):
 
 
 class BlockGram(NamedTuple):
-    """Gram matrices of features with numbers in one of B blocks of m coordinates; it never changes.
+    """Gram matrices of features that are nonzero in one of B blocks of m coordinates; immutable.
 
     >>> gram = BlockGram.of_ridge(2, dim=4, blocks=2, ridge=1.0)
     >>> gram = gram.add_episode(np.array([[0.0, 0.0, 1.0, 0.0]]), Pools(2))
@@ -244,7 +244,7 @@ class BlockGram(NamedTuple):
     (array([5., 4.]), (2, 4, 2))
     """
 
-    whiteners: PersistentArray  # W of block b of pool p at place p·B + b, (P·B, m, m)
+    whiteners: PersistentArray  # W of block b of pool p at index p·B + b, (P·B, m, m)
     logdet: Floats
     trace: Floats
 
@@ -257,13 +257,13 @@ class BlockGram(NamedTuple):
 
     @classmethod
     def of_arrays(cls, whitener: Floats, logdet: Floats, trace: Floats) -> "BlockGram":
-        """Return the Gram with these arrays of each pool, as `whitener` gives W."""
+        """Return the Gram with these arrays of each pool, with W in the shape of `whitener`."""
         size = whitener.shape[-1]
         return cls(PersistentArray(whitener.reshape(-1, size, size)), logdet, trace)
 
     @property
     def whitener(self) -> Floats:
-        """W of each pool, its blocks one below the other (P, d, m)."""
+        """W of each pool, with stacked blocks (P, d, m)."""
         whiteners = self.whiteners.array
         return whiteners.reshape(len(self.trace), -1, whiteners.shape[-1])
 
@@ -276,7 +276,7 @@ class BlockGram(NamedTuple):
         return self._change(features, pools, -1.0)
 
     def _change(self, features: Floats, pools: Pools, sign: float) -> "BlockGram":
-        """Add or remove the steps of one episode: only the blocks that it visits change."""
+        """Add or remove the steps of one episode; only visited blocks change."""
         blocks, steps = len(self.whiteners) // len(self.trace), len(features)
         block, numbers = split_rows(features, blocks)
         if pools.shared:
@@ -301,22 +301,22 @@ class BlockGram(NamedTuple):
 def split_rows(rows: Floats, blocks: int) -> tuple[Ints, Floats]:
     """Return the block of each row of an episode (n, d), and its numbers in that block (n, m).
 
-    A row of zeros is in the first block.
+    A row of zeros counts as in the first block.
     """
     apart = rows.reshape(len(rows), blocks, rows.shape[1] // blocks)
     visited = apart.any(axis=2)
     if np.count_nonzero(visited) > len(rows) or (visited.sum(axis=1) > 1).any():
         raise ValueError(
-            f"episode must have rows with numbers other than 0 in one of {blocks} blocks of "
-            f"{apart.shape[2]} only, as blocks = {blocks} of the task says; got a row with numbers "
-            f"in {visited.sum(axis=1).max()} blocks"
+            f"episode must have rows that are nonzero in only one of the task's {blocks} blocks of "
+            f"{apart.shape[2]} coordinates; got a row that is nonzero in "
+            f"{visited.sum(axis=1).max()} blocks"
         )
     block: Ints = visited.argmax(axis=1)
     return block, apart[np.arange(len(rows)), block]
 
 
 def split_blocks(matrix: Floats) -> Floats:
-    """Return a matrix (..., d, m), whose blocks are one below the other, as (..., B, m, m)."""
+    """Return a matrix (..., d, m) of stacked blocks as (..., B, m, m)."""
     size = matrix.shape[-1]
     return matrix.reshape(*matrix.shape[:-2], -1, size, size)
 

@@ -1,12 +1,11 @@
 """Least-squares value iteration: the backward pass, lines 5–10 of Alg. 1 and 8–13 of Alg. 2.
 
 Letters: w_h `weights`, Λ_h through W_h `whitener` with WᵀW = Λ_h⁻¹, Γ_h the bonus β·‖φ‖_{Λ⁻¹}, φ a
-row of features, H `horizon`. Stages are counted from 0, so that the cap of stage h is H−h.
+row of features, H `horizon`. Stages are counted from 0, so the cap of stage h is H−h.
 
-Alg. 2 beyond this page: Λ_h (line 5) is `core/gram.py`, the test for a switch (line 7) is a rule in
-`rules/`, the loop that tests and keeps the old policy otherwise (lines 2 and 16) is
-`learning/learner.py`, and the greedy action (lines 13 and 19) is `core/policy.py`, whose `fit`
-calls `backward`.
+The rest of Alg. 2: `core/gram.py` has Λ_h (line 5), a rule in `rules/` is the test for a switch
+(line 7), `learning/learner.py` has the loop that tests and otherwise keeps the policy (lines 2 and
+16), and `core/policy.py` has the greedy action (lines 13 and 19) and `fit`, which calls `backward`.
 """
 
 from typing import NamedTuple, Protocol, Self
@@ -21,10 +20,10 @@ from rareswitch.support.arguments import Floats, Rows
 class QFunction(NamedTuple):
     """Q_h of one stage, as a function of feature rows; `cap` is H−h, or None for no clip.
 
-    Leading axes are free: runs, members, both or none. Rows are (n, d); one-hot rows are given by
-    the positions (n,) of their ones, and W by its diagonal. Rows with leading axes of their own,
-    (..., n, d) or positions (..., n), are paired with the leading axes of the function. W is
-    (..., d, d), or its blocks of m rows one below the other, (..., d, m).
+    Leading axes are arbitrary: runs, members, both or neither. Rows are (n, d); one-hot rows are
+    given by the positions (n,) of their ones, and W by its diagonal. Rows with leading axes, (...,
+    n, d) or positions (..., n), are paired with the leading axes of the function. W is (..., d, d),
+    or (..., d, m) in stacked blocks of m coordinates.
     """
 
     weights: Floats  # w (..., d)
@@ -51,9 +50,9 @@ class QFunction(NamedTuple):
     def best_values(self, numbers: Floats, masks: Floats | None = None) -> Floats:
         """Return max_b Q of n sets of rows with the same numbers in one of B blocks, (..., n).
 
-        Set i has a row for each block b with masks[i, b] = 1, and numbers[i] are those of the row
-        in its block: numbers (n, m), masks (n, B). Without masks, all blocks have one. The value
-        of a set without rows means nothing.
+        Set i has a row for each block b with masks[i, b] = 1, with numbers[i] in that block:
+        numbers (n, m), masks (n, B). Without masks, every block has a row. The value of a set
+        without rows is undefined.
         """
         count, size = numbers.shape
 
@@ -75,7 +74,7 @@ class QFunction(NamedTuple):
         return best if self.cap is None else clip_values(best, self.cap)
 
     def select(self, run: int) -> "QFunction":
-        """Return Q of one run, where the first axis is that of runs."""
+        """Return Q of one run; the first axis must be the runs."""
         levels, whitener, offsets = (
             None if array is None else array[run]
             for array in (self.levels, self.whitener, self.offsets)
@@ -84,7 +83,7 @@ class QFunction(NamedTuple):
 
 
 class Statistics(Protocol):
-    """The data as a fit sees them: sums over the steps of each pool; leading axes are free.
+    """The data of a fit: sums over the steps of each pool; leading axes are arbitrary.
 
     A stage learns from the steps of one pool. Steps are summed as (φ, 1, r); the columns (1, r) are
     used only when noise is estimated.
@@ -97,7 +96,7 @@ class Statistics(Protocol):
 
     @property
     def one_hot(self) -> bool:
-        """Whether features are one-hot, and W is given by its diagonal."""
+        """Whether features are one-hot and W is given by its diagonal."""
         ...
 
     @property
@@ -128,33 +127,33 @@ class Statistics(Protocol):
     def next_value_sums(self, h: int, following: QFunction, pool: int | None = None) -> Floats:
         """Return Σ_τ V_τ·(φ_τ, 1, r_τ, V_τ) over stage h's pool, V_τ = max_a Q_{h+1}(s'_τ, a).
 
-        Members are an axis after those of the statistics: (..., M, d+3) where Q_{h+1} has them.
-        With `pool`, the sum is over the steps of that pool.
+        If Q_{h+1} has members, their axis follows the axes of the statistics: (..., M, d+3). With
+        `pool`, the sum is over the steps of that pool.
         """
         ...
 
     def fold(self) -> Self:
-        """Return the statistics with every episode in their sums; a fit calls it first."""
+        """Return the statistics with every episode in the sums; a fit calls it first."""
         ...
 
 
 class Regression(NamedTuple):
-    """The regression of one stage: Q = level + φᵀw, uncertain by ‖Wφ‖; leading axes are free.
+    """The regression of one stage: Q = level + φᵀw with uncertainty ‖Wφ‖, and leading axes.
 
-    For perturbations the uncertainty is in the basis of Λ's eigenvectors (rows of `basis`; None for
-    one-hot features, whose basis is the usual one), with one number for each (`scales`):
-    noise·Λ^{−1/2} = basisᵀ·diag(scales)·basis. The symmetric root depends on Λ alone; W itself,
-    which is known up to a rotation, depends on the order of the episodes too.
+    Perturbations use the basis of Λ's eigenvectors (rows of `basis`; None means the standard basis,
+    for one-hot features) with one scale for each: noise·Λ^{−1/2} = basisᵀ·diag(scales)·basis. This
+    symmetric root depends only on Λ; W is determined only up to a rotation and depends on the order
+    of the episodes too.
     """
 
     weights: Floats  # w (..., d)
     levels: Floats | None = None  # (...)
     declared: Floats | None = None  # W of the declared ridge (..., d, m), or its diagonal
-    basis: Floats | None = None  # (..., d, m), in blocks as W
+    basis: Floats | None = None  # (..., d, m), in blocks like W
     scales: Floats | None = None  # (..., d)
 
     def whitener(self) -> Floats:
-        """Return W (..., d, m), or its diagonal (..., d): the declared one, or from the scales."""
+        """Return W (..., d, m), or its diagonal (..., d), as declared or from the scales."""
         if self.declared is not None:
             return self.declared
         assert self.scales is not None
@@ -183,7 +182,7 @@ class Regressor(Protocol):
 class RidgeRegression:
     """The paper's regression: w_h = Λ_h⁻¹·Σφ[r + max_a Q_{h+1}], with the declared ridge inside Λ.
 
-    With `perturbed` members, arrays that the members share get an axis of one entry for them.
+    With `perturbed` members, shared arrays get a member axis of length 1.
     """
 
     def __init__(self, statistics: Statistics, *, perturbed: bool) -> None:
@@ -222,8 +221,8 @@ def backward(
 ) -> tuple[QFunction, ...]:
     """Return Q_h of every stage, from the last to the first.
 
-    `perturbations` (..., M, H, J, d) make M members, an axis after those of the statistics. A
-    single draw per member (J = 1) is added to its weights; of several draws the largest counts.
+    `perturbations` (..., M, H, J, d) make M members, whose axis follows the axes of the statistics.
+    A single draw per member (J = 1) is added to its weights; if J > 1, the largest draw counts.
     """
     horizon = statistics.pools.horizon
     stages: list[QFunction] = []
@@ -252,7 +251,7 @@ def backward(
 
 def project(directions: Floats, rows: Rows) -> Floats:
     """Return the products (..., n) of directions (..., d) with n rows, or with paired rows."""
-    own = 1 if rows.dtype == np.int64 else 2  # the axes of n rows
+    own = 1 if rows.dtype == np.int64 else 2  # number of axes of n rows
     if rows.ndim == own:
         return directions[..., rows] if own == 1 else directions @ rows.T
     if directions.ndim > rows.ndim - own + 1:  # several draws for each of the leading axes
@@ -271,12 +270,12 @@ def clip_values(values: Floats, cap: float | Floats) -> Floats:
 
 
 def member_axis(array: Floats, axes: int, perturbed: bool) -> Floats:
-    """Insert an axis of one entry before the last axes, for arrays that members share."""
+    """Insert a member axis of length 1 before the last axes, if members are perturbed."""
     return np.expand_dims(array, -axes - 1) if perturbed else array
 
 
 def spectrum(whitener: Floats, one_hot: bool) -> tuple[Floats, Floats | None]:
-    """Return the singular values of W and their basis; None stands for the usual basis."""
+    """Return the singular values of W and their basis; None means the standard basis."""
     if one_hot:
         return whitener, None
     _, scales, basis = np.linalg.svd(split_blocks(whitener))
@@ -292,5 +291,5 @@ def _norms(whitener: Floats, rows: Rows) -> Floats:
 
 
 def _split(rows: Floats, size: int) -> Floats:
-    """Return rows (..., n, d) in blocks of that size, (..., B, n, m)."""
+    """Split rows (..., n, d) into blocks of that size, (..., B, n, m)."""
     return np.swapaxes(rows.reshape(*rows.shape[:-1], -1, size), -2, -3)

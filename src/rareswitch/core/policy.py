@@ -1,15 +1,15 @@
 """The frozen policy of one fit: Q_h(φ) = min{l_h + φᵀw_h + β‖W_hφ‖, H−h}⁺ and its greedy action.
 
-Letters: w_h `weights`, W_h `whitener` (WᵀW = Λ_h⁻¹: it turns ‖φ‖_{Λ⁻¹} into the length ‖Wφ‖), β
-`beta`, z_h `directions`, l_h `levels` (0 unless estimated). Stages are counted from 0, so the cap
-of stage h is H−h. A perturbed fit adds the largest φᵀo_j of its `offsets` o_j.
+Letters: w_h `weights`, W_h `whitener` (WᵀW = Λ_h⁻¹, so ‖φ‖_{Λ⁻¹} = ‖Wφ‖), β `beta`, z_h
+`directions`, l_h `levels` (0 unless estimated). Stages are counted from 0, so the cap of stage h is
+H−h. A perturbed fit adds the largest φᵀo_j of its `offsets` o_j.
 
 A policy may be a mixture of M members: arrays then have a first axis for members, unless all
-members share them. One member, drawn by the episode's key, plays a whole episode. The member is a
-hash of the key and of a number drawn for the version, the `allocation`: actors that share no state
-agree on it, before or after the fact and on any machine, and every version allocates independently.
+members share them. One member plays a whole episode. The member is a hash of the episode's key and
+of the `allocation`, a random number of the version: actors without shared state agree on the member
+at any time and on any machine, and versions allocate independently.
 
-A control and a floor may play a share of the episodes instead: `core/control.py`.
+A control and a floor may play a share of the episodes (`core/control.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -49,22 +49,22 @@ from rareswitch.support.arguments import (
 )
 from rareswitch.support.streams import keyed_hash
 
-# Values closer than this are equal; results then do not depend on the last bit of a BLAS.
+# Values closer than this count as equal, so results do not depend on the last bit of a BLAS.
 TIE_TOLERANCE = 1e-9
 # Squares of larger numbers overflow.
 LARGEST = 1e100
 
 
 def policy_arrays(one_hot: bool) -> dict[str, int]:
-    """Return the names of a policy's arrays, and how many axes each has for one member."""
+    """Return the names of a policy's arrays, and the number of axes of each for one member."""
     whitener = 2 if one_hot else 3  # one-hot features have a diagonal
     return {"weights": 2, "whitener": whitener, "levels": 1, "directions": 2, "offsets": 3}
 
 
 def fit(statistics: Statistics | BothStatistics, recipe: Recipe, version: int) -> "Policy":
-    """Return the policy that a recipe makes of one learner's statistics, for one version.
+    """Fit the policy of one version to one learner's statistics.
 
-    A fit is a pure function: asked twice, it returns the same bytes.
+    A fit is a pure function: repeated calls return the same bytes.
     """
     stages: str | None = None
     if isinstance(statistics, BothStatistics):
@@ -74,7 +74,7 @@ def fit(statistics: Statistics | BothStatistics, recipe: Recipe, version: int) -
     statistics = statistics.fold()
     if statistics.ridge != recipe.ridge:
         raise ValueError(
-            f"ridge must be that of the statistics, {statistics.ridge:g}; the recipe has "
+            f"ridge must be {statistics.ridge:g}, as in the statistics; the recipe has "
             f"{recipe.ridge:g}"
         )
     horizon, dim, shared = statistics.pools.horizon, statistics.dim, statistics.pools.shared
@@ -107,7 +107,7 @@ def fit(statistics: Statistics | BothStatistics, recipe: Recipe, version: int) -
 
 
 def regressor_of(statistics: Statistics, recipe: Recipe) -> Regressor:
-    """Return the regression of a recipe: the paper's, or the one with estimates."""
+    """Return the regression of a recipe, either the paper's or with estimates."""
     perturbed = recipe.exploration.draws > 0
     if recipe.exploration.estimate:
         return EstimatedRegression(statistics, perturbed=perturbed)
@@ -124,7 +124,7 @@ def policy_of(
     stages: str | None = None,
     table: WideTable | None = None,
 ) -> "Policy":
-    """Return the policy of a version with these Q_h: one member, or a first axis for members."""
+    """Return the policy of a version with these Q_h, of one member or with a member axis."""
     first, axes = q_functions[0], policy_arrays(one_hot)
     arrays: dict[str, Floats | None] = dict.fromkeys(axes) | {"directions": directions}
     for name in ("weights", "whitener", "levels", "offsets"):
@@ -149,9 +149,9 @@ def policy_of(
 
 
 def member_of(allocation: int, key: str | int, members: int) -> int:
-    """Return the member, from 0 to members − 1, that plays the episode of that key.
+    """Return the member, from 0 to members − 1, that plays the episode with this key.
 
-    7 and "7" are the same key. Over many keys every member gets the same share.
+    7 and "7" are the same key. Over many keys all members get equal shares.
 
     >>> [member_of(2026, patient, 4) for patient in ("ada", "ben", 3, "3")]
     [2, 1, 0, 0]
@@ -161,20 +161,19 @@ def member_of(allocation: int, key: str | int, members: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Policy:
-    """One policy, or a mixture of several; it never changes.
+    """One policy, or a mixture of several; immutable.
 
-    `directions` break ties; None stands for the lowest index. `offsets` are those of a
-    `Perturbation`, `levels` those that a fit estimated. `clip=False` leaves Q unclipped. In a
-    mixture, arrays that differ between members are (M, H, …) instead of (H, …), and `allocation` is
-    the number that allocates members to episodes. With `one_hot` features, rows are given by the
-    positions of their ones, integers (A,) in place of (A, d), and `whitener` by its diagonal. If Λ
-    consists of blocks of m coordinates, `whitener` is (H, d, m), its blocks one below the other.
-    `stages` is the choice of a fit that chose, "own" or "shared". The arrays of a wide `table` have
-    n+1 columns in place of d: those of its n positions, and the scale of the draws for all others;
-    directions are drawn too.
+    `directions` break ties; None means the lowest index. A `Perturbation` has `offsets`, and a fit
+    may estimate `levels`. `clip=False` leaves Q unclipped. In a mixture, arrays that differ between
+    members are (M, H, …) instead of (H, …), and `allocation` is the number that allocates members
+    to episodes. With `one_hot` features, rows are given by the positions of their ones, integers
+    (A,) instead of (A, d), and `whitener` by its diagonal. If Λ has blocks of m coordinates,
+    `whitener` is (H, d, m) in stacked blocks. `stages` is "own" or "shared" if the fit chose it.
+    The arrays of a wide `table` have n+1 columns instead of d: one for each of its n positions, and
+    the scale of the draws for all others; directions are drawn too.
 
     A `control` plays its share of the episodes, and the share `floor` is played uniformly at
-    random; the learned members share the rest. `allocation` draws who plays.
+    random; the learned members share the rest. `allocation` seeds the draws of players.
 
     >>> rows = np.eye(2)
     >>> policy = Policy(weights=np.array([[0.2, 0.5]]), whitener=np.eye(2)[None], beta=0.25)
@@ -276,20 +275,20 @@ class Policy:
 
     @classmethod
     def trusted(cls, **fields: Any) -> "Policy":
-        """Return a policy of fields that are valid, read-only and nobody else's: no checks."""
+        """Return a policy of valid, read-only, unshared fields, without checks."""
         policy = cls.__new__(cls)
         policy.__dict__.update(fields)
         return policy
 
     @cached_property
     def members(self) -> int:
-        """The number M of members; 1 for one policy."""
+        """The number M of members, 1 for a single policy."""
         if self.table is not None:
             return self.table.members
         return next((len(array) for array in self._by_member.values()), 1)
 
     def member(self, index: int) -> "Policy":
-        """Return one member, counted from 0, as a policy of its own."""
+        """Return one member, counted from 0, as a policy."""
         index = whole("index", index, least=0, most=self.members - 1)
         own = {name: array[index] for name, array in self._by_member.items()}
         if self.members == 1 and self.learned_only:
@@ -301,7 +300,7 @@ class Policy:
 
     @cached_property
     def controlling(self) -> "Policy":
-        """The policy that the control is."""
+        """The policy of the control."""
         assert self.control is not None
         assert isinstance(self.control.plays, bytes)
         return Policy.from_bytes(self.control.plays)
@@ -313,7 +312,7 @@ class Policy:
 
     @cached_property
     def split(self) -> Split:
-        """How episodes are split between learned members, the control and the floor."""
+        """The split of episodes between learned members, the control and the floor."""
         if self.control is None:
             return Split(self.members, self.allocation, floor=self.floor)
         controls = 1 if self.control.action is not None else self.controlling.members
@@ -321,41 +320,41 @@ class Policy:
 
     @property
     def players(self) -> int:
-        """The number P of players: M members, those of the control, and the floor."""
+        """The number P of players: M members, the members of the control, and the floor."""
         return self.split.players
 
     @cached_property
     def tickets(self) -> Floats:
-        """The probability with which each player plays an episode (P,), times M."""
+        """Each player's probability of playing an episode, times M (P,)."""
         return np.array(self.split.tickets)
 
     @property
     def role(self) -> str:
-        """The role of a policy that was drawn: "learned". A control and the floor have their own.
+        """The role of a drawn policy, "learned"; a `Player` has "control" or "floor".
 
-        `split.role(player)` is that of a player by its number.
+        `split.role(player)` is the role of a player by its number.
         """
         return LEARNED
 
     def allocate(self, key: str | int) -> int:
-        """Return the number of the player of that key's episode, counted from 0: its member.
+        """Return the number of the player of the episode with this key, counted from 0.
 
-        The members of a control come after the M learned members, and the floor comes last.
+        The M learned members come first, then the members of a control, then the floor.
         """
         if self.learned_only:
             return member_of(self.allocation or 0, key, self.members)
         return self.split.draw(key)
 
     def draw(self, key: str | int) -> "Policy | Player":
-        """Return the player of the episode of that key, a text or a whole number.
+        """Return the player of the episode with this key, a string or an integer.
 
-        It is the member, or a `Player` that acts for the control or the floor; `role` says which.
-        The player is a function of the policy's bytes and the key alone.
+        It is a member, or a `Player` for the control or the floor, according to `role`. It depends
+        only on the policy's bytes and the key.
         """
         return self.player(self.allocate(key), key)
 
     def player(self, number: int, key: str | int) -> "Policy | Player":
-        """Return a player by its number, as it plays the episode of that key."""
+        """Return a player by its number, for the episode with this key."""
         if self.learned_only or number < self.members:
             return self.member(number)
         role, horizon = self.split.role(number), self.horizon
@@ -368,7 +367,7 @@ class Policy:
         return Player(role=role, horizon=horizon, policy=member)
 
     def alone(self, number: int) -> "Policy":
-        """Return the policy of which a player, by its number, plays every episode."""
+        """Return the policy in which the player with this number plays every episode."""
         role = self.split.role(number)
         if role == LEARNED:
             return self.member(number)
@@ -383,12 +382,12 @@ class Policy:
 
     @property
     def learned(self) -> "Policy":
-        """The policy whose learned members play every episode."""
+        """The same policy without control and floor."""
         fields = {name: getattr(self, name) for name in FIELDS}
         return Policy.trusted(**fields | {"control": None, "floor": 0.0})
 
     def stage(self, h: int) -> QFunction:
-        """Return Q_h, of every member if this is a mixture, over the columns of the arrays."""
+        """Return Q_h of every member, over the columns of the arrays."""
         if type(h) is int and (known := self._stages.get(h)) is not None:
             return known
         h = whole("h", h, least=0, most=self.horizon - 1)
@@ -404,13 +403,13 @@ class Policy:
 
     @cached_property
     def _stages(self) -> dict[int, QFunction]:
-        """The stages that were asked for: views of the arrays, made once."""
+        """A cache of stages, which are views of the arrays."""
         return {}
 
     def q_values(self, h: int, features: Rows) -> Floats:
         """Return the value of each feasible action, features (A, d) to (A,).
 
-        Where the values of members differ, the result is (M, A).
+        If the values of members differ, the result is (M, A).
         """
         return self._values(h, self._feasible(features))
 
@@ -419,7 +418,7 @@ class Policy:
         if self.members > 1 or not self.learned_only:
             raise ValueError(
                 f"a mixture of {self.players} members acts through the member drawn for the "
-                "episode: policy.draw(key).act(…), with the episode's number or name as key"
+                "episode: call policy.draw(key).act(…) with the episode's number or name as key"
             )
         return int(self._choices_in_one(h, features)[0])
 
@@ -430,7 +429,7 @@ class Policy:
         """
         try:
             many = np.ndim(features) == 2 + (not self.one_hot) and len(features) > 0
-        except ValueError:  # a ragged list, which is refused below
+        except ValueError:  # a ragged list; the check below raises the error
             many = False
         if not many:
             return self._choices_in_one(h, features)
@@ -440,12 +439,12 @@ class Policy:
         """Return each player's probability of an action (P,).
 
         It is 1 or 0 for learned members and the control, and 1/A for the floor. For n states with A
-        actions each and actions (n,) it is (P, n).
+        actions each and actions (n,), the result is (P, n).
         """
         return self.chances_of(self.choices(h, features), h, features, action)
 
     def chances_of(self, choices: Ints, h: int, features: Rows, action: int | Ints) -> Floats:
-        """Return the same, given the choices of the learned members."""
+        """Return `chances`, given the choices of the learned members."""
         found: list[Any] = [choices == action]
         shape = (1, *choices.shape[1:])
         offered = len(features[0]) if choices.ndim > 1 else len(features)
@@ -462,10 +461,10 @@ class Policy:
         """Return the greedy actions of whole episodes, (k, n), each played by a learned member.
 
         `features` are the rows offered at the first n stages, (k, n, A, d) or positions (k, n, A);
-        `members` (k,) play them. One call in place of k·n calls of `act`.
+        `members` (k,) play them. One call replaces k·n calls of `act`.
         """
         k, n = features.shape[:2]
-        if self.table is not None:  # the choices of all members take less code, and draws are cheap
+        if self.table is not None:  # choices of all members need less code, and draws are cheap
             chosen = [self._greedy(h, np.ravel(features[:, h]), states=k) for h in range(n)]
             return np.stack([each[members, np.arange(k)] for each in chosen], axis=1)
         axes = policy_arrays(self.one_hot)
@@ -490,18 +489,19 @@ class Policy:
         return self._furthest(stages.q_values(features), along)
 
     def value(self, h: int, features: Rows) -> float:
-        """Return the value of the state with these actions, the mean of its members' estimates."""
+        """Return the value of the state with these actions, the mean over members."""
         return float(self.q_values(h, features).max(axis=-1).mean())
 
     def propensities(self, h: int, features: Rows) -> Floats:
         """Return the probability of each action, features (A, d) to (A,).
 
-        It is the share of members that takes it, plus the shares of the control and the floor.
+        It is the share of members that take the action, plus the shares of the control and the
+        floor.
         """
         return self._propensities(h, features, self._choices_in_one(h, features))
 
     def propensities_in(self, h: int, features: Rows) -> Floats:
-        """Return the same in n states with A actions each, features (n, A, d) to (n, A)."""
+        """Return `propensities` in n states with A actions each, features (n, A, d) to (n, A)."""
         return self._propensities(h, features, self.choices(h, features))
 
     def _propensities(self, h: int, features: Rows, choices: Ints) -> Floats:
@@ -520,12 +520,12 @@ class Policy:
         return found
 
     def likelihood(self, steps: Iterable[tuple[Rows, int]]) -> float:
-        """Return the probability of an episode's actions: the share of members that take them all.
+        """Return the probability of an episode's actions, the share of members that take all.
 
         `steps` are (features (A, d), action) from the first stage on. The ratio of two policies'
-        likelihoods is the importance weight of a logged episode: a member plays it from beginning
-        to end, so the propensities of its steps must not be multiplied. A control and a floor count
-        by their shares; the floor takes n actions with the product of their 1/A.
+        likelihoods is the importance weight of a logged episode. One member plays the whole
+        episode, so the propensities of its steps must not be multiplied. A control and a floor
+        count by their shares; the floor's probability of n actions is the product of their 1/A.
         """
         if not isinstance(steps, Iterable) or isinstance(steps, np.ndarray):
             raise TypeError(f"steps must be pairs (features, action); got {short_repr(steps)}")
@@ -540,20 +540,20 @@ class Policy:
         return float(taken @ self.tickets / self.members)
 
     def conditional(self, chances: Floats) -> Floats:
-        """Return the probability of each of an episode's actions given those before it, (n,).
+        """Return the probability of each action of an episode given the earlier actions, (n,).
 
-        `chances` (n, P) are each player's probabilities of the actions. It is 0 from the first
-        action on that no player takes after those before.
+        `chances` (n, P) are each player's probabilities of the actions. The result is 0 from the
+        first action on that no player takes after the earlier actions.
         """
         likely = np.multiply.accumulate(chances) @ self.tickets
         before = np.concatenate([[self.members], likely[:-1]])
-        # Above 1 by rounding alone.
+        # A value above 1 is a rounding error.
         found: Floats = np.minimum(likely / np.where(before > 0.0, before, 1.0), 1.0)
         return found
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of `to_bytes()`, in hexadecimal: equal digests, equal behaviour."""
+        """SHA-256 of `to_bytes()` in hexadecimal; equal digests mean equal behaviour."""
         return codec.digest("policy", *self._contents())
 
     def to_bytes(self) -> bytes:
@@ -587,7 +587,7 @@ class Policy:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Policy":
-        """Return the policy that `to_bytes` wrote; bytes that were altered are refused."""
+        """Return the policy that `to_bytes` wrote, or raise an error if the bytes were altered."""
         parts = codec.unpack("policy", data)
         parts.only(
             meta=("beta", "clip"),
@@ -608,11 +608,11 @@ class Policy:
             if "control" in values or "control" in parts.arrays:
                 values["control"] = _control(parts)
             if values.get("floor") == 0.0:
-                raise ValueError("its floor must be above 0 where it has one")
+                raise ValueError("its floor must be above 0 or left out")
             return cls(**values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and unpickle through the bytes, so that copies are frozen too."""
+        """Copy and pickle through the bytes, so that copies are frozen too."""
         return Policy.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
@@ -626,7 +626,7 @@ class Policy:
         return self._greedy(h, self._feasible(features), states=1)[:, 0]
 
     def _greedy(self, h: int, rows: Rows, *, states: int) -> Ints:
-        """Return every member's greedy action (M, n) in n states whose rows stand end to end.
+        """Return every member's greedy action (M, n) in n states, given concatenated rows.
 
         π_h = argmax_a Q_h: Alg. 1, lines 10 and 16; Alg. 2, lines 13 and 19.
         """
@@ -647,14 +647,14 @@ class Policy:
         return self.table.at_rows(stage, int(h), rows).q_values(np.arange(len(rows)))
 
     def _ties(self, h: int, rows: Rows) -> Floats:
-        """Return how far n rows are along the directions that break ties, (n,) or (M, n)."""
+        """Return the products of n rows with the directions that break ties, (n,) or (M, n)."""
         if self.table is not None:
             return self.table.directions(int(h), rows)
         assert self.directions is not None
         return project(self.directions[..., h, :], rows)
 
     def _furthest(self, values: Floats, along: Callable[[], Floats]) -> Ints:
-        """Return the best action of values (..., A); of tied actions, the one furthest `along`."""
+        """Return the best action of values (..., A); ties go to the action furthest `along`."""
         best = values >= values.max(axis=-1, keepdims=True) - TIE_TOLERANCE
         breaks = self.directions is not None if self.table is None else self.table.ties
         if breaks and np.count_nonzero(best) > best.size // best.shape[-1]:
@@ -665,7 +665,7 @@ class Policy:
 
     @cached_property
     def _by_member(self) -> dict[str, Floats]:
-        """The arrays that have an axis for members."""
+        """The arrays with an axis for members."""
         return {
             name: array
             for name, own in policy_arrays(self.one_hot).items()
@@ -690,7 +690,7 @@ class Policy:
         if not len(rows):
             raise ValueError("features must have at least one row; got an empty feasible set")
         if not self.one_hot and not np.abs(rows).max() <= LARGEST:  # NaN fails too
-            floats("features", rows, ("A", self.dim))  # names the place of NaN and infinity
+            floats("features", rows, ("A", self.dim))  # raises with the position
             raise ValueError(f"features must be within ±{LARGEST:g}; got {np.abs(rows).max():g}")
         return rows
 
@@ -699,7 +699,7 @@ FIELDS = tuple(Policy.__dataclass_fields__)
 
 
 def check_control(control: Control | None, policy: Policy) -> None:
-    """Refuse a control that is a policy of other sizes, or that has a control of its own."""
+    """Raise an error if the control is a policy of other sizes or has a control or a floor."""
     if control is None or isinstance(control.plays, int):
         return
     own = Policy.from_bytes(control.plays)
@@ -710,11 +710,11 @@ def check_control(control: Control | None, policy: Policy) -> None:
             f"{theirs[0]}, {theirs[1]} and {theirs[2]}"
         )
     if not own.learned_only:
-        raise ValueError("control must be a policy without a control and a floor of its own")
+        raise ValueError("control must be a policy without control and floor: use its `learned`")
 
 
 def _control(parts: codec.Parts) -> Control:
-    """Return the control that was packed: an action among the values, or a policy as an array."""
+    """Unpack a control: an action among the values, or a policy as an array."""
     told = dict(parts.meta["control"])
     if ("control" in parts.arrays) == ("action" in told):
         raise ValueError("its control must be an action or a policy, and only one of them")
@@ -730,16 +730,16 @@ def _block_size(whitener: Any, dim: int) -> int:
     """Return the size of the blocks of a whitener (..., d, m); d if m does not divide it."""
     try:
         size = np.shape(whitener)[-1]
-    except (ValueError, IndexError):  # a ragged list or a number, which `_stacked` refuses
+    except (ValueError, IndexError):  # a ragged list or a number: `_stacked` raises the error
         return dim
     return size if size and dim % size == 0 else dim
 
 
 def _stacked(name: str, value: Any, shape: tuple[int | str, ...]) -> Floats:
-    """Return an array of one policy, or of the members of a mixture along a first axis."""
+    """Return an array of one policy, or of a mixture with a first axis for members."""
     try:
         stacked = np.ndim(value) > len(shape)
-    except ValueError:  # a ragged list, which `floats` refuses
+    except ValueError:  # a ragged list: `floats` raises the error
         stacked = False
     array = floats(name, value, ("M", *shape) if stacked else shape)
     if array.ndim > len(shape) and len(array) < 2:

@@ -1,7 +1,7 @@
 """The recipe of a fit: the settings that turn statistics into a policy.
 
-Randomness is keyed by the recipe's seed and the policy's version, and does not depend on earlier
-fits: a candidate that is dropped leaves no trace.
+Random draws depend on the recipe's seed and the policy's version, and not on earlier fits: a
+dropped candidate has no effect.
 """
 
 from dataclasses import dataclass, field
@@ -28,9 +28,9 @@ from rareswitch.support.arguments import (
 from rareswitch.support.streams import KeyedStream, Seed, Stream, checked_seed
 
 TIES = ("direction", "lowest")
-# The allocation of a mixture is drawn from 0 … 2⁶³−1.
+# The allocation of a mixture is a number from 0 to 2⁶³−1.
 ALLOCATIONS = 2**63
-# The share of the perturbations' variance that is common to stages which share their data.
+# The common share of the perturbations' variance if stages share their data.
 COMMON = 0.25
 EXPLORATION_PARTS = ("beta", "members", "draws", "estimate", "perturbations")
 
@@ -40,14 +40,14 @@ class Recipe:
     """Exploration, ridge λ, ties between actions, the clip of Q to [0, H−h], and the seed.
 
     The default exploration is `Ensemble()`, a mixture that needs no tuning; `Recipe.paper(beta=b)`
-    is the paper's. `ridge` is the paper's λ, with which rules count; an exploration that estimates
-    replaces it in fits. `ties="direction"` draws one random direction for each member, stage and
-    version, and takes the tied action furthest along it; `ties="lowest"` takes the lowest index.
-    `clip=False` drops the clip (with H = 1 and a bonus that is SBUCB or rarely switching OFUL).
+    is the paper's. `ridge` is the paper's λ. Rules use it; fits replace it if the exploration
+    estimates. `ties="direction"` draws one random direction for each member, stage and version, and
+    takes the tied action furthest along it; `ties="lowest"` takes the lowest index. `clip=False`
+    drops the clip (with H = 1 and a bonus, this is SBUCB or rarely switching OFUL).
 
-    Of the episodes of every version, a `control` plays its share, and the share `floor` is played
-    uniformly at random among the feasible actions. With `burn_in`, version 1 plays all of its
-    episodes at random: with equal allocation. `rules.Waiting(…, first=n)` keeps it for n episodes.
+    In every version, a `control` plays its share of the episodes, and the share `floor` is played
+    uniformly at random among the feasible actions. With `burn_in`, version 1 plays all episodes
+    uniformly at random; `rules.Waiting(…, first=n)` keeps it for n episodes.
 
     >>> Recipe(control=Control(0, share=0.2), floor=0.1).control
     Control(plays=0, share=0.2)
@@ -85,12 +85,12 @@ class Recipe:
         )
         if explores.members > 1 and not explores.draws and self.ties == "lowest":
             raise ValueError(
-                'ties must be "direction" where the members of a mixture differ by nothing else; '
+                'ties must be "direction" if members of a mixture differ in nothing else; '
                 f"got ties='lowest' and exploration={short_repr(explores)}"
             )
 
     def __repr__(self) -> str:
-        """Return the fields; those of a control and a floor only where they are set."""
+        """Return the fields, with a control and a floor only if they are set."""
         plain = ("exploration", "ridge", "ties", "clip", "seed")
         more = {"control": self.control, "floor": self.floor, "burn_in": self.burn_in}
         said = {name: getattr(self, name) for name in plain}
@@ -99,7 +99,7 @@ class Recipe:
 
     @property
     def learned_only(self) -> bool:
-        """Whether learned members play every episode: no control, no floor and no burn-in."""
+        """Whether the recipe has no control, no floor and no burn-in."""
         return self.control is None and not self.floor and not self.burn_in
 
     @classmethod
@@ -114,13 +114,13 @@ class Recipe:
     def directions(self, version: int, horizon: int, dim: int) -> Floats | None:
         """Return the directions that break ties in a version, (H, d), or (M, H, d) for M members.
 
-        None stands for the lowest index.
+        None means the lowest index.
         """
         if self.ties == "lowest":
             return None
         members = self.exploration.members
         drawn = self._ties.at(version).standard_normal((members, horizon, dim))
-        drawn.flags.writeable = False  # a policy need not copy it
+        drawn.flags.writeable = False  # so a policy need not copy it
         return drawn[0] if members == 1 else drawn
 
     def perturbations(
@@ -128,8 +128,8 @@ class Recipe:
     ) -> Floats | None:
         """Return the perturbations of a version's estimates, (M, H, J, d), or None.
 
-        Stages that share their data share errors too, so part of each draw is common to all of
-        them: independent draws would average out along an episode.
+        Stages that share their data share errors too, so they have a part of each draw in common:
+        independent draws would average out along an episode.
         """
         explores = self.exploration
         if not explores.draws:
@@ -147,11 +147,11 @@ class Recipe:
         explores = self.exploration
         drawn = explores.perturbations(rng, horizon, dim)
         shape = (explores.members, horizon, explores.draws, dim)
-        mine = isinstance(drawn, np.ndarray) and not drawn.flags.writeable  # no one else's memory
+        mine = isinstance(drawn, np.ndarray) and not drawn.flags.writeable  # not shared
         return floats("perturbations", drawn, shape, owned=mine)
 
     def table(self, version: int, dim: int, positions: Ints, *, shared: bool) -> WideTable:
-        """Return the table of a wide policy: the draws of its version, a column for a position."""
+        """Return the table of a wide policy, with a column for each position."""
         return WideTable(
             dim=dim,
             positions=positions,
@@ -181,14 +181,14 @@ class Recipe:
         return drawn
 
     def allocation(self, version: int) -> int | None:
-        """Return the number that allocates episodes to members; None for a single member."""
+        """Return the number that allocates episodes to players; None for a single player."""
         random = self.floor > 0.0 or self.starts_at_random(version)
         if self.exploration.members == 1 and self.control is None and not random:
             return None
         return int(self._allocations.at(version).integers(ALLOCATIONS))
 
     def split(self, version: int, *, controls: int) -> Split:
-        """Return how a version splits its episodes, given the number of the control's members."""
+        """Return the split of a version's episodes, given the number of the control's members."""
         members, allocation = self.exploration.members, self.allocation(version)
         if self.starts_at_random(version):
             return Split(members, allocation, floor=1.0)
@@ -196,7 +196,7 @@ class Recipe:
         return Split(members, allocation, share, controls, self.floor)
 
     def starts_at_random(self, version: int) -> bool:
-        """Return whether a version is that of the burn-in, which acts uniformly at random."""
+        """Return whether a version is the burn-in, which acts uniformly at random."""
         return self.burn_in and version == 1
 
     @cached_property

@@ -1,16 +1,16 @@
-"""Do stages share their steps? The choice of `stages="auto"`, by prediction.
+"""The choice of `stages="auto"` between own and shared steps, by prediction error.
 
-Where rewards and transitions do not depend on the stage, a regression on the steps of all stages
-predicts what follows a step better than one on the steps of its own stage alone, because it has
-more of them. Where they do depend on it, the pooled regression is wrong by an amount that more data
-do not take away. So the kind with the smaller error on unseen steps is chosen.
+If rewards and transitions do not depend on the stage, a regression on the steps of all stages
+predicts better than a regression on the steps of one stage, because it has more data. If they
+depend on the stage, the pooled regression has a bias that more data do not reduce. So
+`stages="auto"` chooses the kind with the smaller error on unseen steps.
 
-Both kinds predict the same targets: the reward of a step plus the value V of the state after it.
-V is one function for all stages, that of the middle stage of a greedy fit of shared stages, since
-values of different stages would differ even where the world does not. The error on unseen steps
-follows from the sums of a fit (`EstimatedRegression.unseen_error`): no episode is held back, and
-neither the order of episodes nor their number of deployments matters. The last stage, whose next
-state is not known, is left out.
+Both kinds predict the same targets: the reward of a step plus the value V of the next state. V is
+one function for all stages, from the middle stage of a greedy fit of shared stages, because values
+of different stages differ even if the world does not. The error on unseen steps follows from the
+sums of a fit (`EstimatedRegression.unseen_error`): no episode is held out, and neither the order of
+episodes nor the number of deployments matters. The last stage is left out because its next state is
+unknown.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from rareswitch.core.lsvi import Statistics, backward
 from rareswitch.support.arguments import Bools, Floats
 
 KINDS = ("own", "shared")
-# Errors closer than this share of each other are equal, whatever the order of a sum.
+# Errors with a smaller relative difference count as equal: the order of a sum must not matter.
 TOLERANCE = 1e-9
 
 
 @runtime_checkable
 class BothStatistics(Protocol):
-    """The same episodes as statistics of both kinds."""
+    """Statistics of both kinds for the same episodes."""
 
     @property
     def own(self) -> Statistics:
-        """The statistics of stages on their own."""
+        """The statistics of own stages."""
         ...
 
     @property
@@ -42,13 +42,13 @@ class BothStatistics(Protocol):
         ...
 
     def fold(self) -> Self:
-        """Return the statistics with every episode in their sums."""
+        """Return the statistics with every episode in the sums."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """Mean squared errors to expect on unseen steps, of stages on their own and of shared ones.
+    """Expected mean squared errors on unseen steps, of own and of shared stages.
 
     >>> print(Sharing(own=0.25, shared=0.125))
     shared: errors on unseen steps are 0.125, with stages on their own 0.25
@@ -59,7 +59,7 @@ class Sharing:
 
     @property
     def better(self) -> str:
-        """The kind that predicts better; where both predict alike, "shared"."""
+        """The kind that predicts better, or "shared" if both are equal."""
         return KINDS[int(shares_better(np.array(self.own), np.array(self.shared)))]
 
     def __str__(self) -> str:
@@ -72,13 +72,13 @@ class Sharing:
 
 
 def compare_stages(own: Statistics, shared: Statistics) -> Sharing:
-    """Return the errors of both kinds, for one learner's statistics."""
+    """Return the errors of both kinds for one learner's statistics."""
     errors = unseen_errors(own, shared)
     return Sharing(own=float(errors[0]), shared=float(errors[1]))
 
 
 def shares_better(own: Floats, shared: Floats) -> Bools:
-    """Return whether shared stages predict as well as stages on their own, or better (...)."""
+    """Return whether shared stages predict at least as well as own stages (...)."""
     return np.asarray(shared <= own * (1.0 + TOLERANCE))
 
 

@@ -1,4 +1,4 @@
-"""The task: the sizes of what is to be learnt, and which steps each stage learns from."""
+"""The task: the sizes of the learning problem, and the steps that each stage learns from."""
 
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -20,10 +20,10 @@ from rareswitch.support.arguments import (
 )
 
 STAGES = ("auto", "own", "shared")
-# The numbers of all Λ_h of stages on their own with which "auto" is affordable: 16 MB.
+# "auto" is affordable up to this many numbers in all Λ_h of own stages: 16 MB.
 MOST_CHOSEN = 2**21
-# One-hot tasks with more positions are wide. Above it even a table whose every position was visited
-# is fitted as fast, at half the bytes.
+# One-hot tasks with more positions are wide. Above this size a wide table is as fast and takes half
+# the bytes even if every position was visited.
 WIDE = 2**12
 
 
@@ -31,18 +31,18 @@ WIDE = 2**12
 class Task:
     """Feature dimension d, horizon H, episodes K and feature norm L = max‖φ‖.
 
-    `episodes=None` is an open-ended task. An episode with a feature longer than `feature_norm` is
-    refused: budgets and bounds rest on it.
+    `episodes=None` means an open-ended task. An episode with a feature longer than `feature_norm`
+    is an error, because budgets and bounds assume this norm.
 
-    `blocks` is the number of equal blocks of coordinates, if each row has numbers other than 0 in
-    one of them only, as rows of `features.ActionBlocks` have. Λ then consists of one matrix for
-    each block. An episode with any other row is refused.
+    `blocks` is the number of equal blocks of coordinates, if each row is nonzero in only one of
+    them, as with `features.ActionBlocks`. Λ then has one matrix for each block. An episode with any
+    other row is an error.
 
-    `stages` says whether each stage learns from its "own" steps, as in the paper, or all stages
-    from "shared" ones, for worlds that do not depend on the stage. With "auto" each fit chooses
-    the kind that predicts unseen steps better; rules see Λ of shared stages. With `one_hot`, a
-    feature row is given by the position of its 1; `dim` may then be large. An episode that ended
-    early earns `end_reward` for each stage that it did not play.
+    With `stages="own"` each stage learns from its own steps, as in the paper; with "shared" all
+    stages learn from common steps, for worlds that do not depend on the stage. With "auto" each fit
+    chooses the kind that predicts unseen steps better, and rules use Λ of shared stages. With
+    `one_hot`, a feature row is given by the position of its 1; `dim` may then be large. An episode
+    that terminated early earns `end_reward` for each stage not played.
 
     >>> Task(dim=13, horizon=10, episodes=2500)
     Task(dim=13, horizon=10, episodes=2500)
@@ -87,7 +87,7 @@ class Task:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """All fields as plain values, for bytes and protocols; a single block is left out."""
+        """All fields as plain values, for bytes and protocols, without `blocks` if it is 1."""
         plain = asdict(self)
         if self.blocks == 1:
             del plain["blocks"]
@@ -95,17 +95,17 @@ class Task:
 
     @cached_property
     def pools(self) -> "Pools":
-        """The pools of steps whose Λ rules see; with "auto", those of shared stages."""
+        """The pools of steps for rules; with "auto", the pools of shared stages."""
         return Pools(self.horizon, shared=self.stages == "shared" or self.chooses_stages)
 
     @property
     def chooses_stages(self) -> bool:
-        """Whether fits choose between own and shared stages; two stages share too little."""
+        """Whether fits choose between own and shared stages; only with more than two stages."""
         return self.stages == "auto" and self.horizon > 2
 
     @property
     def wide(self) -> bool:
-        """Whether the table is so large that learners and policies keep only visited positions."""
+        """Whether learners and policies keep only visited positions of a large table."""
         return self.one_hot and self.dim > WIDE
 
     def __repr__(self) -> str:
@@ -115,11 +115,11 @@ class Task:
 
 
 def affordable_stages(dim: int, horizon: int, *, one_hot: bool, blocks: int = 1) -> str:
-    """Return "auto", or "shared" where stages on their own would take too much memory and time.
+    """Return "auto", or "shared" if own stages would take too much memory and time.
 
-    A fit that chooses keeps and factors one Λ for each stage: H·d² numbers, H·d²/B in B blocks,
-    or H·d of one-hot features. The limit is two million. All positions of a table count, since all
-    may be seen.
+    A fit that chooses stores and factors one Λ for each stage: H·d² numbers, H·d²/B in B blocks, or
+    H·d for one-hot features. The limit is two million. All positions of a table count, because all
+    may be visited.
 
     >>> [affordable_stages(160, horizon, one_hot=False) for horizon in (50, 200)]
     ['auto', 'shared']
@@ -131,14 +131,14 @@ def affordable_stages(dim: int, horizon: int, *, one_hot: bool, blocks: int = 1)
 
 
 def checked_task(task: Any) -> Task:
-    """Return a task, if it is one."""
+    """Return the task, or raise TypeError if it is none."""
     if not isinstance(task, Task):
         raise TypeError(f"task must be a Task; got {short_repr(task)}")
     return task
 
 
 def planned_episodes(task: Task, what: str) -> int:
-    """Return K of a task; where it is open-ended, the error says that `what` needs K.
+    """Return K of a task; the error for an open-ended task names `what`, which needs K.
 
     >>> planned_episodes(Task(dim=2, horizon=1, episodes=9), "a grid")
     9
@@ -154,11 +154,11 @@ def planned_episodes(task: Task, what: str) -> int:
 class Pools:
     """The pools of steps of a task with horizon H, one for each Λ.
 
-    Without sharing, stage h learns from the steps of stage h alone. Where rewards and transitions
-    do not depend on the stage, stages may share: all stages but the last learn from the steps of
-    all stages but the last, each with the targets of its own stage. A last-stage step has no
-    recorded next state, and an earlier stage would need its value, so it cannot use that step. The
-    last stage regresses on rewards only, and learns from every step.
+    Without sharing, stage h learns only from the steps of stage h. If rewards and transitions do
+    not depend on the stage, stages may share: all stages but the last learn from the steps of all
+    stages but the last, each with its own targets. A step of the last stage has no recorded next
+    state, so an earlier stage, which needs the value of that state, cannot use the step. The last
+    stage regresses on rewards only and learns from every step.
 
     >>> pools = Pools(4, shared=True)
     >>> pools.steps, [pools.index(h) for h in range(4)]
@@ -179,7 +179,7 @@ class Pools:
 
     @cached_property
     def contains(self) -> Floats:
-        """1 where a pool contains the steps of a stage, else 0, (P, H)."""
+        """1 if a pool contains the steps of a stage, else 0, (P, H)."""
         if not self.shared:
             return frozen(np.eye(self.horizon), owned=True)
         contains = np.ones((2, self.horizon))
@@ -188,7 +188,7 @@ class Pools:
 
     @cached_property
     def steps(self) -> Floats:
-        """The most steps that an episode adds to each pool (P,)."""
+        """The maximum number of steps that an episode adds to each pool (P,)."""
         if not self.shared:
             return frozen(np.ones(self.horizon), owned=True)
         return frozen(self.contains.sum(axis=1), owned=True)
@@ -204,7 +204,7 @@ class Pools:
         return range(self.horizon - 1 + pool)
 
     def places(self, steps: int) -> tuple[Ints, Ints]:
-        """Return the places that the first steps of an episode take, as pools and steps.
+        """Return the pools and steps to which the first steps of an episode are added.
 
         >>> [places.tolist() for places in Pools(3, shared=True).places(2)]
         [[0, 0, 1, 1], [0, 1, 0, 1]]
@@ -219,7 +219,7 @@ class Pools:
         return self.contains @ stages if self.shared else stages
 
     def spread(self, steps: npt.NDArray[Any]) -> Floats:
-        """Return the steps that each pool contains, and 0 for the others.
+        """Return the steps in each pool, with 0 for the others.
 
         Steps (..., n, C, d) of the first n stages become (..., P, n·C, d); without sharing they
         stay (..., n, C, d).

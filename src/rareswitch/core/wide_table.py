@@ -1,10 +1,10 @@
-"""Wide tables: policies of one-hot features that cost as much as the positions that were visited.
+"""Wide tables: policies of one-hot features that store only visited positions.
 
-A position that no step has visited counts 0 in every pool. Its weight is then a perturbation alone:
-a draw of its own times a scale that all such positions share. So a wide policy keeps one column for
-each visited position and one last column, the scale, for all others. It draws for another position
-when it is asked about it. A draw is a hash of the version's seed, the member, the stage and the
-position: a fit and every copy of its policy draw the same numbers, in any order.
+The count of an unvisited position is 0 in every pool. Its weight is then only a perturbation: its
+own draw times a scale common to all such positions. So a wide policy stores one column for each
+visited position and a last column, the scale, for all others. It makes the draw of another position
+on demand. A draw is a hash of the version's seed, the member, the stage and the position: a fit and
+every copy of its policy make the same draws, in any order.
 """
 
 import math
@@ -30,17 +30,17 @@ from rareswitch.support.arguments import (
     whole,
 )
 
-# Seeds of tables are drawn from 0 … 2⁶³−1.
+# Seeds of tables are numbers from 0 to 2⁶³−1.
 SEEDS = 2**63
 # The constants of SplitMix64 (Steele, Lea and Flood 2014).
 STEP = np.uint64(0x9E3779B97F4A7C15)
 SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 ONE, HALF, LOW = np.uint64(1), np.uint64(32), np.uint64(2**32 - 1)
-# Numbers that keep the streams of different members, stages and draws apart.
+# These separate the streams of different members, stages and draws.
 MOST_DRAWS = 2**14
 MOST_NUMBERS = MOST_DRAWS * 2**20
-# Draws that are made at once, few enough for the processor's cache.
+# The number of draws in one batch, which fits into the processor's cache.
 AT_ONCE = 2**15
 
 Bits = npt.NDArray[np.uint64]
@@ -50,15 +50,15 @@ class Purpose(IntEnum):
     """The purpose of a draw. The values are part of every stored policy: never renumber."""
 
     STAGE = 0  # a perturbation of one stage
-    COMMON = 1  # the part of it that stages share
+    COMMON = 1  # the part common to all stages
     TIES = 2
 
 
 @runtime_checkable
 class WideStatistics(Statistics, Protocol):
-    """Statistics of a wide table, in n+1 columns: n `known` positions, and one for all others.
+    """Statistics of a wide table in n+1 columns: n `known` positions and one for all others.
 
-    Visited positions and the positions that next states offer are known.
+    Visited positions and the positions of next states are known.
     """
 
     @property
@@ -79,10 +79,10 @@ class WideStatistics(Statistics, Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WideTable:
-    """The positions (n,) of a wide policy's columns, out of `dim`, and the draws for all others.
+    """The positions (n,) of a wide policy's columns, below `dim`, and the draws for all others.
 
-    The draws are those of `members` members from number `first` on. Stages share the part `common`
-    of the variance of perturbations. Without `ties`, the lowest index breaks them.
+    The draws belong to `members` members, numbered from `first`. Stages have the part `common` of
+    the perturbations' variance in common. Without `ties`, tied actions go to the lowest index.
 
     >>> table = WideTable(dim=10**5, positions=np.array([3, 70]), seed=1)
     >>> table.columns(np.array([70, 71, 3])), table.directions(0, np.array([70, 71])).round(2)
@@ -96,13 +96,13 @@ class WideTable:
     members: int = 1
     common: float = 0.0
     ties: bool = True
-    _ends: Ints = field(init=False, repr=False)  # the positions, and an end beyond all of them
+    _ends: Ints = field(init=False, repr=False)  # the positions, then dim
 
     def __post_init__(self) -> None:
         dim = whole("dim", self.dim, least=1)
         given = positions("positions", self.positions, dim)
         if (np.diff(given) <= 0).any():
-            raise ValueError("positions must be ascending and distinct; got others")
+            raise ValueError("positions must be ascending and distinct")
         members = whole("members", self.members, least=1, most=MOST_MEMBERS)
         set_fields(
             self,
@@ -123,14 +123,14 @@ class WideTable:
         return one
 
     def columns(self, rows: Ints) -> Ints:
-        """Return the columns of positions, any shape; n stands for a position without its own."""
+        """Return the columns of positions, any shape; n for a position without a column."""
         found = self._ends.searchsorted(rows)
         return np.where(self._ends[found] == rows, found, len(self.positions))
 
     def perturbations(self, stages: Any, draws: Any, rows: Ints) -> Floats:
-        """Return standard Gaussians of stages, draws and positions that broadcast, (..., n).
+        """Return standard Gaussians for stages, draws and positions that broadcast, (..., n).
 
-        Of several members they are (M, ..., n).
+        For several members they are (M, ..., n).
         """
         found = self._draw(Purpose.STAGE, stages, draws, rows)
         if not self.common:
@@ -145,7 +145,7 @@ class WideTable:
         return self._draw(Purpose.TIES, stage, 0, rows)
 
     def at_rows(self, stage: QFunction, h: int, rows: Ints) -> QFunction:
-        """Return Q_h of a policy with this table at n positions: in n columns, with their draws."""
+        """Return Q_h at n positions, in n columns with their draws."""
         columns = self.columns(rows)
         found = keep_columns(stage, columns)
         others = np.flatnonzero(columns == len(self.positions))
@@ -164,7 +164,7 @@ class WideTable:
 
     @classmethod
     def from_plain(cls, plain: Any, positions: Ints) -> "WideTable":
-        """Return the table of `plain`, if all its values are there and nothing else."""
+        """Return the table of `plain`, or raise an error if it has missing or extra values."""
         if not isinstance(plain, dict) or plain.keys() != {*PLAIN}:
             raise ValueError(f"table must have {', '.join(PLAIN)}; got {short_repr(plain)}")
         return cls(**plain, positions=positions)
@@ -186,7 +186,7 @@ PLAIN = ("dim", "seed", "first", "members", "common", "ties")
 
 
 def keep_columns(stage: QFunction, columns: Ints) -> QFunction:
-    """Return Q of one stage with some of its columns only."""
+    """Return Q of one stage with only these columns."""
     whitener, offsets = (
         None if array is None else array[..., columns] for array in (stage.whitener, stage.offsets)
     )
@@ -202,11 +202,11 @@ def _keys(seed: int, purpose: int, first: int, members: int, stages: Any, draws:
     return _split_mix(np.array([seed], np.uint64), member * MOST_NUMBERS + numbers)
 
 
-_cached_keys = lru_cache(maxsize=2**10)(_keys)  # an episode asks about each stage in turn
+_cached_keys = lru_cache(maxsize=2**10)(_keys)  # an episode uses each stage in turn
 
 
 def _gaussians(keys: Bits, numbers: Ints) -> Floats:
-    """Return the standard Gaussians at these numbers of streams that broadcast with them."""
+    """Return the standard Gaussians at these indices of streams; keys and numbers broadcast."""
     shape = np.broadcast_shapes(keys.shape, numbers.shape)
     if len(shape) < 2 or math.prod(shape) <= AT_ONCE:
         return _box_muller(_split_mix(keys, numbers))
@@ -232,10 +232,10 @@ def _box_muller(bits: Bits) -> Floats:
 
 
 def _split_mix(seeds: Bits, numbers: Any) -> Bits:
-    """Return the outputs of these numbers, from 0 on, of SplitMix64 with seeds that broadcast."""
+    """Return the outputs of SplitMix64 at these indices from 0; seeds and numbers broadcast."""
     bits = np.atleast_1d(numbers).astype(np.uint64)
     bits += ONE
-    bits *= STEP  # modulo 2⁶⁴, as all products here
+    bits *= STEP  # modulo 2⁶⁴, like all products here
     bits = bits + seeds
     bits ^= bits >> SHIFTS[0]
     bits *= FACTORS[0]

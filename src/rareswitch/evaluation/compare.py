@@ -16,9 +16,9 @@ from rareswitch.trajectories.episodes import RowsOf
 class Comparison:
     """A candidate compared with the log, or with another policy, on the same episodes.
 
-    `gain` is the candidate's expected return minus that of `against`, or minus the mean return of
-    the log if `against` is None, with an interval paired by episode. `modelled` is the expected
-    gain by the fitted model of a `rules.Candidate`, with its standard error: it needs no
+    `gain` is the candidate's expected return minus the return of `against`, or minus the mean
+    return of the log if `against` is None, with an interval paired by episode. `modelled` is the
+    expected gain by the fitted model of a `rules.Candidate`, with its standard error: it needs no
     propensities, and is only as good as the model.
     """
 
@@ -90,7 +90,7 @@ def evaluate(
     method: Method | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Estimate:
-    """Estimate the return of a policy from a log; the arguments are those of `compare`."""
+    """Estimate the return of a policy from a log, with the arguments of `compare`."""
     targets, writers = _targets({"candidate": candidate}, features, loggers)
     judge = Judge(
         log, targets, writers, method=method, propensities=propensities, progress=progress
@@ -114,8 +114,8 @@ def compare(
 
     The candidate and `against` are agents, policies, or functions (observation, stage) that return
     the probability of each action. A `rules.Candidate`, from `Learner.candidate`, includes the
-    policy in force. `features` are those of a bare `Policy`, by default those of the other side;
-    the model of a function uses them too, or else only the stage and the action. A function's
+    policy in force. `features` belong to a bare `Policy`; the default is the features of the other
+    side; the model of a function uses them too, or else only the stage and the action. A function's
     probabilities are rescaled to the feasible actions. `log` is a log with propensities that
     `read_log` reads; it is truncated at the policy's horizon. A candidate that was fitted to these
     episodes looks better than it is: keep some of them apart for the comparison.

@@ -1,8 +1,9 @@
 """Estimators of a policy's return from episodes of another policy.
 
-Each estimator gives columns, one row an episode, and a function of their means, for the bootstrap
-over episodes. w_t is the weight of an episode up to step t, r_t its reward; w_{m,t} is the weight
-for member m alone: 1/P(log) while a deterministic member agrees with the log, and 0 afterwards.
+Each estimator returns columns with one row for each episode, and a function of their means, for the
+bootstrap over episodes. w_t is the weight of an episode up to step t, r_t its reward; w_{m,t} is
+the weight for member m alone: 1/P(log) while a deterministic member agrees with the log, and 0
+afterwards.
 """
 
 from collections.abc import Callable

@@ -21,7 +21,7 @@ FITTED = (
     "PROPENSITIES ARE FITTED, not logged: the result is wrong if the log's policy used anything "
     "that the observations do not show"
 )
-# Called with a name of the work, the number of finished parts and of all parts.
+# Called with the name of the work, the number of finished parts and the number of all parts.
 Progress = Callable[[str, int, int], None]
 
 

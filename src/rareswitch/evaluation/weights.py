@@ -9,7 +9,7 @@ from rareswitch.support.arguments import Floats
 
 # With fewer effective episodes, intervals miss the truth too often.
 LEAST_EFFECTIVE = 20.0
-# Weights whose mean could be so many times less certain than it looks make intervals too narrow.
+# If the mean weight could be this many times less certain than estimated, intervals are too narrow.
 MOST_HIDDEN = 2.0
 # A smaller uncertainty of the mean weight is harmless.
 LEAST_ERROR = 0.01
@@ -31,8 +31,8 @@ class Weights:
     is the mean weight with its standard `error`; it is near 1 if the log covers all of the policy's
     behaviour. `possible_error` is the error by the possible weights.
 
-    Shares of the policy's behaviour: `impossible` could not happen in the log, where only one
-    action could be taken; `untried`, over members and stages, is in no episode from its first step.
+    Shares of the policy's behaviour: `impossible` could not happen in the log, because only one
+    action was possible; `untried`, over members and stages, is in no episode from its first step.
     `unlogged` is the share of its episodes with an action that no episode of the log takes.
     """
 

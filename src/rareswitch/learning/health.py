@@ -1,11 +1,11 @@
-"""Two figures about a learner: whether it explores enough, and whether it still learns.
+"""Two measures of a learner's health: its exploration, and its progress.
 
-Both compare with the data alone. `reach` is how far exploration can lift an untried action above
-the average action, in units of how much values differ. It is the value of an untried direction of
-typical length under the recipe (shrunk towards 0 by a declared ridge, towards the average by an
-estimated one) plus the bonus, or the largest of all members' and draws' perturbations. `idle`
-counts the episodes in which almost nothing was learnt: those since the first deployment after which
-the information gathered, Σ_h log det Λ_h, grew by less than a hundredth.
+Both need only the data. `reach` is the height to which exploration can lift an untried action above
+the average action, in units of the spread of values. It is the value of an untried direction of
+typical length under the recipe (a declared ridge shrinks it towards 0, an estimated ridge towards
+the average) plus the bonus, or the largest perturbation over members and draws. `idle` counts the
+last episodes with almost no learning: the episodes since the first deployment after which the
+information Σ_h log det Λ_h grew by less than a hundredth.
 """
 
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ from rareswitch.support.streams import Stream, generator
 
 LEAST_REACH = 0.1
 LEAST_GROWTH = 0.01
-LEAST_NORM = 1e-10  # of all squared features of a stage, compared with λ
-LEAST_REWARD = 1e-13  # on average; removed rewards leave a rounding error
+LEAST_NORM = 1e-10  # of the sum of squared features of a stage, relative to λ
+LEAST_REWARD = 1e-13  # mean reward; removed rewards leave a rounding error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """Two figures about a learner, and warnings in words.
+    """Two measures of a learner's health, and warnings as text.
 
-    `reach` is the least over stages; None without episodes. `sharing` compares own and shared
-    stages on the data so far, if the task leaves the choice to the fits.
+    `reach` is the minimum over stages; None without episodes. `sharing` compares own and shared
+    stages on the data so far, if each fit chooses between them.
     """
 
     reach: float | None
@@ -81,11 +81,11 @@ def health_of(history: History, recipe: Recipe, ledger: Ledger, episodes: int) -
 
 
 def _reach(history: SummedHistory, recipe: Recipe) -> float:
-    """Return the least reach over the stages that were played."""
+    """Return the minimum of reach over the stages that were played."""
     explores = recipe.exploration
     strength = explores.beta + _strength(explores)
     if explores.estimate:
-        return strength  # an untried direction has the average value, and one spread of uncertainty
+        return strength  # an untried direction has the average value and uncertainty of one spread
     pools = history.pools
     steps = history.step_sums[:, history.dim]
     estimated = EstimatedRegression(history, perturbed=False)
@@ -98,7 +98,7 @@ def _reach(history: SummedHistory, recipe: Recipe) -> float:
 
 
 def _strength(exploration: Exploration) -> float:
-    """Return how far the largest draw lifts a value (root mean square)."""
+    """Return the root mean square of the largest perturbation of a value."""
     if not exploration.draws:
         return 0.0
     dim = max(100, 10_000 // (exploration.members * exploration.draws))
@@ -112,14 +112,14 @@ def _squared_norms(history: SummedHistory) -> Floats:
 
 
 def _lost_in_ridge(history: SummedHistory) -> bool:
-    """Return whether, in some pool, all features together are below the rounding error of λ."""
+    """Return whether, in some pool, the sum of all features is below the rounding error of λ."""
     sums, dim = history.step_sums, history.dim
     seen = sums[:, :dim].any(axis=1) & (sums[:, dim] > 0)
     return bool((seen & (_squared_norms(history) < LEAST_NORM * history.ridge)).any())
 
 
 def _idle(history: History, ledger: Ledger, episodes: int) -> int:
-    """Return the episodes since the first deployment after which information hardly grew."""
+    """Return the number of episodes since the first deployment after which information stalled."""
     gained = history.gram.logdet.sum() - ledger[0].logdet.sum()
     for deployment in ledger:
         if history.gram.logdet.sum() - deployment.logdet.sum() <= LEAST_GROWTH * gained:

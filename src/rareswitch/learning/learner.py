@@ -1,10 +1,10 @@
-"""The learner: it keeps what it has seen, asks its schedule, and deploys new frozen policies.
+"""The learner: store episodes, ask the schedule, and deploy new frozen policies.
 
-`absorb` takes in an episode, `due` asks the schedule, `fit` computes a candidate, `accepts` asks a
-schedule that looks at it, and `deploy` puts it in force or `decline` does not. `observe` is all of
-them, the loop of a single actor (Alg. 2, lines 2–21): the
-actor plays an episode with `policy` (line 19) and hands it to `observe`, which adds it to Λ_h (line
-5), asks whether a switch is due (line 7), and if so fits Q_h (lines 8–13) and deploys the policy.
+`absorb` adds an episode, `due` asks the schedule, `fit` computes a candidate, `accepts` asks a
+schedule that looks at candidates, and `deploy` or `decline` records the decision. `observe`
+combines them for a single actor (Alg. 2, lines 2–21): the actor plays an episode with `policy`
+(line 19) and passes it to `observe`, which adds it to Λ_h (line 5), asks whether a switch is due
+(line 7), and if so fits Q_h (lines 8–13) and deploys the policy.
 """
 
 from collections.abc import Iterable
@@ -28,27 +28,27 @@ from rareswitch.support.persistent import PersistentList
 
 
 class _State(NamedTuple):
-    """The parts of a learner that change; replacing all at once makes a change all or nothing."""
+    """The mutable parts of a learner; replacing all of them together makes a change atomic."""
 
     task: Task
     schedule: Schedule
     history: History
     ledger: Ledger
     policy: Policy
-    paths: PersistentList[tuple[Rows, ...]]  # of the policy in force, for a rule that accepts
+    paths: PersistentList[tuple[Rows, ...]]  # of the policy in force, for a rule with `accepts`
 
 
 class Learner:
-    """Least-squares value iteration that deploys when its schedule says so.
+    """Least-squares value iteration that deploys when its schedule asks for it.
 
     The learner needs only features: states may be infinite and the feasible actions may differ at
     every step. Under `Recipe.paper(beta=b)` it is the paper's Alg. 1 with `UniformGrid` and Alg. 2
     with `DeterminantGrowth`; the default recipe deploys a mixture that needs no tuning. If the task
     has `episodes`, no switch is due after the last of them.
 
-    `warm_start` are episodes of another policy: version 1 is fitted on them, and they do not count
-    among the learner's own `episodes`. Copies and pickles are new learners in the same state. A
-    learner and its copies share memory and belong to one thread; a pickle shares nothing.
+    `warm_start` are episodes of another policy: version 1 is fitted on them, and `episodes` does
+    not count them. Copies and pickles are new learners in the same state. A learner and its copies
+    share memory and belong to one thread; a pickle shares nothing.
 
     >>> import numpy as np
     >>> from rareswitch import DeterminantGrowth
@@ -80,8 +80,8 @@ class Learner:
         history = history_of(task, self._recipe.ridge, warm_start)
         self._warm_episodes = history.episodes
         history = history.fold()
-        # Alg. 2 cannot switch at k = 1 and leaves π¹ undefined; as in Alg. 1, where t_1 = 1, the
-        # first version is fitted before episode 1.
+        # Alg. 2 cannot switch at k = 1 and leaves π¹ undefined; the first version is fitted before
+        # episode 1, as in Alg. 1, where t_1 = 1.
         policy = fit(history, self._recipe, version=1)
         check_control(self._recipe.control, policy)
         self._state = _State(task, schedule, history, Ledger(), policy, PersistentList())
@@ -101,7 +101,7 @@ class Learner:
 
     @property
     def episodes(self) -> int:
-        """How many episodes were absorbed, without the warm start; corrections do not count."""
+        """The number of absorbed episodes, without the warm start and without corrections."""
         return self._state.history.episodes - self._warm_episodes
 
     @property
@@ -116,7 +116,7 @@ class Learner:
 
     @property
     def clock(self) -> Clock:
-        """The clock that the schedule sees before the next episode."""
+        """The schedule's clock before the next episode."""
         logdet = self._state.history.gram.logdet
         return self.ledger.clock(self.task, episode=self.episodes + 1, logdet=logdet)
 
@@ -129,14 +129,14 @@ class Learner:
 
     @property
     def stored_rows(self) -> int:
-        """How many rows of next states a fit values: its time and the memory grow with them."""
+        """The number of stored rows of next states; the time and memory of a fit grow with it."""
         return self._state.history.fold().stored_rows
 
     def absorb(self, *episodes: Episode) -> None:
-        """Take in finished episodes, whichever version acted in them and whenever they come.
+        """Add finished episodes of any version, in any order.
 
-        All or nothing: where one is refused, none is absorbed. A rule that looks at candidates
-        compares them on episodes with `first_features`.
+        The call is atomic: if one episode is invalid, none is absorbed. A rule that looks at
+        candidates needs episodes with `first_features`.
         """
         history, paths = self._state.history.absorb(*episodes), self._state.paths
         if hasattr(self.schedule, "accepts"):
@@ -147,30 +147,30 @@ class Learner:
         self._state = self._state._replace(history=history, paths=paths)
 
     def correct(self, old: Episode, new: Episode | None) -> None:
-        """Replace an absorbed episode by its correction, or withdraw it if `new` is None.
+        """Replace an absorbed episode by its correction, or remove it if `new` is None.
 
-        The caller vouches that `old` was absorbed, and neither withdrawn nor replaced since. The
-        cost is that of the two episodes. `episodes`, the clock's `episode` and the ledger stay as
-        they are: a date that was reached stays reached. All or nothing: if an episode is refused,
-        nothing changes.
+        The caller guarantees that `old` was absorbed and not removed or replaced since. The cost is
+        the cost of two episodes. `episodes`, the clock's `episode` and the ledger do not change: a
+        date that was reached stays reached. The call is atomic: if an episode is invalid, nothing
+        changes.
         """
         history = self._state.history
         history = history.remove(old) if new is None else history.replace(old, new)
         self._state = self._state._replace(history=history)
 
     def fit(self) -> Policy:
-        """Return the candidate for the next version; asked twice, it returns the same bytes."""
+        """Return the candidate for the next version; repeated calls return the same bytes."""
         state = self._state = self._folded()
         return fit(state.history, self._recipe, version=state.ledger.fits + 1)
 
     def deploy(self, policy: Policy) -> Deployment:
-        """Put a policy in force from the next episode on, and write it into the ledger."""
+        """Deploy a policy from the next episode on, and record it in the ledger."""
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy; got {type(policy).__name__}")
         task = self.task
         if policy.one_hot is not task.one_hot:
             raise ValueError(
-                f"policy must have one_hot = {task.one_hot}, as the task has; got {policy.one_hot}"
+                f"policy must have one_hot = {task.one_hot}, like the task; got {policy.one_hot}"
             )
         if (policy.horizon, policy.dim) != (task.horizon, task.dim):
             raise ValueError(
@@ -187,28 +187,28 @@ class Learner:
         return deployment
 
     def accepts(self, policy: Policy) -> bool:
-        """Return whether the schedule accepts a candidate; one that does not look accepts all."""
+        """Return whether the schedule accepts a candidate; without `accepts` it accepts all."""
         looks = getattr(self.schedule, "accepts", None)
         return looks is None or bool(looks(self.candidate(policy)))
 
     def candidate(self, policy: Policy) -> Candidate:
-        """Return a policy beside the one in force, on the last episodes of that one.
+        """Compare a policy with the policy in force, on the last episodes of the latter.
 
-        Only a learner whose schedule looks at candidates keeps these episodes. They stay as they
-        were played, whatever is corrected later.
+        A learner stores these episodes only if its schedule looks at candidates. Later corrections
+        do not change them.
         """
         paths = self._state.paths[-RECENT:]
         return Candidate(clock=self.clock, policy=policy, in_force=self.policy, paths=paths)
 
     def decline(self) -> None:
-        """Write into the ledger that a candidate is not deployed; the policy in force goes on."""
+        """Record in the ledger that a candidate is declined; the policy in force stays."""
         self._state = self._state._replace(ledger=self.ledger.decline(self.episodes + 1))
 
     def succeed(self, other: "Learner") -> None:
-        """Take the place of a learner of the same episodes: its deployments, its policy in force.
+        """Take over the deployments and the policy in force of a learner of the same episodes.
 
-        Rewards may be scaled otherwise. Λ does not depend on rewards, so growth since the last
-        deployment counts as before.
+        Rewards may have another scale. Λ does not depend on rewards, so the growth since the last
+        deployment stays the same.
         """
         ours, theirs = (self.episodes, self.task.dim), (other.episodes, other.task.dim)
         if ours != theirs:
@@ -219,13 +219,13 @@ class Learner:
         self._state = self._state._replace(ledger=other.ledger, policy=other.policy)
 
     def observe(self, episode: Episode) -> bool:
-        """Absorb one episode and, if a switch is due, deploy; return whether a new policy acts now.
+        """Absorb one episode, deploy if a switch is due, and return whether a policy was deployed.
 
-        All or nothing: if the schedule or the fit raises, the episode is not absorbed either.
+        The call is atomic: if the schedule or the fit raises an error, the episode is not absorbed.
         """
         before = self._state
         if hasattr(self.schedule, "accepts"):
-            _ = episode.offers  # refuses an episode on which no candidate can be compared
+            _ = episode.offers  # raises an error if candidates cannot be compared on this episode
         try:
             self.absorb(episode)  # Alg. 2, line 5: Gram.add_episode
             if not self.due:  # line 7; Alg. 1, line 4
@@ -242,21 +242,21 @@ class Learner:
             raise
 
     def amend(self, *, schedule: Schedule | None = None, episodes: int | None = None) -> None:
-        """Continue under another schedule or with another number of episodes, on the same data."""
+        """Change the schedule or the number of episodes, and keep the data."""
         task = self.task if episodes is None else replace(self.task, episodes=episodes)
         schedule = checked_schedule(self.schedule if schedule is None else schedule, task)
         paths = self._state.paths if hasattr(schedule, "accepts") else PersistentList()
         self._state = self._state._replace(task=task, schedule=schedule, paths=paths)
 
     def recommend(self) -> Policy:
-        """Return the greedy policy of all data without exploration, for use after learning."""
+        """Return the greedy policy of all data, without exploration, for use after learning."""
         no_bonus = Bonus(0.0, estimate=self._recipe.exploration.estimate)
         greedy = replace(self._recipe, exploration=no_bonus, ties="lowest", control=None, floor=0.0)
         self._state = self._folded()
         return fit(self._state.history, greedy, version=0)
 
     def health(self) -> Health:
-        """Return whether exploration is large enough for this task, and learning goes on.
+        """Check that exploration is large enough and that learning continues.
 
         >>> from rareswitch import EveryEpisode
         >>> learner = Learner(Task(dim=1, horizon=1), EveryEpisode(), Recipe.paper(beta=0.01))
@@ -269,7 +269,7 @@ class Learner:
         return health_of(state.history, self._recipe, state.ledger, self.episodes)
 
     def snapshot(self) -> bytes:
-        """Return the whole state; a learner restored from it goes on byte for byte."""
+        """Return the whole state; a restored learner continues identically, byte for byte."""
         state = self._state = self._folded()
         return Snapshot(
             task=self.task,
@@ -293,8 +293,8 @@ class Learner:
         """Return the learner of a snapshot.
 
         Rules and explorations of this package are restored with it. Reading bytes runs no code of
-        yours: give a rule of your own as `schedule`. It must have the class and the attributes of
-        the stored rule.
+        yours: pass your own rule as `schedule`. It must have the class and the attributes of the
+        stored rule.
         """
         saved = Snapshot.from_bytes(data, schedule=schedule, exploration=exploration)
         learner = cls.__new__(cls)
@@ -310,17 +310,17 @@ class Learner:
         return learner
 
     def _folded(self) -> _State:
-        """Return the state with every episode in its sums."""
+        """Return the state with every episode in the sums."""
         return self._state._replace(history=self._state.history.fold())
 
     def __copy__(self) -> "Learner":
-        """Return a learner in the same state, at once: a state never changes."""
+        """Return a learner that shares the immutable state."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle through a snapshot: nothing is shared, nothing is lost."""
+        """Pickle the whole state through a snapshot, without shared memory."""
         return _restored, (type(self), self.snapshot(), self.schedule, self._recipe.exploration)
 
     def __repr__(self) -> str:
@@ -331,7 +331,7 @@ class Learner:
 
 
 def checked_recipe(recipe: Any) -> Recipe:
-    """Return a recipe, if it is one; None stands for the default."""
+    """Return the recipe, or the default for None, or raise TypeError."""
     if recipe is None:
         return Recipe()
     if not isinstance(recipe, Recipe):
@@ -342,9 +342,9 @@ def checked_recipe(recipe: Any) -> Recipe:
 
 
 def _require_room(task: Task, recipe: Recipe) -> None:
-    """Refuse a task whose Λ and policies exceed the machine's memory."""
+    """Raise an error if Λ and policies of the task exceed the machine's memory."""
     pools = task.pools.count + task.horizon * task.chooses_stages
-    dim = 1 if task.wide else task.dim  # a wide table begins with no position
+    dim = 1 if task.wide else task.dim  # a wide table starts empty
     gram = pools * dim * (1 if task.one_hot else task.block_size)
     explores = recipe.exploration
     vectors = explores.members * (4.0 + explores.draws) * task.horizon * dim

@@ -1,4 +1,4 @@
-"""The whole state of a learner as bytes: a restored learner goes on as if it had never stopped."""
+"""The whole state of a learner as bytes, for a restart without any difference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -19,7 +19,7 @@ from rareswitch.support.arguments import Ints, Rows, all_within, frozen, short_r
 
 META = ("task", "schedule", "recipe", "episodes", "warm_episodes", "digests")
 ARRAYS = ("deployed", "logdet_deployed", "trace_deployed", "policy")
-# Of a learner whose schedule looks at candidates.
+# For a learner whose schedule looks at candidates.
 MORE_ARRAYS = ("declined", "paths/rows", "paths/lengths", "paths/steps")
 
 
@@ -65,7 +65,7 @@ class Snapshot:
     def from_bytes(
         cls, data: bytes, *, schedule: Schedule | None, exploration: Exploration | None
     ) -> "Snapshot":
-        """Read a snapshot; rules of the user's own are given and must be those stored."""
+        """Read a snapshot; the user's own rules must be passed and must equal the stored rules."""
         parts = codec.unpack("learner", data)
         meta = parts.meta
         stored_recipe = meta.get("recipe")
@@ -75,7 +75,7 @@ class Snapshot:
         with parts.reading():
             policy = Policy.from_bytes(parts.array("policy", "|u1", ("n",)).tobytes())
             task = Task(**_complete("task", Task, meta["task"]))
-            if (policy.horizon, policy.dim) != (task.horizon, task.dim):  # before it takes memory
+            if (policy.horizon, policy.dim) != (task.horizon, task.dim):  # saves memory
                 raise ValueError(f"its policy does not fit its task, {task}")
             if policy.one_hot is not task.one_hot:
                 raise ValueError("its policy must have one-hot features if its episodes have")
@@ -87,7 +87,7 @@ class Snapshot:
             size = (pools, task.dim)
             if task.wide:
                 sums.array("counts/places", "<i8", ("n",))
-            elif task.one_hot:  # the largest array is there before memory is taken for its size
+            elif task.one_hot:  # checks the largest array before it allocates memory
                 sums.array("counts", "<f8", size)
             else:
                 sums.array("whitener", "<f8", (*size, task.block_size))
@@ -114,18 +114,18 @@ class Snapshot:
 
 
 def _joined(states: Sequence[Rows], task: Task) -> Rows:
-    """Return the rows of all states end to end."""
+    """Concatenate the rows of all states."""
     none: Rows = np.zeros(0, np.int64) if task.one_hot else np.zeros((0, task.dim))
     return np.concatenate([none, *states])
 
 
 def _paths(parts: codec.Parts, task: Task) -> list[tuple[Rows, ...]]:
-    """Return the paths that were stored, if they fit together."""
+    """Return the stored paths, or raise an error if they are inconsistent."""
     shape: tuple[int | str, ...] = ("N",) if task.one_hot else ("N", task.dim)
     rows: Rows = frozen(parts.array("paths/rows", "<i8" if task.one_hot else "<f8", shape))
     lengths, steps = (parts.array(f"paths/{n}", "<i8", ("n",)) for n in ("lengths", "steps"))
     if not (_sums_to(lengths, len(rows)) and _sums_to(steps, len(lengths))):
-        raise ValueError("its paths must have as many rows and states as their lengths say")
+        raise ValueError("its paths must have rows and states in agreement with their lengths")
     known = not task.one_hot or all_within(rows, 0, task.dim - 1)
     if not known or (len(steps) and steps.max() > task.horizon):
         raise ValueError("its paths must be of the task")
@@ -160,7 +160,7 @@ def describe_recipe(recipe: Recipe) -> dict[str, Any]:
 
 
 def rebuild_recipe(plain: Any, **own: Any) -> Recipe:
-    """Return the recipe that `describe_recipe` described; `own` replaces some of its fields."""
+    """Return the recipe from `describe_recipe`, with some fields replaced by `own`."""
     fields_of = _complete("recipe", Recipe, plain) | own
     if "exploration" not in own:
         fields_of["exploration"] = rebuild(fields_of["exploration"])
@@ -181,19 +181,19 @@ def rebuild_control(plain: Any) -> Control:
             data = b""
         if not data.startswith(codec.MAGIC):
             raise ValueError(
-                "plays must be the name or the place of an action, or the bytes of a policy in "
+                "plays must be the name or the position of an action, or the bytes of a policy in "
                 f"hexadecimal; got {short_repr(plays)}"
             )
         plays = data
     return Control(plays, plain["share"])
 
 
-# Fields that are left out where they have their defaults.
+# Fields that are left out if they have their defaults.
 OPTIONAL = {"blocks", "control", "floor", "burn_in"}
 
 
 def _complete(name: str, cls: type[Task | Recipe], plain: Any) -> dict[str, Any]:
-    """Return the fields of a task or recipe, if all of them are there and nothing else."""
+    """Return the fields of a task or recipe, or raise an error if any is missing or extra."""
     names = {field.name for field in fields(cls)}
     if not isinstance(plain, dict) or plain.keys() | OPTIONAL & names != names:
         raise ValueError(f"its {name} must have the fields {', '.join(sorted(names))}")
@@ -201,11 +201,11 @@ def _complete(name: str, cls: type[Task | Recipe], plain: Any) -> dict[str, Any]
 
 
 def _check_own(name: str, given: Any, stored: Any) -> None:
-    """Refuse a rule that is not the one stored, and ask for one that bytes cannot make."""
+    """Raise an error if the given rule differs from the stored rule, or if it is missing."""
     if given is None and (kind := _own_kind(stored)):
-        raise ValueError(f"{name} must be given: the snapshot holds {kind}, a {name} of your own")
+        raise ValueError(f"{name} must be given: the snapshot has {kind}, which is your own {name}")
     if given is not None and describe(given) != stored:
-        raise ValueError(f"{name} must be the one stored, {stored}; got {describe(given)}")
+        raise ValueError(f"{name} must equal the stored {name}, {stored}; got {describe(given)}")
 
 
 def _own_kind(stored: Any) -> str | None:
@@ -219,19 +219,19 @@ def _own_kind(stored: Any) -> str | None:
 
 
 def _ledger(parts: codec.Parts, history: History, warm: int, digest: str) -> Ledger:
-    """Return the stored ledger, whose last entry must be of the policy in force."""
+    """Return the stored ledger, whose last entry must be the policy in force."""
     episodes, digests = parts.array("deployed", "<i8", ("n",)), parts.meta["digests"]
     shape = (len(episodes), history.pools.count)
-    # Copies: rows of the snapshot itself would keep all of it in memory.
+    # Copies, because views would keep the whole snapshot in memory.
     logdet, trace = (
         frozen(parts.array(f"{n}_deployed", "<f8", shape)) for n in ("logdet", "trace")
     )
     named = isinstance(digests, list) and all(isinstance(digest, str) for digest in digests)
     if not named or len(digests) != len(episodes) or digests[-1:] != [digest]:
-        raise ValueError("its ledger must name a policy for each deployment, the last in force")
+        raise ValueError("its ledger must have a policy for each deployment, the last in force")
     ends = np.append(episodes, history.episodes - warm + 1)
     if ends[0] != 1 or (ends[1:] < ends[:-1]).any():
-        raise ValueError("its deployments must begin before episode 1 and never go back")
+        raise ValueError("its deployments must begin before episode 1 and be in order")
     ledger = Ledger()
     for episode, *known, name in zip(episodes.tolist(), logdet, trace, digests, strict=True):
         ledger = ledger.deploy(episode=episode, logdet=known[0], trace=known[1], digest=name)

@@ -1,4 +1,4 @@
-"""From a budget of deployments to a schedule: candidates, guarantees, simulation and choice.
+"""Choose a schedule for a budget of deployments: candidates, guarantees, simulation, choice.
 
-Budgets, limits and prices count deployments after the first, whether or not they change an action.
+Budgets, limits and prices count all deployments after the first, even if no action changes.
 """

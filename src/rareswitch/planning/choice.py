@@ -1,4 +1,4 @@
-"""The request of a plan, and the option that answers it."""
+"""The request of a plan, and the choice of an option."""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from rareswitch.support.arguments import real, set_fields
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Exactly one of a budget of deployments, a target for regret and a price of a deployment.
+    """Exactly one of a budget of deployments, a target regret and a price of a deployment.
 
-    Where regret is not known, the target is one for the shortfall.
+    If regret is unknown, the target is a shortfall.
     """
 
     switches: int | None
@@ -39,7 +39,7 @@ class Request:
 
 
 def ladder(episodes: int) -> list[int]:
-    """Return the budgets tried when none is given: 0, then about three a decade, up to K−1."""
+    """Return the default budgets: 0, then about three a decade, up to K−1."""
     steps = [m * 10**e for e in range(len(str(episodes))) for m in (1, 2, 5)]
     return [0, *(b for b in steps if b < episodes - 1), episodes - 1] if episodes > 1 else [0]
 
@@ -47,15 +47,15 @@ def ladder(episodes: int) -> list[int]:
 def choose(
     request: Request, options: Sequence[Option], task: Task, rounds: Rounds | None
 ) -> tuple[Option, str]:
-    """Return the option to take, and why; without rounds the choice rests on guarantees."""
+    """Return the best option and the reason; without rounds the choice rests on guarantees."""
     episodes = planned_episodes(task, "a plan")
     if request.price is not None:
         return _least_cost(options, episodes, request.price)
     if request.target is not None:
         if rounds is None:
             raise ValueError(
-                "target needs a simulator: no bound of the paper is below what acting at random "
-                "loses at practical sizes. Give a simulator, or a budget of switches instead"
+                "target needs a simulator: at practical sizes every bound of the paper exceeds the "
+                "regret of random actions. Give a simulator, or a budget of switches instead"
             )
         return _fewest(options, request.target)
     assert request.switches is not None
@@ -89,8 +89,8 @@ def _fewest(options: Sequence[Option], target: float) -> tuple[Option, str]:
         least = min(options, key=lambda o: o.regret.high if o.regret else np.inf)
         reachable = math.ceil(1e4 * least.regret.high) / 1e4 if least.regret else np.nan
         raise ValueError(
-            f"target must be at least {reachable:g}, the least whose interval is reached here "
-            f"(by {least.name}); got {target:g}"
+            f"target must be at least {reachable:g}, the lowest that an option reaches with its "
+            f"interval ({least.name}); got {target:g}"
         )
     best = min(reached, key=lambda o: (o.expected_deployments(), mean_regret(o.outcomes)))
     return best, (
@@ -99,7 +99,7 @@ def _fewest(options: Sequence[Option], target: float) -> tuple[Option, str]:
 
 
 def _least_regret(options: Sequence[Option], rounds: Rounds) -> tuple[Option, str]:
-    """Choose the option with the least regret, and name those not measurably worse, paired."""
+    """Choose the option with the least regret; list options not measurably worse in pairs."""
     best = min(options, key=lambda o: mean_regret(o.outcomes))
     level = [
         o.title for o in options if o is not best and not rounds.worse(o.outcomes, best.outcomes)
@@ -120,26 +120,26 @@ def _most_certain(options: Sequence[Option], task: Task, budget: int) -> tuple[O
         return best, "it is the only switching rule of the package with that budget."
     mixture = any(option.mixture for option in options)
     if mixture or all(option.bound is None for option in options):
-        why = ", and a mixture explores within a deployment what one policy cannot"
+        why = ", and a mixture explores more within a deployment than one policy"
         best = _of_kind(options, SpreadBudget, mixture=mixture)
         wider = best.with_more_members(task)
-        more = f", and whether {wider.exploration.members} members are better" if wider else ""
+        more = f", and show whether {wider.exploration.members} members are better" if wider else ""
         return best, (
             f"it keeps the budget on every path and spends all of it{why if mixture else ''}. No "
-            f"bound on its regret is proved: a simulator would show what to expect{more}."
+            f"bound on its regret is proved: a simulator would estimate it{more}."
         )
     product = task.dim * task.horizon
     if budget >= product:
         kind: type[object] = AdaptiveBudget
         reason = (
-            f"the budget is at least dH = {product}, so a rule that follows the data keeps Theorem "
-            "2's bound, and this one also uses the budget that earlier growth left over."
+            f"the budget is at least dH = {product}, so a rule based on the data keeps Theorem 2's "
+            "bound, and this rule also uses the budget that earlier growth left over."
         )
     else:
         kind = UniformGrid
         reason = (
-            f"the budget is below dH = {product}: a rule that follows the data may leave much of "
-            "it unspent, while a grid spends all of it."
+            f"the budget is below dH = {product}: a rule based on the data may leave much of it "
+            "unspent, while a grid spends all of it."
         )
     return _of_kind(options, kind, mixture=False), reason
 

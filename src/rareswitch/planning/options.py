@@ -1,4 +1,4 @@
-"""The options of a plan: rules that keep a budget, each with a recipe and its simulated results."""
+"""The options of a plan: rules that keep a budget, with recipes and simulated results."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,9 +20,9 @@ from rareswitch.rules.worth import Worthwhile
 from rareswitch.sim.outcome import Outcome
 from rareswitch.support.arguments import short_repr, whole
 
-# The most members that a plan tries; the experiment `members` measures up to as many.
+# The most members that a plan tries; the experiment `members` has the same limit.
 MOST_MEMBERS = 128
-# The most deployments of a rule that a plan also tries with a look at each candidate.
+# Rules with at most this many deployments are also tried with `Worthwhile`.
 MOST_LOOKS = 50
 
 
@@ -30,9 +30,9 @@ MOST_LOOKS = 50
 class Candidate:
     """A schedule and its guarantees.
 
-    `deployment_limit` is the most deployments after the first on any path: the rule's promise
-    (`guaranteed`), or K−1. `bound` is the theorem's on the total regret, with c = 1; None where
-    nothing is proved.
+    `deployment_limit` is the maximum of deployments after the first on any path: the rule's
+    guarantee (`guaranteed`), or K−1. `bound` is the theorem's bound on the total regret, with c =
+    1, or None if there is no theorem.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Candidate:
 
     @property
     def code(self) -> str:
-        """The schedule as Python, with rareswitch imported as rs."""
+        """The schedule as Python code, with rareswitch imported as rs."""
         return to_python(self.schedule)
 
     @property
@@ -58,8 +58,8 @@ def candidates_for(
 ) -> list[Candidate]:
     """Return the rules of the table that keep a budget of deployments after the first.
 
-    At 0 and at K−1 that is one rule: never again, and before every episode. `first` and `apart`
-    make all of them wait (`rules.Waiting`).
+    For 0 and for K−1 there is a single rule: no further deployment, and one before every episode.
+    `first` and `apart` make all of them wait (`rules.Waiting`).
 
     >>> task = Task(dim=2, horizon=3, episodes=100)
     >>> [candidate.name for candidate in candidates_for(99, task)]
@@ -73,7 +73,7 @@ def candidates_for(
             continue
         try:
             schedule = row.cls.for_budget(task, switches=budget, ridge=ridge)
-        except ValueError:  # this kind has no rule for that budget
+        except ValueError:  # no rule of this kind for that budget
             continue
         if first or apart:
             schedule = checked_schedule(Waiting(schedule, first=first, apart=apart), task)
@@ -86,7 +86,7 @@ def candidates_for(
 def own_candidates(
     schedules: Iterable[Schedule], task: Task, *, ridge: float = 1.0
 ) -> list[Candidate]:
-    """Return the candidates of rules that the user brings."""
+    """Return the candidates of the user's own rules."""
     if not isinstance(schedules, Iterable) or isinstance(schedules, np.ndarray):
         raise TypeError(f"candidates must be a list of schedules; got {short_repr(schedules)}")
     checked = [checked_schedule(schedule, task, "candidates") for schedule in schedules]
@@ -95,7 +95,7 @@ def own_candidates(
 
 def _candidate(name: str, schedule: Schedule, task: Task, ridge: float) -> Candidate:
     promise = getattr(schedule, "deployment_limit", None)
-    # The theorems are about stages of their own.
+    # The theorems assume own stages.
     bound = None if task.pools.shared else getattr(schedule, "regret_bound", None)
     limit = planned_episodes(task, "a plan") - 1
     if promise is not None:
@@ -110,7 +110,7 @@ def _candidate(name: str, schedule: Schedule, task: Task, ridge: float) -> Candi
 
 
 def _own_name(schedule: Schedule) -> str:
-    """Return the rule as it is written on the command line, or else the name of its class."""
+    """Return the rule's text for the command line, or else the name of its class."""
     try:
         return to_words(schedule)
     except ValueError:
@@ -121,11 +121,11 @@ def _own_name(schedule: Schedule) -> str:
 class Option:
     """A candidate with a recipe, and their simulated or replayed results.
 
-    `regret` is the average per episode, or the shortfall where that is the simulator's `measure`,
-    and `mean_return` the average return, where it is known. `deployments` are those after the first
-    and `switches` those of them that changed an action. `replayed` are the deployments after the
-    first on a given log; `prices` is the range of prices of a deployment, in units of reward, at
-    which this is the cheapest option (None: never).
+    `regret` is the average per episode, or the shortfall if that is the simulator's `measure`, and
+    `mean_return` the average return, if known. `deployments` counts deployments after the first,
+    and `switches` those that changed an action. `replayed` counts the deployments after the first
+    on a given log. `prices` is the range of prices of a deployment, in units of reward, at which
+    this option is the cheapest (None: never).
     """
 
     candidate: Candidate
@@ -145,7 +145,7 @@ class Option:
 
     @property
     def measure(self) -> str:
-        """The measure of `regret`: "regret", or else "shortfall"."""
+        """The measure of `regret`, "regret" or "shortfall"."""
         return self.outcomes[0].measure if self.outcomes else "regret"
 
     @property
@@ -154,7 +154,7 @@ class Option:
 
     @property
     def mixture_words(self) -> str:
-        """Words for names: whether it deploys mixtures, and of how many members if not of 32."""
+        """The suffix of names of mixtures, with the number of members unless it is 32."""
         if not self.mixture:
             return ""
         count = self.exploration.members
@@ -162,7 +162,7 @@ class Option:
 
     @property
     def title(self) -> str:
-        """The rule's name, and whether it deploys mixtures."""
+        """The rule's name, with a suffix for mixtures."""
         return f"{self.candidate.name}{self.mixture_words}"
 
     @property
@@ -173,7 +173,7 @@ class Option:
 
     @property
     def bound(self) -> RegretBound | None:
-        """The bound on the regret: the paper's theorems are about its own bonus."""
+        """The bound on the regret, if the exploration is the paper's bonus."""
         proved = is_paper_bonus(self.exploration) and self.recipe.learned_only
         return self.candidate.bound if proved else None
 
@@ -197,9 +197,9 @@ class Option:
 
     @property
     def by_role(self) -> dict[str, dict[str, float]] | None:
-        """The share of episodes that each role played, and its average regret in an episode.
+        """The share of episodes of each role, and its average regret per episode.
 
-        None where the simulator does not tell, or where learned members play everything.
+        None if the simulator does not report roles, or if learned members play everything.
         """
         told = [one.by_role for one in self.outcomes if one.by_role is not None]
         if not told or len(told) < len(self.outcomes) or self.recipe.learned_only:
@@ -214,10 +214,10 @@ class Option:
         return found
 
     def with_more_members(self, task: Task) -> "Option | None":
-        """Return the option with as many members as can matter, if these are twice as many.
+        """Return the option with the largest useful number of members, if it is at least doubled.
 
-        Members beyond the episodes of a deployment play none. Members beyond 2^(H−1) do not explore
-        further where each stage has two actions, so the number grows with the horizon.
+        More members than episodes in a deployment are useless. With two actions at each stage, more
+        than 2^(H−1) members do not explore further, so the number grows with the horizon.
         """
         episodes = planned_episodes(task, "a plan") / (1.0 + self.expected_deployments())
         count = min(MOST_MEMBERS, int(episodes), 2 ** min(task.horizon - 1, 30))
@@ -228,7 +228,7 @@ class Option:
         return replace(self, recipe=wider, outcomes=(), regret=None)
 
     def with_looks(self) -> "Option | None":
-        """Return the option that declines candidates not worth a deployment, for a mixture."""
+        """Return a mixture's option with `Worthwhile`, which declines candidates, or None."""
         rule, name = self.candidate.schedule, f"worthwhile {self.candidate.name}"
         if not self.mixture or not self.candidate.deployment_limit or hasattr(rule, "accepts"):
             return None
@@ -238,25 +238,25 @@ class Option:
         return replace(self, candidate=looking, outcomes=(), regret=None, replayed=None)
 
     def saved(self, base: "Option") -> str:
-        """Return in words what looking at candidates saves of another option's deployments."""
+        """Describe the deployments that this option saves, compared with another option."""
         return (
             f"{self.title} declines candidates that are not worth a deployment: it makes "
-            f"{self.deployments} in place of {base.expected_deployments():.4g}, with {self.regret}."
+            f"{self.deployments} instead of {base.expected_deployments():.4g}, with {self.regret}."
         )
 
     def expected_deployments(self) -> float:
-        """Return the deployments after the first: the mean simulated, or else the limit."""
+        """Return the deployments after the first: the simulated mean, or else the limit."""
         return self.deployments.mean if self.deployments else float(self.candidate.deployment_limit)
 
     def expected_regret(self, episodes: int) -> float:
-        """Return the total regret: the mean simulated, or else the bound."""
+        """Return the total regret: the simulated mean, or else the bound."""
         if self.regret is not None:
             return self.regret.mean * episodes
         return self.bound.total if self.bound else np.inf
 
 
 def price_options(options: Sequence[Option], episodes: int) -> list[Option]:
-    """Return the options with the prices at which no other is cheaper."""
+    """Return the options with the range of prices at which each is the cheapest."""
     points = [(o.expected_deployments(), o.expected_regret(episodes)) for o in options]
     filled = []
     for (n, regret), option in zip(points, options, strict=True):

@@ -52,7 +52,7 @@ class Paste:
         return [f"{to_python(self.schedule)},", recipe]
 
     def options(self) -> list[str] | None:
-        """Return the rule and the exploration as options of a command; None if that cannot be."""
+        """Return the rule and the exploration as options of a command, or None if impossible."""
         schedule, explores = _words(self.schedule), self.recipe.exploration
         exploration = _words(explores)
         if schedule is None or exploration is None:
@@ -70,12 +70,12 @@ class Paste:
 
 
 def _words(thing: Any) -> str | None:
-    """Return a rule or exploration as the command line takes it, or None where it cannot."""
+    """Return the text of a rule or exploration for the command line, or None if impossible."""
     row = row_of(thing)
     if row not in (*RULES, *EXPLORATIONS):
         module, _, name = row.name.partition(":")
         if module == "__main__" or "." in name or not is_dataclass(thing):
-            return None  # nowhere to import it from, or arguments that are not known
+            return None  # no module to import it from, or unknown arguments
     try:
         return to_words(thing)
     except ValueError:

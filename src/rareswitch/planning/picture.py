@@ -1,6 +1,6 @@
-"""The picture of a plan: regret against deployments, and against β where it was swept.
+"""The picture of a plan: regret against deployments, and against β if it was swept.
 
-Where regret is not known, the picture shows the shortfall.
+If regret is unknown, the picture shows the shortfall.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ SWEEP_COLOUR = "#0072b2"
 
 
 def draw_plan(plan: Plan) -> Figure:
-    """Return the frontier of the simulated options, with the recommended one ringed."""
+    """Draw the frontier of the simulated options, with a ring around the recommended option."""
     if plan.recommended.regret is None:
-        raise ValueError("plan must have been made with a simulator: it has nothing to draw")
+        raise ValueError("plan must have simulated results to draw; give plan() a simulator")
     panels = 1 if plan.sweep is None else 2
     with style():
         figure = Figure(figsize=(5.4 * panels, 4.4), layout="constrained")
@@ -83,7 +83,7 @@ def _draw_sweep(axis: Any, sweep: BetaSweep) -> None:
 
 def _points(options: Sequence[Option]) -> tuple[list[float], list[float], Any]:
     estimates = [(o.deployments, o.regret) for o in options if o.deployments and o.regret]
-    x = [max(deployments.mean, 0.5) for deployments, _ in estimates]  # 0 is on no log axis
+    x = [max(deployments.mean, 0.5) for deployments, _ in estimates]  # a log axis has no 0
     y = [regret.mean for _, regret in estimates]
     bars = np.array([(r.mean - r.low, r.high - r.mean) for _, r in estimates]).T
     return x, y, np.abs(bars)

@@ -1,4 +1,4 @@
-"""`plan`: I may deploy at most B times in K episodes; which rule should I use?"""
+"""`plan`: choose a rule for at most B deployments in K episodes."""
 
 import math
 import shlex
@@ -31,13 +31,13 @@ from rareswitch.rules.words import describe
 from rareswitch.sim.outcome import MEASURES, Simulator
 from rareswitch.support.arguments import flag, short_repr
 
-# Where no budget is given, mixtures are tried up to this many deployments.
+# Without a given budget, mixtures are tried up to this many deployments.
 MOST_FOR_MIXTURES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The options, the one to take, why, and the code to paste."""
+    """The options, the recommended option, the reason, and code to paste."""
 
     task: Task
     exploration_source: str
@@ -56,27 +56,27 @@ class Plan:
 
     @property
     def measure(self) -> str:
-        """The measure of the simulator: "regret", or "shortfall" where regret is not known."""
+        """The measure of the simulator: "regret", or "shortfall" if regret is unknown."""
         return self.recommended.measure
 
     @property
     def paste(self) -> Paste:
-        """The recommendation, to be written as code or as a command."""
+        """The recommendation, for output as code or as a command."""
         return Paste(schedule=self.recommended.candidate.schedule, recipe=self.recipe)
 
     @property
     def code(self) -> str:
-        """Python that makes the learner."""
+        """Python code that makes the learner."""
         arguments = (f"rs.{self.task!r},", *self.paste.arguments)
         lines = [*self.paste.imports, "", "learner = rs.Learner("]
         return "\n".join([*lines, *(f"    {argument}" for argument in arguments), ")"])
 
     @property
     def command(self) -> str | None:
-        """The command that plays the recommended rule; --instance and the like name the world.
+        """The command that plays the recommended rule, in a world given by --instance or similar.
 
-        None where the rule or the exploration cannot be written on the command line, or stages
-        share their steps.
+        None if the command line cannot express the rule or the exploration, or if stages share
+        their steps.
         """
         options = None if self.task.pools.shared else self.paste.options()
         if options is None:
@@ -86,7 +86,7 @@ class Plan:
         while hasattr(rule, "schedule"):
             rule = rule.schedule
         if isinstance(rule, AdaptiveBudget | SpreadBudget):
-            numbers += ["--feature-norm", repr(self.task.feature_norm)]  # their thresholds use it
+            numbers += ["--feature-norm", repr(self.task.feature_norm)]  # thresholds need it
         return shlex.join(["rareswitch", "learn", *options, *numbers])
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,23 +134,25 @@ def plan(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Plan:
-    """Plan from exactly one of a budget, a target for regret, or a price of a deployment.
+    """Plan from exactly one of a budget, a target regret, or a price of a deployment.
 
     `switches`, the budget, and `price`, in units of reward, count deployments after the first;
-    `target` is an average regret per episode, or shortfall if the simulator measures that.
-    `candidates` are rules of your own to compare with the package's. Without a `recipe`, every rule
-    is judged with the paper's bonus and, unless `randomise` is False, with a mixture, `Ensemble()`,
-    both with that `ridge` (by default 1); mixtures are left out at budgets above 50 that nobody
-    asked for. With a simulator every option is played for `rounds` rounds on common random numbers,
-    and β is chosen by a sweep; if the horizon is long, the best mixture is also played with up to
-    128 members and becomes an option if they are measurably better. A recommended mixture is also
-    played with `Worthwhile` around its rule; that becomes an option if it makes measurably fewer
-    deployments at equal regret. Without a simulator, the choice rests on guarantees. On the
-    episodes of `log` each rule's deployments are counted.
+    `target` is an average regret per episode, or a shortfall if the simulator measures shortfall.
+    `candidates` are your own rules to compare with the package's rules. Without a `recipe`, every
+    rule is tried with the paper's bonus and, unless `randomise` is False, with a mixture,
+    `Ensemble()`, both with this `ridge` (by default 1); mixtures are left out at budgets above 50
+    unless requested by `switches`.
 
-    `control`, `floor` and `burn_in` are those of a `Recipe`, with which every option is played.
-    `first` and `apart` make the package's rules wait for reported episodes (`rules.Waiting`); rules
-    of your own in `candidates` are judged as they are.
+    With a simulator every option is played for `rounds` rounds on common random numbers, and β is
+    chosen by a sweep. If the horizon is long, the best mixture is also played with up to 128
+    members, which become an option if they are measurably better. A recommended mixture is also
+    played with `Worthwhile` around its rule, which becomes an option if it makes measurably fewer
+    deployments at equal regret. Without a simulator, the choice rests on guarantees. Each rule's
+    deployments are counted on the episodes of `log`.
+
+    `control`, `floor` and `burn_in` are options of the `Recipe` of every option. `first` and
+    `apart` make the package's rules wait for reported episodes (`rules.Waiting`), but not your own
+    rules in `candidates`.
 
     >>> task = Task(dim=13, horizon=10, episodes=2500)
     >>> plan(task, switches=9).recommended.name
@@ -164,7 +166,7 @@ def plan(
         raise TypeError(f"recipe and ridge exclude each other: a recipe has a ridge; got {ridge}")
     if recipe is not None and checked_recipe(recipe).exploration.members > 1 and not randomise:
         raise ValueError(
-            f"recipe must have one member where randomise is False; got {short_repr(recipe)}"
+            f"recipe must have one member if randomise is False; got {short_repr(recipe)}"
         )
     episodes = planned_episodes(task, "a plan")
     shares: dict[str, Any] = {"control": control, "floor": floor, "burn_in": burn_in}
@@ -232,7 +234,7 @@ def _candidates(
 
 
 def _mixtures(request: Request, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the rules to judge with mixtures: more switches hardly help, and take long."""
+    """Return the rules to try with mixtures: more switches take long and hardly help."""
     if request.switches is not None:
         return list(candidates)
     return [one for one in candidates if one.deployment_limit <= MOST_FOR_MIXTURES]
@@ -241,9 +243,9 @@ def _mixtures(request: Request, candidates: Sequence[Candidate]) -> list[Candida
 def _choose_beta(
     request: Request, task: Task, recipe: Recipe, rounds: Rounds | None, waits: dict[str, int]
 ) -> tuple[str, BetaSweep | None]:
-    """Sweep β with the adaptive rule of the middle budget; return the source of β and the sweep."""
+    """Sweep β with the adaptive rule of the median budget; return the source of β and the sweep."""
     if rounds is None:
-        return "the default; no simulator to choose it with", None
+        return "the default, for lack of a simulator", None
     episodes = planned_episodes(task, "a plan")
     budgets = request.budgets(episodes)
     middle = candidates_for(budgets[len(budgets) // 2], task, ridge=recipe.ridge, **waits)
@@ -268,7 +270,7 @@ def _simulate(options: Sequence[Option], rounds: Rounds, episodes: int) -> list[
 
 
 def _try(option: Option, rounds: Rounds, episodes: int) -> Option | None:
-    """Simulate a rule that looks at candidates; None if the episodes do not tell the offers."""
+    """Simulate a rule that looks at candidates; None if the episodes lack `first_features`."""
     try:
         return _simulate([option], rounds, episodes)[0]
     except NoOffersError:
@@ -298,12 +300,12 @@ def _option_dict(option: Option) -> dict[str, Any]:
 
 
 def _sweep_dict(sweep: BetaSweep, measure: str) -> dict[str, Any]:
-    """Return a sweep with its measure as the name of the regret."""
+    """Return a sweep as plain values, with the measure as the key of the regret."""
     return {measure if name == "regret" else name: part for name, part in vars(sweep).items()}
 
 
 def _json_value(value: Any) -> Any:
-    """Return a value that JSON can hold: no dataclasses, no NaN and no infinity."""
+    """Return a value for JSON, without dataclasses, NaN and infinity."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):

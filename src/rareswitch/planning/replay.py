@@ -15,11 +15,11 @@ from rareswitch.support.arguments import short_repr
 def replay(
     schedule: Schedule, log: Iterable[Episode], task: Task, *, ridge: float = 1.0
 ) -> list[int]:
-    """Return the episodes of a log before which the rule would have deployed a new policy.
+    """Return the episodes of a log before which the rule would deploy a new policy.
 
-    A log does not show what the learner would have done differently after a deployment: this is the
-    rule on such data, not a simulation. A rule that looks at candidates counts as if it accepted
-    them all. Episodes after the task's K are left out.
+    This is not a simulation: in the log, deployments do not change later episodes. A rule that
+    looks at candidates counts as if it accepted all of them. Episodes after the task's K are left
+    out.
     """
     return replay_all([schedule], log, task, ridge=ridge)[0]
 
@@ -27,7 +27,7 @@ def replay(
 def replay_all(
     schedules: Sequence[Schedule], log: Iterable[Episode], task: Task, *, ridge: float = 1.0
 ) -> list[list[int]]:
-    """Replay several rules in one pass: the determinants of a log depend on none of them."""
+    """Replay several rules in one pass, because determinants do not depend on the rule."""
     if not isinstance(log, Iterable) or isinstance(log, np.ndarray):
         raise TypeError(f"log must be episodes, a list or a LogPartition; got {short_repr(log)}")
     history, ledgers = history_of(task, ridge), [Ledger() for _ in schedules]

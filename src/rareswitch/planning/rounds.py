@@ -1,4 +1,4 @@
-"""The rounds in which all rules are played, means over them, and the choice of β."""
+"""Simulated rounds common to all rules, means over rounds, and the choice of β."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from rareswitch.support.arguments import Floats, whole
 from rareswitch.support.streams import Stream, generator
 
 BETA_EXPONENTS = range(-3, 3)
-# So much more regret, as a share, still counts as equal.
+# A smaller relative difference of regret counts as equal.
 SIMILAR = 0.1
 
 
@@ -64,25 +64,25 @@ class Rounds:
         self._measure = self._measure or outcomes[0].measure
         if others := [one.measure for one in outcomes if one.measure != self._measure]:
             raise ValueError(
-                f"simulator must measure the same in every round; got {self._measure} and "
-                f"{others[0]}, which cannot be compared"
+                f"simulator must have the same measure in every round; got {self._measure} and "
+                f"{others[0]}"
             )
         self._done += 1
         self._progress(self._done, max(self._done, self._simulations))
         return tuple(outcomes)
 
     def estimate(self, values: Floats) -> Estimate:
-        """Return the mean of one value for each round."""
+        """Return the mean of values, one for each round."""
         low, high = bootstrap.mean_interval(values, self._weights)
         return Estimate(mean=float(values.mean()), low=float(low), high=float(high))
 
     def worse(self, outcomes: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
-        """Return whether regret, or shortfall, is measurably above another's, paired by rounds."""
+        """Return whether regret or shortfall is measurably above `best`'s, paired by rounds."""
         paired = regrets(outcomes), regrets(best)
         return bootstrap.difference_interval(*paired, self._weights)[1] > 0.0
 
     def saves(self, outcomes: Sequence[Outcome], base: Sequence[Outcome]) -> bool:
-        """Return whether deployments are measurably fewer than another's at equal regret."""
+        """Return whether there are measurably fewer deployments than in `base` at equal regret."""
         ours, theirs = (np.array([float(one.deployments) for one in e]) for e in (outcomes, base))
         fewer = bootstrap.difference_interval(ours, theirs, self._weights)[2] < 0.0
         lost = bootstrap.difference_interval(regrets(outcomes), regrets(base), self._weights)[2]
@@ -98,17 +98,17 @@ def mean_regret(outcomes: Sequence[Outcome]) -> float:
 
 
 def optimistic(outcomes: Sequence[Outcome]) -> float | None:
-    """Return the mean fraction of optimistic fits, where it is known."""
+    """Return the mean fraction of optimistic fits, or None if unknown."""
     known = [one.optimistic for one in outcomes if one.optimistic is not None]
     return float(np.mean(known)) if known else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BetaSweep:
-    """Average regret (or shortfall) and optimistic fits against β, and what a wrong β costs.
+    """Average regret (or shortfall) and optimistic fits against β, and the loss of a wrong β.
 
-    `loss_low` and `loss_high` are the ratios of regret at a third and at three times the chosen β
-    to the regret at it.
+    `loss_low` and `loss_high` are the ratios of the regret at a third and at three times the chosen
+    β to the regret at the chosen β.
     """
 
     betas: tuple[float, ...]
@@ -120,10 +120,11 @@ class BetaSweep:
 
 
 def sweep_beta(schedule: Schedule, recipe: Recipe, rounds: Rounds, episodes: int) -> BetaSweep:
-    """Try β = 3^e, choose one, and measure the loss when it is off by 3× either way.
+    """Try β = 3^e, choose a value, and measure the loss of a third and three times this value.
 
-    Among the values whose regret is not measurably above the least, the choice is the one with the
-    most optimistic fits: the guarantees rest on optimism. All but the exploration is the recipe's.
+    Among the values whose regret is not measurably above the least, the value with the most
+    optimistic fits is chosen, because the guarantees rest on optimism. The recipe keeps its other
+    settings.
     """
 
     def play(e: int) -> tuple[Outcome, ...]:

@@ -1,4 +1,4 @@
-"""When to switch: the switching rules, the paper's bounds, and rules as text."""
+"""Switching rules, the paper's bounds, and rules as text."""
 
 from rareswitch.core.candidate import Candidate
 from rareswitch.core.clock import Clock, Rule, Schedule, Trigger

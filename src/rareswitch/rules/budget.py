@@ -1,9 +1,9 @@
 """Rules that spend a budget of B switches and never exceed it.
 
-The switching lemma multiplies determinants over stages, so it proves more than it says: if every
-deployment needs Σ_h Δlogdet_h > log η, then N of them need more than N·log η of a total growth of
-at most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory/budgets.md. Budgets count
-deployments after the first, whether or not they change an action.
+The proof of the paper's switching lemma multiplies determinants over stages, so it proves more: if
+every deployment needs Σ_h Δlogdet_h > log η, then N deployments need more than N·log η of a total
+growth of at most dH·log(1 + K·L²/(λd)). The proofs are in docs/theory/budgets.md. Budgets count all
+deployments after the first, even if no action changes.
 """
 
 import math
@@ -32,9 +32,9 @@ TOTAL_GROWTH = "total growth of the log-determinants"
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class TotalGrowth(Rule):
-    """Switch when the determinants of all stages together grew by a factor above η.
+    """Switch when the product of all stages' determinants grew by a factor above η.
 
-    The rule holds `log_eta`, because η for a small budget may exceed every float.
+    The rule stores `log_eta`, because η for a small budget may exceed every float.
 
     >>> from rareswitch.core.clock import Ledger
     >>> ledger = Ledger().deploy(episode=1, logdet=np.zeros(2), trace=np.ones(2))
@@ -68,17 +68,17 @@ class TotalGrowth(Rule):
 
     @classmethod
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "TotalGrowth":
-        """Return the rule that makes at most `switches` switches in K episodes, on every path."""
+        """Return the rule that switches at most `switches` times in K episodes, on every path."""
         budget = whole("switches", switches, least=0)
         return cls(log_eta=theory.total_growth(task, ridge=ridge) / (budget + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Budget(Rule):
-    """A budget of `switches`, and the share of the growth still possible for each of them.
+    """A budget of `switches`, and a share of the growth still possible for each switch.
 
-    With b switches left the share is 1/(b+1) of Σ_h [d·log((tr Λ_h + n·L²)/d) − log det Λ_h], taken
-    at the deployment, with n the steps that the episodes left then may still add to Λ_h.
+    With b switches left the share is 1/(b+1) of Σ_h [d·log((tr Λ_h + n·L²)/d) − log det Λ_h],
+    computed at the deployment, with n the steps that the remaining episodes may add to Λ_h.
     """
 
     stays_due: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class _Budget(Rule):
         return (Trigger.of_growth(TOTAL_GROWTH, growth, self.threshold(clock)),)
 
     def threshold(self, clock: Clock) -> float:
-        """Return the growth that the policy in force must exceed to be replaced."""
+        """Return the growth above which the policy in force is replaced."""
         task = clock.task
         added = self._episodes_left(clock) * task.pools.steps * task.feature_norm**2
         most = clock.trace_deployed + added
@@ -119,7 +119,7 @@ class _Budget(Rule):
         return max(0, self.switches - (clock.deployments - 1))
 
     def _episodes_left(self, clock: Clock) -> int:
-        """Return how many episodes were left when the policy in force was deployed."""
+        """Return the number of episodes left at the deployment of the policy in force."""
         episodes = planned_episodes(clock.task, type(self).__name__)
         return max(0, episodes + 1 - clock.deployed_at)
 
@@ -128,8 +128,8 @@ class AdaptiveBudget(_Budget):
     """Switch when the growth since the deployment exceeds its share of all growth still possible.
 
     The rule deploys at most `switches` times after the first in the K episodes of its task, on
-    every path with ‖φ‖ ≤ L; the threshold never increases. Where growth is slower than it could be,
-    part of the budget is left over.
+    every path with ‖φ‖ ≤ L; the threshold never increases. If growth is slower than possible, part
+    of the budget is left over.
 
     >>> from rareswitch.core.clock import Ledger
     >>> ledger = Ledger().deploy(episode=1, logdet=np.zeros(3), trace=np.full(3, 2.0))
@@ -145,13 +145,13 @@ class AdaptiveBudget(_Budget):
 
 
 class SpreadBudget(_Budget):
-    """Spend the whole budget: growth decides early, a date at the latest.
+    """Spend the whole budget: switch on growth, or on a date at the latest.
 
     A switch is due when the growth exceeds its share, as for `AdaptiveBudget`, and at the latest on
     a date: with b switches left, the date is the end of the first of b+1 equal parts of the
-    episodes left at the deployment. Each deployment sets the dates again. Asked before
-    each of K episodes, the rule deploys exactly `switches` times after the first on every path, or
-    before each of them where they are fewer.
+    episodes left at the deployment. Each deployment sets the dates again. If the rule is asked
+    before each of K episodes, it deploys exactly `switches` times after the first on every path, or
+    before every episode if there are fewer.
 
     >>> from rareswitch.core.clock import Ledger
     >>> rule, ledger = SpreadBudget(switches=3), Ledger()
@@ -169,14 +169,14 @@ class SpreadBudget(_Budget):
         return (*super().triggers(clock), Trigger.of_date(clock, self.date(clock)))
 
     def date(self, clock: Clock) -> int:
-        """Return the episode before which the policy in force is replaced at the latest."""
+        """Return the last episode before which the policy in force is replaced."""
         share = -(-self._episodes_left(clock) // (self._left(clock) + 1))
         return clock.deployed_at + max(1, share)
 
 
 @dataclass(frozen=True)
 class Capped(Rule):
-    """Another rule, until it has switched so many times: a hard limit.
+    """Another rule with a hard limit of `switches`.
 
     >>> from rareswitch.core.clock import Ledger
     >>> from rareswitch.rules.paper import EveryEpisode
@@ -216,7 +216,7 @@ class Capped(Rule):
 
     @property
     def accepts(self) -> Callable[[Candidate], bool]:
-        """The question to the inner rule about a candidate; missing if that rule does not look."""
+        """The inner rule's `accepts`; missing if the inner rule has none."""
         asked: Callable[[Candidate], bool] = self.schedule.accepts  # type: ignore[attr-defined]
         return asked
 
@@ -225,7 +225,7 @@ class Capped(Rule):
 
 
 def deployment_limit_of(schedule: Schedule, task: Task, ridge: float) -> int:
-    """Return the most deployments of a rule after the first, K−1 where it promises nothing."""
+    """Return a rule's maximum of deployments after the first, or K−1 if it has no limit."""
     last = planned_episodes(task, "a limit of deployments") - 1
     promise = getattr(schedule, "deployment_limit", None)
     return last if promise is None else min(last, promise(task, ridge))

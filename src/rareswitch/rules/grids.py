@@ -1,4 +1,4 @@
-"""Grids other than the uniform one: dates of switches fixed before learning begins."""
+"""Non-uniform grids: dates of switches fixed before learning begins."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rareswitch.support.arguments import set_fields, short_repr, whole
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeGrid(Grid):
-    """Switch before the given episodes, an increasing list that begins with 1.
+    """Switch before the given episodes, an increasing list from 1.
 
     >>> EpisodeGrid(dates=(1, 10, 100)).upcoming(Task(dim=2, horizon=1), 10)
     100
@@ -39,7 +39,7 @@ class EpisodeGrid(Grid):
 
 @dataclass(frozen=True, kw_only=True)
 class _PowerGrid(Grid):
-    """B batches of K episodes, of which batch i begins near a power of K."""
+    """B batches of K episodes; batch i begins near a power of K."""
 
     batches: int
 
@@ -53,7 +53,7 @@ class _PowerGrid(Grid):
 
     def starts(self, task: Task) -> Sequence[int]:
         K = planned_episodes(task, type(self).__name__)
-        whole("episodes", K, least=1, most=10**15)  # beyond it, powers are not exact
+        whole("episodes", K, least=1, most=10**15)  # above it, powers are not exact
         return _power_dates(self.exponent, K, whole("batches", self.batches, least=1, most=K))
 
 
@@ -78,7 +78,7 @@ class GeometricGrid(_PowerGrid):
 class MinimaxGrid(_PowerGrid):
     """The grid of batched bandits (Gao et al. 2019): batch i begins near K^{1−2^{−i}}.
 
-    Dates that would coincide are moved apart by one episode: the grid is meant for few batches.
+    Equal dates are moved apart by one episode: the grid is meant for few batches.
 
     >>> MinimaxGrid(batches=4).starts(Task(dim=2, horizon=1, episodes=1000))
     (1, 32, 178, 422)
@@ -91,7 +91,7 @@ class MinimaxGrid(_PowerGrid):
 
 @lru_cache
 def _power_dates(exponent: Callable[[int, int], float], K: int, B: int) -> tuple[int, ...]:
-    """Return K^exponent rounded to episodes from 1 to K, each after the one before."""
+    """Return K^exponent rounded to increasing episodes from 1 to K."""
     starts = [1]
     for i in range(1, B):
         starts.append(max(starts[-1] + 1, round(K ** exponent(i, B))))

@@ -43,7 +43,7 @@ class EveryEpisode(Rule):
 
 
 class Grid(Rule):
-    """A rule whose dates are fixed in advance: it switches before each of the episodes `starts`."""
+    """A rule with fixed dates: it switches before each of the episodes `starts`."""
 
     stays_due: ClassVar[bool] = True
 
@@ -75,8 +75,8 @@ class Grid(Rule):
 class UniformGrid(Grid):
     """Switch at the start of each of B equal batches of K episodes: LSVI-UCB-Batch (Alg. 1).
 
-    Where B does not divide K, `spread="last"` is the grid as printed, t_i = (i−1)⌊K/B⌋ + 1, whose
-    last batch takes the rest; `spread="balanced"` keeps batch lengths within one of each other.
+    If B does not divide K, `spread="last"` is the printed grid, t_i = (i−1)⌊K/B⌋ + 1, whose last
+    batch takes the remainder; with `spread="balanced"` batch lengths differ by at most one.
 
     >>> task = Task(dim=2, horizon=1, episodes=10)
     >>> tuple(UniformGrid(batches=4).starts(task))
@@ -148,5 +148,5 @@ class DeterminantGrowth(Rule):
 
     @classmethod
     def for_budget(cls, task: Task, *, switches: int, ridge: float = 1.0) -> "DeterminantGrowth":
-        """Return the rule that makes at most `switches` switches on every path (Theorem 2)."""
+        """Return the rule that switches at most `switches` times on every path (Theorem 2)."""
         return cls(eta=theory.eta_for_budget(task, switches=switches, ridge=ridge))

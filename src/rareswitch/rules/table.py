@@ -1,7 +1,7 @@
 """The names and labels of switching rules and explorations.
 
-TOML, the command line, snapshots, plans and figures read this table. The arguments of a rule and
-its guarantees are those of its class: a new rule is one class and one line here.
+TOML, the command line, snapshots, plans and figures use this table. Its class defines the arguments
+and guarantees of a rule, so a new rule is one class and one line here.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from rareswitch.rules.worth import Worthwhile
 
 
 class Row(NamedTuple):
-    """A class, the name that stands for it in text, and its label in figures."""
+    """A class, its name in text, and its label in figures."""
 
     cls: type[Any]
     name: str
@@ -44,7 +44,7 @@ EXPLORATIONS = (
 
 
 def row_of(thing: Any) -> Row:
-    """Return the row of a rule or exploration, or of its class; a user's own gets a new row."""
+    """Return the row of a rule or exploration, or of its class; a user's class gets a new row."""
     cls = thing if isinstance(thing, type) else type(thing)
     for row in (*RULES, *EXPLORATIONS):
         if row.cls is cls:

@@ -1,4 +1,4 @@
-"""A rule that waits: no deployment before enough episodes were reported."""
+"""A rule that waits for enough reported episodes before a deployment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from rareswitch.support.arguments import set_fields, whole
 
 @dataclass(frozen=True)
 class Waiting(Rule):
-    """Another rule, which deploys nothing before `first` episodes, and then `apart` or more apart.
+    """Another rule, with at least `first` episodes before and `apart` episodes between switches.
 
-    The first switch comes after at least `first` reported episodes, and every later one at least
-    `apart` reported episodes after the fit of the policy in force. A reported episode is one that
-    the learner has absorbed, whichever version played it: an episode whose outcome is not known yet
-    does not count. A switch that the other rule asks for too early is due when the wait is over.
+    The first switch comes after at least `first` reported episodes, and every later switch at least
+    `apart` reported episodes after the fit of the policy in force. A reported episode is an episode
+    of any version that the learner has absorbed: an episode with unknown outcome does not count. If
+    the other rule asks too early, the switch is due at the end of the wait.
 
-    Deployments are never more than those that the other rule may make. `SpreadBudget(switches=B)`
-    still spends the whole budget on every path of K episodes if s + (B−1)·apart < K, where s is the
-    larger of `first` and ⌈K/(B+1)⌉; docs/theory/budgets.md has the proof. A grid deploys
-    once for all dates that passed meanwhile.
+    The limit of deployments of the other rule still holds. `SpreadBudget(switches=B)` still spends
+    the whole budget on every path of K episodes if s + (B−1)·apart < K, with s the larger of
+    `first` and ⌈K/(B+1)⌉; docs/theory/budgets.md has the proof. A grid deploys once for all dates
+    during a wait.
 
     >>> from rareswitch import SpreadBudget
     >>> from rareswitch.rules.words import to_words
@@ -62,17 +62,17 @@ class Waiting(Rule):
 
     def deployment_limit(self, task: Task, ridge: float = 1.0) -> int:
         last = planned_episodes(task, "a limit of deployments")
-        # The dates 1 + first, 1 + first + apart, … up to the last episode.
+        # Possible dates: 1 + first, 1 + first + apart, … up to the last episode.
         room = (last - 1 - max(self.first, 1)) // max(self.apart, 1) + 1
         return max(0, min(room, deployment_limit_of(self.schedule, task, ridge)))
 
     @property
     def accepts(self) -> Callable[[Any], bool]:
-        """The question to the inner rule about a candidate; missing if that rule does not look."""
+        """The inner rule's `accepts`; missing if the inner rule has none."""
         asked: Callable[[Any], bool] = self.schedule.accepts  # type: ignore[attr-defined]
         return asked
 
 
 def inner_rule(schedule: Schedule) -> Schedule:
-    """Return the rule inside a rule that waits, or the rule itself."""
+    """Return the rule inside a `Waiting`, or the rule itself."""
     return schedule.schedule if isinstance(schedule, Waiting) else schedule

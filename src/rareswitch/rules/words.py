@@ -1,12 +1,11 @@
-"""Rules and explorations as text: names and arguments in, the same words or Python code out.
+"""Rules and explorations as text: read names and arguments, and write text or Python code.
 
-A rule is named by the table, or as module:Class for a rule of your own, whose module a person must
-allow by name (`allow`). On the command line its arguments follow the name,
-`uniform-grid,batches=50`; in TOML and JSON they are the keys of a table,
-{kind = "uniform-grid", batches = 50}. `switches=50` asks any kind of rule that can keep a budget
-for the rule that keeps this one. A rule inside another has slashes in place of commas:
-`capped,schedule=uniform-grid/batches=50,switches=9`. `first=200` and `apart=50` make any rule
-wait (`rules.Waiting`).
+A rule has its name in the table, or module:Class for your own rule, whose module must be in
+`allow`. On the command line its arguments follow the name, `uniform-grid,batches=50`; in TOML and
+JSON they are the keys of a table, {kind = "uniform-grid", batches = 50}. `switches=50` works for
+every kind of rule with `for_budget` and makes the rule for this budget. A rule inside another has
+slashes instead of commas: `capped,schedule=uniform-grid/batches=50,switches=9`. `first=200` and
+`apart=50` make any rule wait (`rules.Waiting`).
 """
 
 import inspect
@@ -27,23 +26,23 @@ from rareswitch.rules.waiting import Waiting
 from rareswitch.support.arguments import short_repr, whole
 from rareswitch.support.imports import has_method, load_object
 
-INNER = "/"  # between the arguments of a rule inside another, on the command line
+INNER = "/"  # separates the arguments of a rule inside another on the command line
 PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
 @dataclass(frozen=True)
 class ForBudget:
-    """A kind of rule and a budget: the rule itself follows from a task.
+    """A kind of rule and a budget; a task determines the rule.
 
-    A rule around another that follows from a task, such as a cap, does so too: `arguments` hold the
-    inner one as their schedule.
+    It may also be a rule around such a rule, for example a cap: `arguments` then have the inner
+    `ForBudget` as schedule.
     """
 
     cls: type[Any]
     arguments: Mapping[str, Any]
 
     def rule(self, task: Task, ridge: float = 1.0) -> Schedule:
-        """Return the rule that keeps the budget in a task."""
+        """Return the rule that keeps the budget in this task."""
         made: Schedule
         if isinstance(inner := self.arguments.get("schedule"), ForBudget):
             made = self.cls(**dict(self.arguments) | {"schedule": inner.rule(task, ridge)})
@@ -53,12 +52,12 @@ class ForBudget:
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the arguments of a rule on the command line.
+    """Parse the name and the arguments of a rule from the command line.
 
     >>> parse("determinant-growth,eta=2")
     ('determinant-growth', {'eta': 2})
     """
-    name, *parts = re.split(r",(?![^\[]*\])", text)  # at commas, but not those of a list
+    name, *parts = re.split(r",(?![^\[]*\])", text)  # at commas outside lists
     arguments: dict[str, Any] = {}
     for part in parts:
         key, equals, value = part.partition("=")
@@ -80,10 +79,10 @@ def find_class(
     folders: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> type[Any]:
-    """Return the class of a name of the table, or of module:Class if `allow` has the module.
+    """Return the class with this name in the table, or module:Class if `allow` has the module.
 
-    A class of the user's own must have the method of a schedule (`due`) or of an exploration
-    (`perturbations`). A constructor may set all other parts, which are checked when it has run.
+    A user's class must have the method of a schedule (`due`) or of an exploration
+    (`perturbations`). Its constructor may set all other parts; they are checked afterwards.
 
     >>> find_class("uniform-grid").__name__
     'UniformGrid'
@@ -115,7 +114,7 @@ def read_rule(
     folders: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> Any:
-    """Return the rule of a kind with these arguments, or a `ForBudget` where switches ask for one.
+    """Return the rule of a kind with these arguments, or a `ForBudget` for a budget of switches.
 
     `first` and `apart` put the rule inside one that waits.
 
@@ -164,7 +163,7 @@ def make_schedule(
     folders: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> Schedule:
-    """Return the rule of that kind, which must serve the task.
+    """Return the rule of that kind, checked against the task.
 
     >>> make_schedule("uniform-grid", {"switches": 4}, Task(dim=2, horizon=3, episodes=100))
     UniformGrid(batches=5, spread='last')
@@ -204,7 +203,7 @@ def own_kinds(table: Mapping[str, Any]) -> Iterator[str]:
 def describe(thing: Any) -> dict[str, Any]:
     """Return {"kind": name, arguments} of a rule or exploration, for JSON.
 
-    The arguments of an object that is no dataclass are its attributes.
+    The arguments are the fields of a dataclass, or the attributes of any other object.
 
     >>> from rareswitch.rules.budget import Capped
     >>> from rareswitch.rules.paper import UniformGrid
@@ -215,7 +214,7 @@ def describe(thing: Any) -> dict[str, Any]:
 
 
 def _describe(thing: Any, around: tuple[Any, ...]) -> dict[str, Any]:
-    """Describe an object; `around` are the objects that hold it."""
+    """Describe an object; `around` are the objects that contain it."""
     if isinstance(thing, ForBudget):
         return {"kind": row_of(thing.cls).name} | {
             name: describe(value) if isinstance(value, ForBudget) else _json_value(value)
@@ -223,13 +222,13 @@ def _describe(thing: Any, around: tuple[Any, ...]) -> dict[str, Any]:
         }
     words: dict[str, Any] = {"kind": row_of(thing).name}
     if any(thing is one for one in around):
-        return words  # it holds itself
+        return words  # a reference cycle
     state = {n: _json_value(value, (*around, thing)) for n, value in _state(thing).items()}
-    return words | state | words  # an attribute named kind does not take the place of the class
+    return words | state | words  # an attribute named kind must not replace the class
 
 
 def rebuild(words: Any) -> Any:
-    """Return what `describe` described, if its class is in the table; else raise a ValueError."""
+    """Return the object of a description, or raise ValueError if its class is not in the table."""
     if not isinstance(words, dict) or not isinstance(words.get("kind"), str):
         raise ValueError(f"a rule must be described by its kind and arguments; got {words!r}")
     arguments = {name: value for name, value in words.items() if name != "kind"}
@@ -237,11 +236,11 @@ def rebuild(words: Any) -> Any:
         if row.name == words["kind"]:
             nested = {k: rebuild(v) if isinstance(v, dict) else v for k, v in arguments.items()}
             return row.cls(**nested)
-    raise ValueError(f"{words['kind']!r} is none of the package's rules and explorations")
+    raise ValueError(f"kind must be a rule or an exploration of the package; got {words['kind']!r}")
 
 
 def to_words(thing: Any) -> str:
-    """Return a rule or exploration as it is written on the command line, without its defaults.
+    """Return the text of a rule or exploration for the command line, without default arguments.
 
     >>> from rareswitch.rules.paper import UniformGrid
     >>> to_words(UniformGrid(batches=5))
@@ -280,7 +279,7 @@ def to_python(thing: Any) -> str:
         said = ", ".join(f"{key}={to_python(value)}" for key, value in _changed(thing).items())
         return f"{_home(cls)}{cls.__name__}({said})"
     text = repr(thing)
-    return f"{cls.__name__}(…)" if text.startswith("<") else text  # its arguments are unknown
+    return f"{cls.__name__}(…)" if text.startswith("<") else text  # unknown arguments
 
 
 def imports_of(thing: Any) -> set[str]:
@@ -294,7 +293,7 @@ def imports_of(thing: Any) -> set[str]:
 
 
 def _home(cls: type[Any]) -> str:
-    """Return where users find a class of the package: "rs." or "rs.rules."; else nothing."""
+    """Return the prefix of a class of the package, "rs." or "rs.rules.", or an empty string."""
     import rareswitch
 
     if getattr(rareswitch, cls.__name__, None) is cls:
@@ -322,9 +321,9 @@ def _changed(thing: Any) -> dict[str, Any]:
 
 
 def _json_value(part: Any, around: tuple[Any, ...] = ()) -> Any:
-    """Return a value that JSON can hold: the argument itself, its words, or its repr.
+    """Return a value for JSON: the argument itself, its description, or its repr.
 
-    Nothing in it is an address or depends on the order of a set.
+    It contains no address and does not depend on the order of a set.
     """
     if isinstance(part, tuple | list):
         return [_json_value(value, around) for value in part]

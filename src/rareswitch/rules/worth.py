@@ -1,4 +1,4 @@
-"""A rule that looks at the candidate: a policy that is due must be worth a deployment."""
+"""A rule that looks at candidates and deploys only those with enough change or gain."""
 
 import math
 from dataclasses import dataclass
@@ -9,24 +9,23 @@ from rareswitch.core.task import Task, planned_episodes
 from rareswitch.rules.budget import deployment_limit_of
 from rareswitch.support.arguments import real, set_fields
 
-# After a policy was declined, the next is asked for when so much more of the time has passed that
-# the policy in force has had.
+# After a decline, the time in force must grow by this factor before the next fit.
 WAIT = 0.25
 
 
 @dataclass(frozen=True)
 class Worthwhile(Rule):
-    """Another rule, whose policies are deployed only if they change something or promise something.
+    """Another rule, which deploys a policy only if it changes enough or promises enough gain.
 
-    A policy that is due is deployed if at least the share `change` of the last episodes would go
-    otherwise: one member of 32 that tries another action is enough, since it may explore, and
-    nobody knows what that is worth. A policy that changes less is deployed only if its expected
-    gain in all episodes left exceeds `price`, in rewards as learned (between 0 and 1 a step). All
-    others are declined, and the next is fitted when a quarter more of the time has passed that the
-    policy in force has had. `change=1.0` leaves it to the price.
+    When a switch is due, the candidate is deployed if it changes at least the share `change` of the
+    last episodes: one member of 32 that tries another action is enough, because exploration has an
+    unknown value. A candidate that changes less is deployed only if its expected gain in all
+    remaining episodes exceeds `price`, in rewards as learned (between 0 and 1 a step). All others
+    are declined, and the next is fitted when the time in force has grown by a quarter. With
+    `change=1.0` only the price decides.
 
-    Deployments are never more than those that the other rule may make: each has a date or a growth
-    of its own.
+    The limit of deployments of the other rule still holds, because each deployment needs its own
+    date or growth.
 
     >>> from rareswitch import SpreadBudget
     >>> Worthwhile(SpreadBudget(switches=9), price=5.0)
@@ -50,7 +49,7 @@ class Worthwhile(Rule):
         return bool(getattr(self.schedule, "stays_due", False))
 
     def check(self, task: Task) -> None:
-        planned_episodes(task, "Worthwhile, which asks what a policy earns in the episodes left,")
+        planned_episodes(task, "Worthwhile, which estimates the gain in the episodes left,")
         checked_schedule(self.schedule, task)
 
     def triggers(self, clock: Clock) -> tuple[Trigger, ...]:
@@ -60,21 +59,21 @@ class Worthwhile(Rule):
         return (Trigger.of_date(clock, clock.declined_at + waited),)
 
     def accepts(self, candidate: Candidate) -> bool:
-        """Return whether a candidate changes enough, or pays; a rule inside must accept it too."""
+        """Return whether change or gain suffices and the inner rule accepts the candidate too."""
         inside = getattr(self.schedule, "accepts", None)
         if inside is not None and not inside(candidate):
             return False
         return any(reason.reached for reason in self._own_reasons(candidate))
 
     def reasons(self, candidate: Candidate) -> tuple[Trigger, ...]:
-        """Return the change and the gain with their thresholds, and those of a rule inside."""
+        """Return the triggers of change and gain, and the triggers of the inner rule."""
         looks = hasattr(self.schedule, "accepts")
         inside = reasons_of(self.schedule, candidate) if looks else ()
         return (*self._own_reasons(candidate), *inside)
 
     def _own_reasons(self, candidate: Candidate) -> tuple[Trigger, ...]:
         left = candidate.episodes_left
-        assert left is not None  # `check` asked for a number of episodes
+        assert left is not None  # `check` requires a number of episodes
         change, gain = candidate.change, candidate.gain.mean * left
         return (
             Trigger("share of episodes that change", change, self.change, change >= self.change),

@@ -1,4 +1,4 @@
-"""The episodes that a learner has seen, as the sums that a fit needs."""
+"""The episodes of a learner, as sums for a fit."""
 
 from collections.abc import Iterable
 
@@ -25,7 +25,7 @@ History = SummedHistory | BothHistories
 
 
 def history_of(task: Task, ridge: float = 1.0, log: Iterable[Episode] = ()) -> History:
-    """Return the history of a log, by default of no episode."""
+    """Return the history of a log, by default an empty log."""
     kind: type[SummedHistory] = OneHotHistory if checked_task(task).one_hot else DenseHistory
     if task.blocks > 1:
         kind = BlockHistory

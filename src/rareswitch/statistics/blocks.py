@@ -1,13 +1,13 @@
-"""The history of features with numbers other than 0 in one of B blocks of m coordinates.
+"""The history of features that are nonzero in one of B blocks of m coordinates.
 
-Zeros are not kept. A row is given by its m numbers x and its block, and most next states have one x
-for all feasible actions, each in a block of its own: `ActionBlocks` makes such rows. A next state
-is then a single row (x, mask), where the mask (B,) is 1 for the blocks of feasible actions. A next
-state whose rows differ in x has a row (x, mask) for each of them.
+Zeros are not stored. A row is given by its m numbers x and its block. Most next states have one x
+for all feasible actions, in different blocks: `ActionBlocks` makes such rows. A next state is then
+a single row (x, mask), where the mask (B,) is 1 for the blocks of feasible actions. A next state
+whose rows differ in x has a row (x, mask) for each of them.
 
-The steps that led to a next state are in blocks too. So a next state is kept once for each block of
-such steps: the number of that block is the last column of its rows, (x, mask, block), and
-Σ(x, 1, r) is over the steps in that block.
+The steps that led to a next state are in blocks too. So a next state is stored once for each block
+of these steps: the number of the block is the last column of its rows, (x, mask, block), and Σ(x,
+1, r) is over the steps in that block.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from rareswitch.support.arguments import Floats, Ints
 
 
 class BlockHistory(DenseHistory):
-    """Λ block by block, compensated sums over steps, and next states without zeros."""
+    """Λ in blocks, compensated sums over steps, and next states without zeros."""
 
     gram: BlockGram
 
@@ -56,10 +56,10 @@ class BlockHistory(DenseHistory):
 
 
 def narrow_episode(episode: Episode, blocks: int) -> Episode:
-    """Return an episode without the zeros of its rows.
+    """Remove the zeros from the rows of an episode.
 
     `features` become (x, mask) with the mask of one block; `next_rows` become (x, mask, block),
-    with the block of the step before.
+    with the block of the previous step.
 
     >>> rows = np.array([[0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]])
     >>> wide = Episode(features=rows[1:], rewards=[1.0], next_features=[rows])
@@ -80,7 +80,7 @@ def narrow_episode(episode: Episode, blocks: int) -> Episode:
         same = (numbers == numbers[starts[state]]).all(axis=1)
         lengths = np.where(np.logical_and.reduceat(same, starts), 1, wide)
     first = np.cumsum(lengths) - lengths
-    # Rows with one x fall on the first place of their state, others on a place each.
+    # Rows with the same x get the first place of their state, other rows one place each.
     place = first[state] + np.where(lengths[state] == 1, 0, np.arange(len(block)) - starts[state])
     next_rows = np.zeros((int(lengths.sum()), size + blocks + 1))
     next_rows[place, :size] = numbers
@@ -90,7 +90,7 @@ def narrow_episode(episode: Episode, blocks: int) -> Episode:
 
 
 class BlockSteps(Steps):
-    """The steps (x, 1, r) of narrow episodes end to end, and the block of each."""
+    """The concatenated steps (x, 1, r) of narrow episodes, and the block of each step."""
 
     def __init__(self, changes: Sequence[Signed], blocks: int, pools: Pools) -> None:
         self._blocks = blocks
@@ -103,7 +103,7 @@ class BlockSteps(Steps):
         return rows[:, :size]
 
     def leading_on(self, pool: int) -> tuple[Floats, list[bytes]]:
-        """Return the steps of a pool with their blocks, (x, 1, r, block), and the states after."""
+        """Return the steps of a pool with their blocks, (x, 1, r, block), and the next states."""
         steps, states = super().leading_on(pool)
         return np.column_stack([steps, self._block[self._places[pool]]]), states
 
@@ -118,13 +118,13 @@ class BlockSteps(Steps):
 class BlockNextStates(NextStates):
     """Distinct pairs of a next state and the block of the steps that led to it.
 
-    `rows` are (x, mask, block), `sums` those of (x, 1, r), and `ended` those of each block
+    `rows` are (x, mask, block), `sums` are Σ(x, 1, r), and `ended` has such a sum for each block
     (2, B, m+2).
     """
 
     @classmethod
     def none(cls, dim: int, *, width: int | None = None) -> Self:
-        """Return no states, for x of m numbers and rows of m + B + 1."""
+        """Return an empty table, for x of m numbers and rows of m + B + 1."""
         assert width is not None
         return replace(
             super().none(dim, width=width), ended=np.zeros((2, width - dim - 1, dim + 2))
@@ -153,7 +153,7 @@ class BlockNextStates(NextStates):
         return super().to_arrays() | none_lost
 
     def add(self, steps: Floats, states: list[bytes]) -> Self:
-        """Return the states with steps (x, 1, r, block) (n, m+3) and the states they led to."""
+        """Return the table with added steps (x, 1, r, block) (n, m+3) and their next states."""
         ended, steps, block = self.ended, steps[:, :-1], steps[:, -1]
         if b"" in states:
             goes_on = np.array([bool(state) for state in states])
@@ -187,7 +187,7 @@ class BlockNextStates(NextStates):
 
     @cached_property
     def _parts(self) -> list["_Part"]:
-        """Blocks of states, ready for `value_sums`: a fit asks once for every stage."""
+        """Blocks of states, prepared for `value_sums`: a fit calls it for every stage."""
         size = self.sums.shape[1] - 2
         most = max(1, BLOCK_ROWS // (self.rows.shape[1] - size - 1))
         parts, all_lost = [], self.lost if self._lost.array.any() else None
@@ -212,7 +212,7 @@ class BlockNextStates(NextStates):
 
 
 class _Part(NamedTuple):
-    """Some next states, and the steps that led to them in the order of their blocks."""
+    """Some next states, and the steps that led to them, ordered by block."""
 
     numbers: Floats
     masks: Floats | None  # None: all actions are feasible
@@ -220,4 +220,4 @@ class _Part(NamedTuple):
     order: Ints
     blocks: list[tuple[int, slice]]
     sums: Floats
-    lost: Floats | None  # None: nothing, as for states that were met once
+    lost: Floats | None  # None: 0, as for states reached once

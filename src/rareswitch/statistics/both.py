@@ -1,4 +1,4 @@
-"""The history of a task that leaves the choice between own and shared stages to each fit."""
+"""The history of a task in which each fit chooses between own and shared stages."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,9 +11,9 @@ from rareswitch.support.codec import Arrays, Parts
 
 
 class BothHistories(BaseHistory):
-    """The histories of both kinds of stages, of the same episodes.
+    """The histories of the same episodes for own and for shared stages.
 
-    Rules see Λ of the shared stages. Memory is that of both: every next state is kept twice.
+    Rules use Λ of the shared stages. Every next state is stored twice.
     """
 
     def __init__(self, task: Task, ridge: float, kind: type[SummedHistory]) -> None:

@@ -13,25 +13,25 @@ from rareswitch.statistics.next_states import NextStates, add_in_turn, row_sets
 from rareswitch.support.arguments import Floats, Ints
 from rareswitch.support.codec import Arrays, Parts
 
-# Numbers that wait: enough to add many episodes at once, few enough for the processor's cache.
+# Waiting numbers: enough to add many episodes together, few enough for the processor's cache.
 MOST_WAITING = 2**17
 
 
 class DenseHistory(SummedHistory):
-    """Λ and compensated sums over the steps of each pool, and the states that followed them."""
+    """Λ and compensated sums over the steps of each pool, and the next states."""
 
     gram: Gram | BlockGram
 
     def __init__(self, task: Task, ridge: float) -> None:
         super().__init__(task, ridge)
         pools, dim = self.pools.count, task.dim
-        # Σ(φ, 1, r) and Σ r·(φ, 1, r), and what rounding took away from them.
+        # Σ(φ, 1, r) and Σ r·(φ, 1, r), and their rounding errors.
         self._totals, self._lost = np.zeros((2, 2, pools, dim + 2))
         self.gram, no_states = self._without_data()
         self._next_states = [no_states] * (pools - 1)
 
     def _without_data(self) -> tuple[Gram | BlockGram, NextStates]:
-        """Return Λ of no steps, and no next states."""
+        """Return Λ and next states without steps."""
         dim = self.task.dim
         return Gram.of_ridge((self.pools.count,), dim, self.ridge), NextStates.none(dim)
 
@@ -53,7 +53,7 @@ class DenseHistory(SummedHistory):
     def _many_waiting(self) -> bool:
         if self._waiting_numbers <= MOST_WAITING:
             return False
-        # A fold may copy the sums that exist, so what waits grows with them.
+        # A fold may copy the existing sums, so the number of waiting episodes grows with them.
         return 4 * self._waiting_numbers > sum(states.numbers for states in self._next_states)
 
     def _add(self, changes: Sequence[Signed]) -> None:
@@ -85,7 +85,7 @@ class DenseHistory(SummedHistory):
         return arrays
 
     def _lost_shape(self, lengths: Ints) -> tuple[int | str]:
-        """Return the number of stored rows of `lost`, for next states of these lengths."""
+        """Return the number of stored rows of `lost` for next states of these lengths."""
         return (len(lengths),)
 
     def filled(self, parts: Parts) -> Self:
@@ -112,9 +112,9 @@ class DenseHistory(SummedHistory):
 
 
 class Steps:
-    """The steps (φ, 1, r) of episodes end to end, so that sums over them are made at once.
+    """The concatenated steps (φ, 1, r) of episodes, for fast sums.
 
-    The steps of an episode to remove are −(φ, 1, r).
+    Removed steps are −(φ, 1, r).
     """
 
     def __init__(self, changes: Sequence[Signed], pools: Pools) -> None:
@@ -147,12 +147,12 @@ class Steps:
         return self._steps
 
     def leading_on(self, pool: int) -> tuple[Floats, list[bytes]]:
-        """Return the steps of a pool and the states after them, as `row_sets`; b"" is the end."""
+        """Return the steps of a pool and their next states, as `row_sets`; b"" is the end."""
         places, states = self._places[pool], self._states
         return self._steps.take(np.array(places, np.int64), 0), [states[step] for step in places]
 
     def _find_places(self) -> list[list[int]]:
-        """Return the steps of each pool, without last-stage steps, which have no next state."""
+        """Return the steps of each pool, except last-stage steps, which have no next state."""
         places: list[list[int]] = [[] for _ in range(self._pools.count)]
         pools = [places[self._pools.index(h)] for h in range(self._pools.horizon - 1)]
         start = 0
@@ -163,7 +163,7 @@ class Steps:
         return places
 
     def _find_states(self) -> list[bytes]:
-        """Return the state after each step."""
+        """Return the next state of each step."""
         lengths: list[int] = []
         for episode in self._episodes:
             lengths += episode.lengths

@@ -1,11 +1,11 @@
-"""The episodes that one learner has seen, in the form that a fit needs: a cache of the log.
+"""The episodes of one learner in the form that a fit needs: a cache of the log.
 
-The log of episodes is the truth; a history is made from it, by `absorb` as episodes come or by
-`absorb_log` all at once. `remove` and `replace` follow corrections of the log, at the cost of the
-corrected episode. Neither the order of episodes nor the policy that acted matters beyond rounding.
+A history can always be computed from the log of episodes, with `absorb` episode by episode or with
+`absorb_log`. `remove` and `replace` apply corrections of the log, at the cost of the corrected
+episode. Except for rounding, the order of episodes does not matter, nor does the policy that acted.
 
-A history never changes: each method returns another one. So whoever holds a history changes it all
-or nothing, by one assignment.
+A history is immutable: each method returns a new history. So a learner updates its history
+atomically, by one assignment.
 """
 
 import math
@@ -24,15 +24,15 @@ from rareswitch.support.arguments import Floats, Rows, positive_ridge, whole
 from rareswitch.support.codec import Arrays, Parts
 from rareswitch.support.persistent import PersistentList
 
-AT_ONCE = 256  # episodes that are checked together
+AT_ONCE = 256  # episodes checked together
 
 Signed = tuple[Episode, float]  # 1 adds the episode, −1 removes it
 
 
 class BaseHistory(ABC):
-    """What one learner has seen: the contract of all histories.
+    """The episodes of one learner: the contract of all histories.
 
-    `episodes` counts all episodes ever absorbed; a correction does not change it.
+    `episodes` counts all absorbed episodes; a correction does not change it.
     """
 
     gram: Gram | BlockGram | OneHotGram
@@ -57,33 +57,34 @@ class BaseHistory(ABC):
     @property
     @abstractmethod
     def stored_rows(self) -> int:
-        """How many rows of distinct next states are kept, over all pools."""
+        """The number of stored rows of distinct next states, over all pools."""
 
     @abstractmethod
     def absorb(self, *episodes: Episode) -> Self:
-        """Return the history with these episodes, in their order."""
+        """Return the history with these episodes added, in order."""
 
     @abstractmethod
     def remove(self, *episodes: Episode) -> Self:
-        """Return the history without these episodes, each of which was absorbed before.
+        """Return the history without these episodes, which must have been absorbed before.
 
-        `stored_rows` stays: the states that they reached remain in the table, with a count of 0.
+        `stored_rows` does not change: the states that they reached stay in the table, with a count
+        of 0.
         """
 
     @abstractmethod
     def replace(self, old: Episode, new: Episode) -> Self:
-        """Return the history with a new episode in place of an old one that was absorbed before.
+        """Return the history with a new episode instead of an old episode that was absorbed before.
 
-        Λ stays bit for bit if the features of both are equal.
+        Λ does not change, bit for bit, if both have the same features.
         """
 
     @abstractmethod
     def fold(self) -> Self:
-        """Return the history with waiting episodes added to its sums; no number depends on when."""
+        """Add waiting episodes to the sums; the time of a fold does not change any number."""
 
     @abstractmethod
     def check(self, *episodes: Episode) -> None:
-        """Refuse episodes that cannot be absorbed."""
+        """Raise an error for episodes that cannot be absorbed."""
 
     @abstractmethod
     def to_arrays(self) -> Arrays:
@@ -91,7 +92,7 @@ class BaseHistory(ABC):
 
     @abstractmethod
     def restored(self, parts: Parts, *, episodes: int) -> Self:
-        """Return the history whose arrays `to_arrays` returned after that number of episodes."""
+        """Return the history with the arrays that `to_arrays` returned after this many episodes."""
 
     def absorb_log(self, log: Iterable[Episode]) -> Self:
         """Return the history with all episodes of a log."""
@@ -109,9 +110,9 @@ class BaseHistory(ABC):
 class SummedHistory(BaseHistory):
     """The sufficient statistics of all episodes so far, over one set of pools.
 
-    Only a fit needs sums other than Λ: until then, or until they are many, episodes wait, and
-    `fold` adds them all at once. Removals wait in the same list. `gram` changes with every episode,
-    since schedules look at it; if `watched` is set to False, it may wait for the fold too.
+    Only a fit needs sums other than Λ. Until the next fit, or until there are many, episodes wait,
+    and `fold` adds them together. Removals wait in the same list. `gram` changes with every
+    episode, because schedules use it; with `watched = False` it may wait for the fold too.
     """
 
     watched = True
@@ -121,7 +122,7 @@ class SummedHistory(BaseHistory):
         self.episodes = 0
         self._waiting = PersistentList[Signed]()
         self._waiting_numbers = 0
-        self._uncounted = PersistentList[Rows]()  # features of episodes that wait for Λ
+        self._uncounted = PersistentList[Rows]()  # features not yet in Λ
 
     @property
     def whitener(self) -> Floats:
@@ -137,19 +138,19 @@ class SummedHistory(BaseHistory):
 
     @abstractmethod
     def _pool_value_sums(self, pool: int, following: QFunction, ended: float) -> Floats:
-        """Return `next_value_sums` of a pool, where the end of an episode is worth `ended`."""
+        """Return `next_value_sums` of a pool; `ended` is the value of the end of an episode."""
 
     @abstractmethod
     def filled(self, parts: Parts) -> Self:
-        """Return the history of `to_arrays`, once its arrays are known to have these sizes."""
+        """Return the history of `to_arrays`; the sizes of its arrays were checked."""
 
     @abstractmethod
     def _add(self, changes: Sequence[Signed]) -> None:
-        """Add or remove episodes in the sums of this history, which nobody else has yet."""
+        """Add or remove episodes in the sums of this history, which is still unshared."""
 
     @abstractmethod
     def _many_waiting(self) -> bool:
-        """Return whether so many numbers wait that they should be folded."""
+        """Return whether there are enough waiting numbers for a fold."""
 
     def next_value_sums(self, h: int, following: QFunction, pool: int | None = None) -> Floats:
         ended = self.task.end_reward * (self.task.horizon - 1 - h)
@@ -176,7 +177,7 @@ class SummedHistory(BaseHistory):
         replaced = self._wait([(after, 1.0), (before, -1.0)])
         replaced._count()
         if not np.array_equal(old.features, new.features):
-            # The new episode comes first: rounding matters less, the more is known.
+            # The new episode comes first: rounding errors decrease with the number of steps.
             gram = replaced.gram.add_episode(new.features, self.pools)
             replaced.gram = gram.remove_episode(old.features, self.pools)
         return replaced
@@ -191,7 +192,7 @@ class SummedHistory(BaseHistory):
         return folded
 
     def _count(self) -> None:
-        """Add waiting episodes to Λ of this history, which nobody else has yet."""
+        """Add waiting episodes to Λ of this history, which is still unshared."""
         for features in self._uncounted:
             self.gram = self.gram.add_episode(features, self.pools)
         self._uncounted = PersistentList()
@@ -205,7 +206,7 @@ class SummedHistory(BaseHistory):
         self._checked(*episodes)
 
     def _checked(self, *episodes: Episode) -> Sequence[Episode]:
-        """Return episodes that can be absorbed, in the form in which they wait; refuse others."""
+        """Return valid episodes in the form in which they wait, or raise an error."""
         for episode in episodes:
             self._check_kind(episode)
         if episodes and not self.one_hot:
@@ -214,7 +215,7 @@ class SummedHistory(BaseHistory):
         return episodes
 
     def _check_lengths(self, numbers: Floats, dim: int) -> None:
-        """Refuse rows of dim numbers, end to end, of which one is too long."""
+        """Raise an error if one of the concatenated rows of dim numbers is too long."""
         feature_norm = self.task.feature_norm
         longest = max(float(numbers.max()), -float(numbers.min()))
         if longest * math.sqrt(dim) <= feature_norm:
@@ -229,7 +230,7 @@ class SummedHistory(BaseHistory):
             )
 
     def _wait(self, changes: Sequence[Signed]) -> Self:
-        """Return a new history in which these changes wait, or are folded if too many wait."""
+        """Return a new history in which these changes wait, folded if too many wait."""
         longer = self._copy()
         for episode, _ in changes:
             longer._waiting_numbers += episode.features.size + episode.next_rows.size

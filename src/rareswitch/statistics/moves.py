@@ -1,4 +1,4 @@
-"""The moves of one pool of one-hot steps: from positions to the states after, and how often."""
+"""The moves of one pool of one-hot steps: counts of pairs of a position and a next state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,41 +10,41 @@ from rareswitch.core.lsvi import QFunction
 from rareswitch.support.arguments import Floats, Ints
 from rareswitch.support.codec import Arrays
 
-# A position, 1, the reward, and the positions of the state after; −1 and −reward remove a move.
+# A position, 1, the reward, and the positions of the next state; −1 and −reward remove a move.
 Move = tuple[int, float, float, Ints]
-END = np.zeros(0, np.int64)  # the state after the end of an episode: no action is feasible
-# The largest table of states by positions with which one product is faster than going move by move.
+END = np.zeros(0, np.int64)  # the next state at the end of an episode, without feasible actions
+# Up to this size of the table of states by positions, one product is faster than sums over moves.
 LARGEST_TABLE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """The moves of one pool from positions to states: how often, and Σr over them.
+    """The moves of one pool from positions to states: their counts and Σr.
 
-    A state is the positions of its feasible actions, in any order; a state without any is the end
-    of an episode. Moves never change.
+    A state is the set of positions of its feasible actions; the empty set is the end of an episode.
+    Moves are immutable.
     """
 
     dim: int
-    _numbers: dict[bytes, int]  # of each state, by its positions, ascending
+    _numbers: dict[bytes, int]  # number of each state, by its ascending positions
     _states: list[Ints]  # the positions of each state
     pairs: Ints  # (n, 2) positions and numbers of states, ascending
-    sums: Floats  # (n, 2) how often, and Σr
+    sums: Floats  # (n, 2) counts and Σr
 
     @classmethod
     def none(cls, dim: int) -> "Moves":
-        """Return no moves."""
+        """Return an empty table of moves."""
         return cls(dim, {}, [], np.zeros((0, 2), np.int64), np.zeros((0, 2)))
 
     @classmethod
     def from_arrays(
         cls, dim: int, *, lengths: Ints, positions: Ints, pairs: Ints, sums: Floats
     ) -> "Moves":
-        """Return the moves that `to_arrays` returned, once they are known to fit together."""
+        """Return the moves of `to_arrays`, or raise an error if the arrays are inconsistent."""
         if len(lengths) and (lengths.min() < 0 or lengths.max() > len(positions)):
-            raise ValueError("a next state must have as many rows as there are, or none")
+            raise ValueError("lengths of next states must be from 0 to the number of rows")
         if int(lengths.sum()) != len(positions):
-            raise ValueError("next states must have as many rows as their lengths say")
+            raise ValueError("lengths of next states must add up to the number of rows")
         for name, array, end in (
             ("positions", positions, dim),
             ("pairs", pairs[:, 0], dim),
@@ -68,14 +68,14 @@ class Moves:
         return sum(map(len, self._states))
 
     def add(self, moves: Sequence[Move]) -> "Moves":
-        """Return the moves with more or fewer of them; rewards are added in their order."""
+        """Return the moves after additions and removals; rewards are added in order."""
         if not moves:
             return self
         taken, signs, rewards, after = zip(*moves, strict=True)
         numbers, states = self._numbers.copy(), self._states.copy()
         reached = [_number(state, numbers, states) for state in after]
         pairs = np.concatenate([self.pairs, np.array([taken, reached], np.int64).T])
-        end = pairs[:, 1].max() + 1  # of states: a pair as one number
+        end = pairs[:, 1].max() + 1  # number of states, to encode a pair as one number
         distinct, place = np.unique(pairs @ [end, 1], return_inverse=True)
         sums = np.zeros((len(distinct), 2))
         old, new = place[: len(self.pairs)], place[len(self.pairs) :]
@@ -85,23 +85,23 @@ class Moves:
         return Moves(self.dim, numbers, states, np.stack(np.divmod(distinct, end), axis=1), sums)
 
     def value_sums(self, following: QFunction, ended: float) -> Floats:
-        """Return Σ V·(φ, 1, r, V) over the moves, V the value of the state after, as (..., d+3).
+        """Return Σ V·(φ, 1, r, V) over the moves, V the value of the next state, as (..., d+3).
 
-        The end of an episode is worth `ended`.
+        `ended` is the value of the end of an episode.
         """
         return self._layout.value_sums(following, ended)
 
     @property
     def offered(self) -> Ints:
-        """The positions of all states end to end."""
+        """The concatenated positions of all states."""
         return np.concatenate([END, *self._states])
 
     def lay_out(self, known: Ints) -> "Layout":
-        """Return the moves in columns of ascending positions, which all of theirs are among."""
+        """Return the moves in columns of ascending positions that contain all of theirs."""
         return Layout(self, known)
 
     def to_arrays(self) -> Arrays:
-        """Return the states, how many positions each has, and the moves by position and state."""
+        """Return the states, their numbers of positions, and the moves by position and state."""
         return {
             "lengths": np.array([len(state) for state in self._states], np.int64),
             "positions": self.offered,
@@ -115,9 +115,9 @@ class Moves:
 
 
 class Layout:
-    """Moves between d positions and J states, laid out once for all stages of a fit.
+    """Moves between d positions and J states in arrays for all stages of a fit.
 
-    With n `known` positions, columns are these and one more in place of d positions.
+    With n `known` positions, there are n+1 columns instead of d.
     """
 
     def __init__(self, moves: Moves, known: Ints | None = None) -> None:
@@ -144,7 +144,7 @@ class Layout:
             self._taken = taken[self._first]
 
     def value_sums(self, following: QFunction, ended: float) -> Floats:
-        """Return `Moves.value_sums`, in these columns."""
+        """Return `Moves.value_sums` in these columns."""
         values = self.state_values(following, ended)
         total = self.sum_moves(values) if self.table is None else values @ self.table
         total[..., -1] = np.square(values) @ self.counts
@@ -170,8 +170,8 @@ class Layout:
 
 
 def _number(state: Ints, numbers: dict[bytes, int], states: list[Ints]) -> int:
-    """Return the number of a state; a state never seen gets a new one."""
-    known = numbers.get(state.tobytes())  # most states come with their positions in order
+    """Return the number of a state; an unknown state gets a new number."""
+    known = numbers.get(state.tobytes())  # most states have ordered positions
     if known is not None:
         return known
     distinct = np.unique(state)

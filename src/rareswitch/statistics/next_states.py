@@ -1,14 +1,14 @@
-"""The distinct states that followed the steps of one pool, and the features that led to each.
+"""The distinct next states of one pool, and the features that led to each.
 
 The target of stage h (Alg. 1, line 8) is Σ φ_τ·[r_τ + V_{h+1}(s'_τ)] = Σ r_τφ_τ + Σ_j F_j V(s'_j),
 with F_j the sum of the features that led to the distinct next state s'_j. Rows (φ, 1, r) are summed
 instead of φ, which gives the moments of the targets too. A next state is the set of the feature
-rows of its feasible actions, in any order. So on a finite space a fit costs the same after any
-number of episodes, and on an infinite one F is simply the features.
+rows of its feasible actions. So the cost of a fit on a finite space does not grow with the number
+of episodes; on an infinite space F is simply the features.
 
-Sums keep what rounding takes away (Neumaier 1974): Λ⁻¹ magnifies an error of Σrφ by up to 1/λ in
-directions that no feature has visited, and adding the same feature 10⁵ times plainly drifts by far
-more than one rounding.
+Sums are compensated (Neumaier 1974): Λ⁻¹ magnifies an error of Σrφ by up to 1/λ in directions that
+no feature has visited, and the plain sum of 10⁵ equal features has a far larger error than one
+rounding.
 """
 
 import hashlib
@@ -23,24 +23,24 @@ from rareswitch.core.lsvi import QFunction
 from rareswitch.support.arguments import Floats, Ints
 from rareswitch.support.persistent import PersistentRows
 
-# Rows evaluated at a time: a block and its whitened copy stay in the processor's cache.
+# Rows evaluated together: a block and its whitened copy stay in the processor's cache.
 BLOCK_ROWS = 4096
-# States whose values are kept at a time, for every member.
+# States whose values are stored together, for every member.
 BLOCK_STATES = 2**16
 NUMBER = np.dtype(np.float64).itemsize
-MANY = 32  # states, from which on it pays to order the rows of all at once
+MANY = 32  # from this number of states on, ordering the rows of all states together is faster
 
 
 @dataclass(frozen=True, eq=False)
 class NextStates:
-    """Distinct states; it never changes.
+    """A table of distinct states; immutable.
 
-    `rows` (N, d) are those of all states end to end, and `lengths` (J,) how many rows each has.
-    `sums` and `lost` (J, d+2) are Σ(φ, 1, r) of the steps that led to each, and `ended` (2, d+2)
-    is that of the steps that ended an episode.
+    `rows` (N, d) are the concatenated rows of all states, and `lengths` (J,) the number of rows of
+    each. `sums` and `lost` (J, d+2) are Σ(φ, 1, r) of the steps that led to each state and its
+    rounding error, and `ended` (2, d+2) has both for the steps that ended an episode.
     """
 
-    _places: dict[bytes, int]  # of each state, by a digest of its rows
+    _places: dict[bytes, int]  # index of each state, by a digest of its rows
     _sums: PersistentRows
     _lost: PersistentRows  # may be shorter: the rest is 0
     _lengths: PersistentRows
@@ -49,7 +49,7 @@ class NextStates:
 
     @classmethod
     def none(cls, dim: int, *, width: int | None = None) -> Self:
-        """Return no states, for steps of d+2 numbers and rows of `width` numbers, by default d."""
+        """Return an empty table for steps of d+2 numbers and rows of `width` numbers, default d."""
         widths = (dim if width is None else width, dim + 2, dim + 2)
         rows, sums, lost = (PersistentRows(np.zeros((0, n))) for n in widths)
         lengths = PersistentRows(np.zeros(0, np.int64))
@@ -59,17 +59,17 @@ class NextStates:
     def from_arrays(
         cls, *, sums: Floats, lost: Floats, lengths: Ints, rows: Floats, ended: Floats
     ) -> Self:
-        """Return the states that `to_arrays` returned, once they are known to fit together."""
+        """Return the states of `to_arrays`, or raise an error if the arrays are inconsistent."""
         if len(lengths) and (lengths.min() < 1 or lengths.max() > len(rows)):
             raise ValueError("a next state must have at least one row")
         if int(lengths.sum()) != len(rows):
-            raise ValueError("next states must have as many rows as their lengths say")
+            raise ValueError("lengths of next states must add up to the number of rows")
         states, width = row_sets(rows, lengths.tolist()), rows[:1].nbytes
         whole = [len(state) for state in states] == (width * lengths).tolist()
         if not whole or len({*map(_key, states)}) < len(states):
             raise ValueError("next states must be distinct sets of distinct rows")
         none = cls.none(sums.shape[1] - 2, width=rows.shape[1])
-        found = NextStates.add(none, sums, states)  # ends of episodes are not among the states
+        found = NextStates.add(none, sums, states)  # without ends of episodes
         lost_rows = PersistentRows(np.array(lost))
         return cls(found._places, found._sums, lost_rows, found._lengths, found._rows, ended)
 
@@ -94,13 +94,13 @@ class NextStates:
 
     @property
     def numbers(self) -> int:
-        """How many numbers a change to the sums would copy."""
+        """The number of numbers that a change to the sums would copy."""
         return 2 * self.sums.size
 
     def add(self, steps: Floats, states: list[bytes]) -> Self:
-        """Return the states with steps (n, d+2) and the states they led to, in their order.
+        """Return the table with added steps (n, d+2) and their next states, in order.
 
-        A step is (φ, 1, r), a state its rows as `row_sets` gives them, b"" the end of an episode.
+        A step is (φ, 1, r), a state its bytes from `row_sets`, with b"" for the end of an episode.
         """
         ended = self.ended
         if b"" in states:
@@ -129,9 +129,9 @@ class NextStates:
         return type(self)(places, sums, lost, lengths, rows, ended)
 
     def value_sums(self, following: QFunction, ended: float) -> Floats:
-        """Return Σ V·(φ, 1, r, V) over the steps, V the value of the state after, as (..., d+3).
+        """Return Σ V·(φ, 1, r, V) over the steps, V the value of the next state, as (..., d+3).
 
-        The end of an episode is worth `ended`.
+        `ended` is the value of the end of an episode.
         """
         lengths, rows = self.lengths, self.rows
         ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -145,7 +145,7 @@ class NextStates:
             some = rows[ends[start] : ends[stop]]
             values = state_values(lengths[start:stop], some, following)
             total[..., :width] += values @ sums
-            if lost.any():  # states that were met once lost nothing
+            if lost.any():  # 0 for states reached once
                 total[..., :width] += values @ _padded(lost, len(sums))
             total[..., width:] += np.square(values, out=values) @ sums[:, -2:-1]  # exact counts
         return total
@@ -161,7 +161,7 @@ class NextStates:
 
 
 def _padded(rows: Floats, count: int) -> Floats:
-    """Return rows with rows of zeros after them, so many in all."""
+    """Pad rows with rows of zeros to this count."""
     if len(rows) == count:
         return rows
     padded = np.zeros((count, rows.shape[1]))
@@ -170,12 +170,12 @@ def _padded(rows: Floats, count: int) -> Floats:
 
 
 def _add_again(total: Floats, lost: Floats, steps: Floats, again: dict[int, list[int]]) -> None:
-    """Add steps to sums that exist, in place: at each place some of them, in their order."""
+    """Add steps to existing sums in place: some steps at each place, in order."""
     once = {place: some[0] for place, some in again.items() if len(some) == 1}
     if len(once) > 1:
         _add(total, lost, steps.take([*once.values()], 0), [*once])
     else:
-        for place, step in once.items():  # a view is quicker than a list of one
+        for place, step in once.items():  # a view is faster than a list of one
             _add(total, lost, steps[step], place)
     for place in again.keys() - once.keys():
         some = steps.take(again[place], 0)
@@ -183,22 +183,22 @@ def _add_again(total: Floats, lost: Floats, steps: Floats, again: dict[int, list
 
 
 def _add(total: Floats, lost: Floats, addend: Floats, at: Any) -> None:
-    """Add to total[at] in place, and to lost[at] what the addition rounded off.
+    """Add to total[at] in place, and the rounding error to lost[at].
 
-    total + lost is the sum to about twice the precision of a float; `at` must not repeat a place.
+    total + lost is the sum with about twice the precision of a float; `at` must not repeat a place.
     """
     before = total[at]
     after = before + addend
-    # Knuth's TwoSum: exactly before + addend − after, whichever is larger.
+    # Knuth's TwoSum: exactly before + addend − after, for any order of magnitude.
     share = after - before
     lost[at] += (before - (after - share)) + (addend - share)
     total[at] = after
 
 
 def add_in_turn(total: Floats, lost: Floats, addends: Floats) -> tuple[Floats, Floats]:
-    """Return total and lost after adding each of the addends (n, ...) in their order.
+    """Return total and lost after adding the addends (n, ...) in order.
 
-    Bit for bit as one after the other: an accumulation adds in order.
+    An accumulation adds in order, so the result equals adding in turn, bit for bit.
     """
     totals = np.add.accumulate(np.concatenate([total[None], addends]))
     before, after = totals[:-1], totals[1:]
@@ -208,17 +208,17 @@ def add_in_turn(total: Floats, lost: Floats, addends: Floats) -> tuple[Floats, F
 
 
 def row_sets(rows: Floats, lengths: Sequence[int]) -> list[bytes]:
-    """Return canonical bytes of each state: its distinct rows, in an order of the set alone.
+    """Return canonical bytes of each state: its distinct rows in a canonical order.
 
-    Rows (N, d) stand end to end, by lengths; a state without rows is b"". 0 and −0 are the same.
+    Rows (N, d) are concatenated, by lengths; a state without rows is b"". 0 and −0 are equal.
 
     >>> one, other = row_sets(np.array([[1.0], [2.0], [2.0], [-0.0], [0.0]]), [2, 3])
     >>> np.frombuffer(one), np.frombuffer(other)
     (array([2., 1.]), array([0., 2.]))
     """
-    rows, width = rows + 0.0, NUMBER * rows.shape[1]  # adding 0 makes −0 into 0
+    rows, width = rows + 0.0, NUMBER * rows.shape[1]  # adding 0 turns −0 into 0
     sizes = {*lengths} - {0}
-    if len(sizes) == 1 and len(lengths) >= MANY:  # most worlds have as many actions everywhere
+    if len(sizes) == 1 and len(lengths) >= MANY:  # usual: equal numbers of actions
         states = _in_order(rows, width, sizes.pop())
         if states is not None:
             return [next(states) if length else b"" for length in lengths]
@@ -230,7 +230,7 @@ def row_sets(rows: Floats, lengths: Sequence[int]) -> list[bytes]:
 
 
 def _in_order(rows: Floats, width: int, size: int) -> Iterator[bytes] | None:
-    """Return states of one size with their rows in order; None, if any row is repeated."""
+    """Return states of one size with ordered rows, or None if any row is repeated."""
     ordered = np.sort(rows.view(f"V{width}").reshape(-1, size), axis=1)  # byte by byte
     numbers = ordered.view(np.int64).reshape(len(ordered), size, -1)
     if (numbers[:, 1:] == numbers[:, :-1]).all(axis=2).any():
@@ -240,9 +240,9 @@ def _in_order(rows: Floats, width: int, size: int) -> Iterator[bytes] | None:
 
 
 def state_values(lengths: Ints, rows: Floats, following: QFunction) -> Floats:
-    """Return max_a Q (..., J) of states whose rows (N, d) stand end to end, by lengths (J,).
+    """Return max_a Q (..., J) of states with concatenated rows (N, d), by lengths (J,).
 
-    The rows are visited in blocks of whole states; leading axes are those of the Q-function.
+    The rows are evaluated in blocks of whole states; leading axes come from the Q-function.
     """
     values = np.empty((*following.weights.shape[:-1], len(lengths)))
     for some, theirs, starts in visits(lengths, BLOCK_ROWS):
@@ -252,10 +252,10 @@ def state_values(lengths: Ints, rows: Floats, following: QFunction) -> Floats:
 
 
 def visits(lengths: Ints, most: int) -> Iterator[tuple[slice, slice, Ints]]:
-    """Yield blocks of whole states with at most so many rows, or one state with more.
+    """Yield blocks of whole states with at most `most` rows, or one state with more.
 
-    A block is given by the places of its states, the places of their rows, and the first row of
-    each state, counted inside the block.
+    A block is the slice of its states, the slice of their rows, and the first row of each state,
+    counted inside the block.
     """
     ends = np.cumsum(lengths)
     starts = ends - lengths

@@ -1,8 +1,8 @@
 """The history of one-hot features: counts, since every Λ is diagonal.
 
 A one-hot row e_i is given by its position i, so S states with A actions each need no rows of length
-d = S·A, and no matrices of d² numbers. The target of Alg. 1, line 8 needs, for each pair of a
-position and the state it led to, how often that happened and the rewards on the way.
+d = S·A and no matrices of d² numbers. The target of Alg. 1, line 8 needs the count and the sum of
+rewards for each pair of a position and a next state.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MOST_WAITING = 2**16  # positions of steps and next states
 
 
 class OneHotHistory(SummedHistory):
-    """Counts, Σ r·φ and Σ (1, r, r²) of each pool, and its moves to the next states."""
+    """Counts, Σ r·φ and Σ (1, r, r²) of each pool, and its moves to next states."""
 
     gram: OneHotGram
 
@@ -31,7 +31,7 @@ class OneHotHistory(SummedHistory):
         super().__init__(task, ridge)
         pools = self.pools.count
         self.gram = OneHotGram.of_ridge(pools, task.dim, self.ridge)
-        self._rewards = PersistentNumbers()  # Σ r·φ, at places as in the Gram
+        self._rewards = PersistentNumbers()  # Σ r·φ, indexed like the Gram
         self._moments: Floats = np.zeros((pools, 3))  # Σ 1, Σ r, Σ r²
         self._moves = [Moves.none(task.dim)] * (pools - 1)
 
@@ -79,7 +79,7 @@ class OneHotHistory(SummedHistory):
                 moves[self.pools.index(h)].append((position, sign, reward, state))
         distinct, place = np.unique(np.concatenate(places), return_inverse=True)
         sums = self._rewards.take(distinct.tolist())
-        np.add.at(sums, place, np.concatenate(earned))  # one by one, in their order
+        np.add.at(sums, place, np.concatenate(earned))  # one by one, in order
         self._rewards = self._rewards.put(distinct.tolist(), sums.tolist())
         self._moves = [old.add(new) for old, new in zip(self._moves, moves, strict=True)]
 
@@ -114,7 +114,7 @@ class OneHotHistory(SummedHistory):
         )
 
     def _filled(self, parts: Parts, visits: PersistentNumbers, rewards: PersistentNumbers) -> Self:
-        """Return the history of these counts and rewards, and of the other arrays."""
+        """Return the history with these counts and rewards, and the other arrays."""
         pools, dim = self.pools.count, self.task.dim
         filled = type(self)(self.task, self.ridge)
         logdet, trace = (parts.array(name, "<f8", (pools,)) for name in ("logdet", "trace"))

@@ -1,8 +1,8 @@
-"""A log of episodes in columns and in partitions, the statistics of all of them, and folders.
+"""Logs of episodes in columns and partitions, their statistics, and folders.
 
 The backward pass over partitions is a map-reduce: every partition returns Σφφᵀ and Σrφ once, and
-then, for Q_{h+1}, its share of Σφ·max_a Q_{h+1}. H rounds of at most d² numbers out and d numbers
-back, for each member; the data never move. Arrays are visited in blocks, so those that are mapped
+then its part of Σφ·max_a Q_{h+1} for each Q_{h+1}. There are H rounds of at most d² numbers out and
+d numbers back, for each member; the data never move. Arrays are read in blocks, so arrays mapped
 from disk may be larger than memory.
 
 A partition is saved as a folder of plain .npy files:
@@ -43,10 +43,10 @@ FORMAT = 1  # of a folder
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StageLog:
-    """The steps of one stage: features (n, d), rewards (n,) and the states that followed.
+    """The steps of one stage: features (n, d), rewards (n,) and the next states.
 
-    `lengths` (n,) is the number of actions feasible in the state after each step, 0 where the
-    episode ended, and `next_features` (M, d) their features end to end.
+    `lengths` (n,) are the numbers of feasible actions in the next states, 0 if the episode ended,
+    and `next_features` (M, d) their concatenated features.
     """
 
     features: Floats
@@ -57,9 +57,9 @@ class StageLog:
 
 @dataclass(frozen=True, eq=False)
 class LogPartition:
-    """Some episodes of a log, stage by stage; iterating gives the episodes back.
+    """Some episodes of a log, stage by stage; iteration yields the episodes.
 
-    `steps` (episodes,) is the number of steps of each: stage h holds those that have more than h.
+    `steps` (episodes,) is the number of steps of each: stage h has the episodes with more than h.
     """
 
     stages: tuple[StageLog, ...]
@@ -74,7 +74,7 @@ class LogPartition:
         if longest := [len(e) for e in episodes if len(e) > horizon]:
             raise ValueError(f"episodes must have at most {horizon} steps; got {longest[0]}")
         if any(episode.one_hot for episode in episodes):
-            raise ValueError("episodes must have rows of features; got positions of one-hot ones")
+            raise ValueError("episodes must have rows of features; got one-hot positions")
         dims = sorted({episode.dim for episode in episodes})
         if not dims:
             raise ValueError("episodes must not be empty")
@@ -83,7 +83,7 @@ class LogPartition:
         stages = []
         for h in range(horizon):
             there = [e for e in episodes if h < len(e)]
-            # After the last stage nothing is worth anything.
+            # After the last stage every value is 0.
             following = [e.next_features[h : h + 1] if h + 1 < horizon else () for e in there]
             rows = [state for states in following for state in states]
             stages.append(
@@ -124,15 +124,15 @@ class LogPartition:
 
 
 class Partitions(Protocol):
-    """Partitions wherever they are: all that statistics ask is a function's value at each."""
+    """Partitions in any place; statistics need only `map`."""
 
     def map(self, function: Callable[..., Floats], *arguments: Any) -> list[Floats]:
-        """Return function(partition, *arguments) of every partition, in their order."""
+        """Return function(partition, *arguments) of every partition, in order."""
         ...
 
 
 class LocalPartitions:
-    """Partitions in this process, visited one after the other."""
+    """Partitions in this process, evaluated in turn."""
 
     def __init__(self, partitions: Iterable[LogPartition]) -> None:
         self._partitions = tuple(partitions)
@@ -146,9 +146,9 @@ class LocalPartitions:
 class LogStatistics:
     """The statistics of a whole log, partition by partition, for `fit`.
 
-    `stages`, "own" or "shared", and `end_reward` are those of a `Task`. Λ is summed and then
-    factored, so in directions that no feature has visited errors are of the order of 1e-16·‖Λ‖/λ; a
-    `History` loses less where λ is tiny.
+    `stages`, "own" or "shared", and `end_reward` mean the same as in a `Task`. Λ is summed and then
+    factored, so errors in directions that no feature has visited are of the order of 1e-16·‖Λ‖/λ; a
+    `History` is more exact if λ is tiny.
 
     >>> from rareswitch.core.policy import fit
     >>> from rareswitch.core.recipe import Recipe
@@ -202,7 +202,7 @@ class LogStatistics:
         return self._sum(_next_value_sums, stages, following, ended)
 
     def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
-        """Add up over partitions, in their order, once all are known to be of one shape."""
+        """Add up over partitions in order, after a check that all have the same shape."""
         parts = self._partitions.map(function, *arguments)
         if not parts:
             raise ValueError("partitions must hold at least one partition; got none")
@@ -235,7 +235,7 @@ def _step_sums(partition: LogPartition) -> Floats:
     for h, stage in enumerate(partition.stages):
         rewards = np.asarray(stage.rewards)
         if len(rewards) and not (rewards.min() >= 0.0 and rewards.max() <= 1.0):
-            raise ValueError(f"rewards must lie in [0, 1]; those of stage {h} do not")
+            raise ValueError(f"rewards must lie in [0, 1]; rewards of stage {h} do not")
         sums[:, h] = _weighted(np.stack([np.ones_like(rewards), rewards]), stage)
     return sums
 
@@ -243,9 +243,9 @@ def _step_sums(partition: LogPartition) -> Floats:
 def _next_value_sums(
     partition: LogPartition, stages: range, following: QFunction, ended: float
 ) -> Floats:
-    """Return Σ V·(φ, 1, r, V) over the steps of some stages, V the value of the state after.
+    """Return Σ V·(φ, 1, r, V) over the steps of some stages, with V the value of the next state.
 
-    The end of an episode is worth `ended`.
+    `ended` is the value of the end of an episode.
     """
     total = np.zeros((*following.weights.shape[:-1], partition.dim + 3))
     for stage in (partition.stages[h] for h in stages):
@@ -276,7 +276,7 @@ def _weighted(values: Floats, stage: StageLog) -> Floats:
 
 
 def save_partition(partition: LogPartition, folder: Path | str) -> None:
-    """Write a partition to a new folder, one folder inside it for each stage."""
+    """Write a partition to a new folder, with a subfolder for each stage."""
     folder = Path(folder)
     if folder.exists():
         raise ValueError(f"folder must not exist yet; {folder} does")
@@ -290,9 +290,9 @@ def save_partition(partition: LogPartition, folder: Path | str) -> None:
 
 
 def open_partition(folder: Path | str) -> LogPartition:
-    """Return the partition of a folder; its arrays stay on disk until they are used.
+    """Open the partition of a folder; its arrays are read lazily.
 
-    What the folder says of itself is held against its arrays: damaged ones are named here.
+    The arrays are checked against partition.json; an error names a damaged array.
     """
     folder = Path(folder)
     horizon, dim = _about(folder)
@@ -301,19 +301,19 @@ def open_partition(folder: Path | str) -> LogPartition:
         raise ValueError(f"{folder / 'steps.npy'} must count steps from 1 to the horizon {horizon}")
     stages = tuple(_load_stage(folder / f"stage-{h}", h, steps, dim) for h in range(horizon))
     if (folder / f"stage-{horizon}").exists():
-        raise ValueError(f"{folder} must have the {horizon} stages of its partition.json; got more")
+        raise ValueError(f"{folder} must have only the {horizon} stages of its partition.json")
     return LogPartition(stages, steps)
 
 
 def _about(folder: Path) -> tuple[int, int]:
-    """Return the horizon and dimension of a partition in the present format."""
+    """Return the horizon and dimension from partition.json, after a check of its format."""
     path = folder / "partition.json"
     try:
         about = dict(json.loads(path.read_bytes()))
     except OSError:
-        raise ValueError(f"{folder} must hold a saved partition; it has no {path.name}") from None
+        raise ValueError(f"{folder} must be a saved partition; it has no {path.name}") from None
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} is not that of a partition ({error})") from None
+        raise ValueError(f"{path} does not describe a partition ({error})") from None
     if about.get("format") != FORMAT:
         raise ValueError(
             f"{path} must be of format {FORMAT}; got {about.get('format')!r}, written by another "
@@ -323,7 +323,7 @@ def _about(folder: Path) -> tuple[int, int]:
         horizon = whole("horizon", about.get("horizon"), least=1)
         return horizon, whole("dim", about.get("dim"), least=1)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not that of a partition ({error})") from None
+        raise ValueError(f"{path} does not describe a partition ({error})") from None
 
 
 def _load_stage(folder: Path, h: int, steps: Ints, dim: int) -> StageLog:
@@ -340,7 +340,7 @@ def _load_stage(folder: Path, h: int, steps: Ints, dim: int) -> StageLog:
 
 
 def _load(path: Path, dtype: type[Any], shape: tuple[int | str, ...]) -> Any:
-    """Map an array from disk, once its header is known to tell the truth and what is wanted."""
+    """Map an array from disk, after a check of its header and size."""
     try:
         with open(path, "rb") as file:
             if (version := np.lib.format.read_magic(file)) != (1, 0):

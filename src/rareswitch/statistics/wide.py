@@ -1,7 +1,7 @@
-"""The history of a wide table: statistics and snapshots in columns of the positions that are known.
+"""The history of a wide table: statistics and snapshots in columns of known positions.
 
-Visited positions and those that next states offer are known. Actions of a reached state that no
-step has taken need a column: the backward pass values them, each with its own perturbation.
+Visited positions and the positions of next states are known. An untried action of a reached state
+needs a column: the backward pass computes its value with its own perturbation.
 """
 
 from functools import cached_property
@@ -18,7 +18,7 @@ from rareswitch.support.persistent import PersistentNumbers
 
 
 class _Columns(NamedTuple):
-    """The columns of a folded history: n known positions, and a last one that is 0 everywhere."""
+    """The columns of a folded history: n known positions, and a last column of zeros."""
 
     known: Ints  # (n,)
     visited: Ints
@@ -28,9 +28,9 @@ class _Columns(NamedTuple):
 
 
 class WideHistory(OneHotHistory):
-    """A one-hot history whose `dim` is n+1: n known positions, and one that stands for all others.
+    """A one-hot history with `dim` n+1: n known positions, and one column for all others.
 
-    The task's own dimension is `table_dim`.
+    `table_dim` is the dimension of the task.
     """
 
     @property
@@ -67,12 +67,12 @@ class WideHistory(OneHotHistory):
         dim, shape = self.task.dim, self.pools.count
         places, numbers = self.gram.visits.nonzero()
         visited = np.unique(places % dim)
-        taken = [moves.pairs[:, 0] for moves in self._moves]  # also of episodes that were removed
+        taken = [moves.pairs[:, 0] for moves in self._moves]  # including removed episodes
         offered = [moves.offered for moves in self._moves]
         known = np.unique(np.concatenate([visited, *taken, *offered]))
         counts, rewards = np.zeros((2, shape, len(known) + 1))
         counts[places // dim, known.searchsorted(places % dim)] = numbers
-        # Removed episodes leave a rounding error of their rewards where nothing counts any more.
+        # Removed episodes leave rounding errors of rewards at positions with a count of 0.
         rewards[places // dim, known.searchsorted(places % dim)] = self._rewards.take(
             places.tolist()
         )
@@ -82,7 +82,7 @@ class WideHistory(OneHotHistory):
 
     def _copy(self) -> Self:
         twin = super()._copy()
-        twin.__dict__.pop("_columns", None)  # the copy is about to change
+        twin.__dict__.pop("_columns", None)  # the copy will change
         return twin
 
     def to_arrays(self) -> Arrays:
@@ -98,7 +98,7 @@ class WideHistory(OneHotHistory):
         return self._filled(parts, visits, rewards)
 
     def _numbers(self, parts: Parts, name: str) -> PersistentNumbers:
-        """Return stored numbers at places p·d + i, of position i in pool p."""
+        """Return stored numbers of position i in pool p at index p·d + i."""
         places, end = parts.array(f"{name}/places", "<i8", ("n",)), self.pools.count * self.task.dim
         if len(places) and (places[0] < 0 or places[-1] >= end or (np.diff(places) <= 0).any()):
             raise ValueError(f"places of {name} must be ascending, from 0 to {end - 1}")

@@ -1,1 +1,1 @@
-"""Tools that every room needs: checks of arguments, bytes, randomness, files and figures."""
+"""Common tools: checks of arguments, bytes, randomness, files and figures."""

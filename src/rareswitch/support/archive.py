@@ -1,7 +1,7 @@
-"""Files written atomically, and NumPy archives (.npz) whose bytes depend on their contents alone.
+"""Files written atomically, and NumPy archives (.npz) with reproducible bytes.
 
-`np.savez` writes the time of day into the file; here every entry has the same date, so that equal
-results are equal files.
+`np.savez` writes the time of day into the file; here every entry has the same date, so equal
+results give equal files.
 """
 
 import glob
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
-# Errors that the readers of .zip and .npy raise on damaged files.
+# Exceptions of the readers of .zip and .npy for damaged files.
 DAMAGE = (
     OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, NotImplementedError,
     OverflowError, MemoryError, RuntimeError, SyntaxError, tokenize.TokenError,
@@ -30,7 +30,7 @@ DAMAGE = (
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically: a reader, or a crash, finds the old file or the whole new one."""
+    """Write a file atomically: after a crash, `path` is the old file or the whole new file."""
     with _replacing(path) as part:
         part.write_bytes(data)
 
@@ -49,7 +49,7 @@ def save_archive(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
 
 
 def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of an .npz file; a damaged file is an error that names it."""
+    """Return the arrays of an .npz file; the error for a damaged file names it."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
@@ -57,7 +57,7 @@ def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise
     except DAMAGE as error:
         raise ValueError(
-            f"{path} is not a readable result file ({error}); move it away to compute it anew"
+            f"{path} is not a readable result file ({error}); move it away to compute it again"
         ) from None
 
 
@@ -65,7 +65,7 @@ def load_archive(path: Path) -> dict[str, npt.NDArray[Any]]:
 def _replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file; on success it replaces `path` atomically."""
     mine = f".{path.name}.{platform.node()}."
-    part = path.with_name(f"{mine}{os.getpid()}.{secrets.token_hex(4)}.part")  # of one call alone
+    part = path.with_name(f"{mine}{os.getpid()}.{secrets.token_hex(4)}.part")  # unique
     try:
         for left in path.parent.glob(f"{glob.escape(mine)}*.part"):
             process, _, _ = left.name.removeprefix(mine).partition(".")
@@ -82,12 +82,12 @@ def _replacing(path: Path) -> Iterator[Path]:
             raise
         raise OSError(
             error.errno,
-            f"{path} cannot be written ({error.strerror}); make room there or choose another place",
+            f"{path} cannot be written ({error.strerror}); free space or choose another folder",
         ) from None
 
 
 def _is_gone(process: str) -> bool:
-    """Return whether a process of this machine has ended; only POSIX lets one ask."""
+    """Return whether a process of this machine has ended; False except on POSIX."""
     if os.name != "posix" or not process.isdecimal():
         return False
     try:
@@ -95,5 +95,5 @@ def _is_gone(process: str) -> bool:
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        pass  # another user's, or no process
+        pass  # another user's process, or no process id
     return False

@@ -1,6 +1,6 @@
-"""Checks of arguments: an error names the argument, what is allowed and what was given.
+"""Checks of arguments: an error has the argument's name, the allowed and the given value.
 
-Each function returns the converted value, which callers keep instead of the given one.
+Each function returns the converted value, which callers use instead of the given value.
 """
 
 import math
@@ -20,12 +20,12 @@ Numbers = TypeVar("Numbers", Floats, Ints)
 
 LARGEST_COUNT = 2**63 - 1  # the largest int64
 FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
-FEW = 32  # Python compares so few numbers faster than NumPy
-NOT_NUMBERS = (bool, np.timedelta64)  # Python and NumPy count both as integers
+FEW = 32  # up to this many numbers, Python compares faster than NumPy
+NOT_NUMBERS = (bool, np.timedelta64)  # both are subclasses of integers
 
 
 def whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
-    """Return value as an int in [least, most]; `most` is by default the largest int64."""
+    """Return value as an int in [least, most]; the default of `most` is the largest int64."""
     end = LARGEST_COUNT if most is None else most
     between = str(least) if least == end else f"from {least} to {end}"
     allowed = between if end < LARGEST_COUNT else f"at least {least}"
@@ -47,7 +47,7 @@ def real(
     below: float | None = None,
     most: float | None = None,
 ) -> float:
-    """Return value as a finite float within the given open (above, below) or closed ends."""
+    """Return value as a finite float within open (above, below) or closed (least, most) limits."""
     ends = [("above", above), ("at least", least), ("below", below), ("at most", most)]
     allowed = " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
     allowed = f"a finite number {allowed}".rstrip()
@@ -74,7 +74,7 @@ def positive_ridge(value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return value as a bool; numbers and texts are refused."""
+    """Return value as a bool; numbers and strings are errors."""
     if not isinstance(value, bool | np.bool):
         raise TypeError(f"{name} must be True or False; got {short_repr(value)}")
     return bool(value)
@@ -89,10 +89,10 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def floats(name: str, value: Any, shape: tuple[int | str, ...], *, owned: bool = False) -> Floats:
-    """Return value as a read-only, finite float64 array; a str in shape stands for any size.
+    """Return value as a read-only, finite float64 array; a str in shape means any size.
 
-    The array is a copy, since the caller may keep a writable view. `owned` arrays, which nobody
-    else can write to, are not copied.
+    The array is a copy, because the caller may keep a writable view. `owned` arrays, which have no
+    other references, are not copied.
     """
     try:
         given = np.asarray(value)
@@ -104,7 +104,7 @@ def floats(name: str, value: Any, shape: tuple[int | str, ...], *, owned: bool =
         raise TypeError(f"{name} must be an array of real numbers; got {kind}{hint}")
     array = given
     if given.dtype is not FLOAT64:
-        with np.errstate(over="ignore"):  # a longer float beyond float64 is refused below
+        with np.errstate(over="ignore"):  # overflow of a long double fails the check below
             array = given.astype(np.float64)
         owned = True
     if len(array.shape) != len(shape) or not all(map(_fits, array.shape, shape)):
@@ -151,10 +151,9 @@ def all_within(array: npt.NDArray[Any], least: float, most: float) -> bool:
 
 
 def frozen(array: Numbers, *, owned: bool = False) -> Numbers:
-    """Return a read-only, contiguous array: a copy, unless nobody else can write to it (`owned`).
+    """Return a read-only, contiguous array: a copy, unless it has no other references (`owned`).
 
-    A read-only array that is not owned is copied too: a view that was made before it became
-    read-only can still write to it.
+    A read-only array that is not owned is copied too, because an older view may still be writable.
     """
     if not owned or not array.flags.c_contiguous:
         array = np.array(array, order="C")
@@ -169,7 +168,7 @@ def set_fields(instance: Any, **values: Any) -> None:
 
 
 def same_fields(one: Any, other: Any) -> bool:
-    """Return whether two dataclasses with arrays have one type and equal fields."""
+    """Return whether two dataclasses with arrays have the same type and equal fields."""
     return type(one) is type(other) and all(
         _equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
     )
@@ -182,19 +181,19 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """Return a value's repr on one line, cut to at most 80 characters."""
+    """Return a value's repr on one line, shortened to at most 80 characters."""
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # an int of more digits than Python will write
+    except ValueError:  # an int with too many digits for Python's repr
         text = "a number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
 def require_memory(needed: float, what: str) -> None:
-    """Raise a MemoryError where `what` needs more bytes than the machine has."""
+    """Raise MemoryError if `what` needs more bytes than the machine has."""
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # this system does not tell
+    except (AttributeError, ValueError, OSError):  # unknown on this system
         return
     if needed > there:
         raise MemoryError(

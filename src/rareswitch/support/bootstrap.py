@@ -1,4 +1,4 @@
-"""Statistics over rounds, each named for what it is. Every random choice takes a generator."""
+"""Statistics over rounds. Every random choice takes a generator."""
 
 import numpy as np
 
@@ -15,13 +15,13 @@ def running_average(regret: Floats) -> Floats:
 
 
 def run_band(curves: Floats) -> tuple[Floats, Floats]:
-    """Return the 20% and 80% quantiles over rounds (axis 0): where runs lie, not the mean."""
+    """Return the 20% and 80% quantiles of runs over rounds (axis 0)."""
     low, high = np.quantile(curves, (0.2, 0.8), axis=0)
     return low, high
 
 
 def resamples(rounds: int, rng: np.random.Generator) -> Floats:
-    """Return bootstrap weights (RESAMPLES, rounds): how often each round was drawn, over rounds."""
+    """Return bootstrap weights (RESAMPLES, rounds): the share of each round in a resample."""
     drawn = rng.integers(0, rounds, (RESAMPLES, rounds))
     places = drawn + rounds * np.arange(RESAMPLES)[:, None]
     counts = np.bincount(places.ravel(), minlength=RESAMPLES * rounds)

@@ -1,4 +1,4 @@
-"""Named arrays and plain values as bytes, and back: exact, versioned, checked, without pickle.
+"""Pack named arrays and plain values into bytes: exact, versioned, checked, without pickle.
 
 Layout, all integers little-endian:
 
@@ -10,8 +10,8 @@ Layout, all integers little-endian:
     32 bytes   SHA-256 of everything before
 
 dtypes are "<f8", "<i8" and "|u1". JSON writes a float as the shortest text that reads back to the
-same float, so values survive exactly. A checksum proves that bytes were not damaged, not that they
-are honest: what the header announces is held against the data before anything is made.
+same float, so values are exact. The checksum detects damage but no manipulation: the header is
+checked against the data before any object is made.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ import numpy.typing as npt
 MAGIC = b"rareswitch"
 FORMAT = 1
 DTYPES = ("<f8", "<i8", "|u1")
-SMALL = 2**16  # bytes that are sooner copied than looked at
+SMALL = 2**16  # up to this many bytes, copying is faster than a memory view
 
 Arrays = dict[str, npt.NDArray[Any]]
 Buffer = bytes | memoryview
@@ -36,7 +36,7 @@ Listed = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape o
 
 
 class _Announced(NamedTuple):
-    """An array as a header announces it; where it begins, and its length, are in bytes."""
+    """An array in a header, with its beginning and length in bytes."""
 
     name: str
     dtype: np.dtype[Any]
@@ -47,7 +47,7 @@ class _Announced(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """What was packed: plain values and read-only arrays, by name."""
+    """Unpacked plain values and read-only arrays, by name."""
 
     kind: str
     meta: dict[str, Any]
@@ -61,12 +61,12 @@ class Parts:
         optional_meta: tuple[str, ...] = (),
         optional: tuple[str, ...] = (),
     ) -> None:
-        """Refuse names that are missing or unknown."""
+        """Raise an error if a name is missing or unknown."""
         _check_names(self.kind, tuple(self.meta), meta, optional_meta)
         _check_names(self.kind, tuple(self.arrays), arrays, optional)
 
     def array(self, name: str, dtype: str, shape: tuple[int | str, ...]) -> npt.NDArray[Any]:
-        """Return one array of that dtype and shape; a str in shape stands for any size."""
+        """Return one array of that dtype and shape; a str in shape means any size."""
         array = self.arrays.get(name)
         if array is None:
             raise ValueError(f"data must be a {self.kind}; it has no {name}")
@@ -80,11 +80,11 @@ class Parts:
                 f"{array.dtype.str} of shape {array.shape}"
             )
         if dtype == "<f8" and not np.isfinite(array).all():
-            raise ValueError(f"data must be a {self.kind} of finite numbers; {name} holds others")
+            raise ValueError(f"data must be a {self.kind} of finite numbers; {name} is not finite")
         return array
 
     def inside(self, folder: str) -> "Parts":
-        """Return the arrays whose names begin with a folder, under the rest of their names."""
+        """Return the arrays whose names begin with a folder, without this prefix."""
         prefix = f"{folder}/"
         inside = {name: array for name, array in self.arrays.items() if name.startswith(prefix)}
         return Parts(
@@ -94,7 +94,7 @@ class Parts:
         )
 
     def reading(self) -> "_Reading":
-        """Turn what a constructor says of bad values into a ValueError about the data."""
+        """Convert a constructor's error into a ValueError about the data."""
         return _Reading(self.kind)
 
 
@@ -102,7 +102,7 @@ class Parts:
 def _check_names(
     kind: str, found: tuple[str, ...], needed: tuple[str, ...], allowed: tuple[str, ...]
 ) -> None:
-    """Refuse names of which one is missing or unknown; a log has very many of the same names."""
+    """Raise an error if a name is missing or unknown; cached, because a log repeats names."""
     if missing := [name for name in needed if name not in found]:
         raise ValueError(f"data must be a {kind}; it has no {missing[0]}")
     if unknown := [name for name in found if name not in (*needed, *allowed)]:
@@ -110,7 +110,7 @@ def _check_names(
 
 
 class _Reading:
-    """A context in which errors are about data of some kind."""
+    """A context in which errors become errors about data of some kind."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -131,7 +131,7 @@ def pack(kind: str, meta: dict[str, Any], arrays: Arrays) -> bytes:
 
 
 def digest(kind: str, meta: dict[str, Any], arrays: Arrays) -> str:
-    """Return the SHA-256 of what `pack` returns, in hexadecimal, without making the bytes."""
+    """Return the SHA-256 of the result of `pack` in hexadecimal, without making the bytes."""
     hashed = _hashed(_body(kind, meta, arrays))
     hashed.update(hashed.digest())
     return hashed.hexdigest()
@@ -159,12 +159,12 @@ def _values(array: npt.NDArray[Any]) -> Buffer:
 
 @lru_cache
 def _beginning_without_meta(kind: str, listed: Listed) -> bytes:
-    """Return what stands before arrays alone, of which a log has very many of the same shapes."""
+    """Return the header without plain values; cached, because a log repeats shapes."""
     return _beginning(kind, {}, listed)
 
 
 def _beginning(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
-    """Return all that comes before the arrays."""
+    """Return the bytes before the arrays."""
     if unknown := [entry for entry in listed if entry[1] not in DTYPES]:
         raise TypeError(f"arrays must have one of the dtypes {DTYPES}; got {unknown}")
     header = json.dumps(
@@ -177,7 +177,7 @@ def _beginning(kind: str, meta: dict[str, Any], listed: Listed) -> bytes:
 
 
 def unpack(kind: str, data: bytes) -> Parts:
-    """Return the parts of one packed object of that kind, refusing anything else."""
+    """Return the parts of one packed object of that kind, or raise an error."""
     if not isinstance(data, bytes):
         raise TypeError(f"data must be bytes; got {type(data).__name__}")
     if not data.startswith(MAGIC):
@@ -205,7 +205,7 @@ def unpack(kind: str, data: bytes) -> Parts:
 
 @lru_cache
 def _read_header(kind: str, text: bytes) -> tuple[dict[str, Any], tuple[_Announced, ...], int]:
-    """Return the plain values and the arrays that a header announces, and their bytes in all."""
+    """Return the plain values and arrays in a header, and the total number of bytes."""
     try:
         header = json.loads(text)
         written, found, meta, listed = (header[k] for k in ("format", "kind", "meta", "arrays"))
@@ -219,19 +219,19 @@ def _read_header(kind: str, text: bytes) -> tuple[dict[str, Any], tuple[_Announc
     if found != kind:
         raise ValueError(f"data must hold {_a(kind)}; got {_a(str(found))}")
     if not isinstance(meta, dict) or not isinstance(listed, list):
-        raise ValueError(f"data must be a {kind}; its header is not one")
+        raise ValueError(f"data must be a {kind}; its header is invalid")
     announced: list[_Announced] = []
     size = 0
     for entry in listed:
         announced.append(_announced(kind, entry, begin=size))
         size += announced[-1].length
     if len({one.name for one in announced}) < len(announced):
-        raise ValueError(f"data must be a {kind}; one of its arrays comes twice")
+        raise ValueError(f"data must be a {kind}; an array is in its header twice")
     return meta, tuple(announced), size
 
 
 def _announced(kind: str, entry: Any, *, begin: int) -> _Announced:
-    """Return one entry of the header's list of arrays, if it is one."""
+    """Return one entry of the header's list of arrays, or raise an error."""
     if isinstance(entry, list) and len(entry) == 3:
         name, dtype, shape = entry
         sizes = isinstance(shape, list) and len(shape) <= 8
@@ -240,7 +240,7 @@ def _announced(kind: str, entry: Any, *, begin: int) -> _Announced:
             if plain and min(shape, default=0) >= 0 and math.prod(max(n, 1) for n in shape) < 2**48:
                 length = math.prod(shape) * np.dtype(dtype).itemsize
                 return _Announced(name, np.dtype(dtype), tuple(shape), begin, length)
-    raise ValueError(f"data must be a {kind}; its header announces {str(entry)[:80]!r} as an array")
+    raise ValueError(f"data must be a {kind}; its header has the invalid array {str(entry)[:80]!r}")
 
 
 def _a(kind: str) -> str:

@@ -1,6 +1,6 @@
-"""One style for every figure, one line for every rule, and files whose bytes depend on it alone.
+"""One style for all figures, one line style for each rule, and reproducible files.
 
-The colours of rules can be told apart by readers who are colour-blind.
+Colour-blind readers can distinguish the colours of rules.
 """
 
 import io
@@ -38,7 +38,7 @@ class LineStyle(NamedTuple):
     marker: str
 
 
-# By the names of `rules.table`, of the algorithms that experiments compare with, and of mixtures.
+# By the names of `rules.table`, of baselines in experiments, and of mixtures.
 LINE_STYLES = {
     "every-episode": LineStyle("#000000", "D"),
     "uniform-grid": LineStyle("#d55e00", "s"),
@@ -66,7 +66,7 @@ LINE_STYLES = {
     "bonus-members": LineStyle("#1b7f5c", "^"),
     "bonus-estimate": LineStyle("#8c6bb1", "v"),
 }
-# For rules of the user's own, in turn; none of them is close to black or grey.
+# For the user's own rules, in turn; all differ from black and grey.
 OWN_STYLES = (
     LineStyle("#8a2be2", "*"),
     LineStyle("#33a02c", "H"),
@@ -79,7 +79,7 @@ OWN_STYLES = (
 def line_style(name: str, position: int = 0) -> LineStyle:
     """Return the style of a rule by its name.
 
-    `position` counts the rules of the user's own in one figure; each has another style.
+    `position` is the number of a user's own rule in the figure; each gets another style.
 
     >>> line_style("uniform-grid")
     LineStyle(colour='#d55e00', marker='s')
@@ -107,7 +107,7 @@ def draw_intervals(axis: Axes, x: Any, intervals: Any, **settings: Any) -> None:
 def save_figure(figure: Figure, folder: Path) -> None:
     """Write figure.png, figure.pdf and figure.svg."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the layout is settled; do not solve it again for each format
+    figure.set_layout_engine("none")  # keep the layout instead of computing it for each format
     for kind in FORMATS:
         data = io.BytesIO()
         undated = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]

@@ -1,4 +1,4 @@
-"""Libraries that only some commands need: what is missing, and how to get it."""
+"""Optional libraries: find missing libraries, and name the extra to install."""
 
 from importlib.util import find_spec
 
@@ -24,7 +24,7 @@ EXTRAS = {
 
 
 def require(extra: str) -> None:
-    """Raise an ImportError that says what to install where libraries of an extra are missing."""
+    """Raise ImportError with the command to install if libraries of an extra are missing."""
     if missing := [name for name in EXTRAS[extra] if find_spec(name) is None]:
         raise ImportError(
             f"{', '.join(missing)} must be installed: pip install 'rareswitch[{extra}]'"

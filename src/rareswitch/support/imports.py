@@ -1,7 +1,7 @@
-"""Code of the user's own by name, module:attribute.
+"""Import the user's own code by name, module:attribute.
 
-Data is never code: a file may name a module, but only a person allows it. Every function here takes
-`allow`, the modules that the person allowed by name; by default there are none.
+A file may name a module, but only a person can allow its import. Every function here takes `allow`,
+the names of allowed modules, by default none.
 """
 
 import importlib
@@ -16,14 +16,14 @@ Builtin = type(len)
 
 
 class ForbiddenImportError(ValueError):
-    """A name is code of a module that no person allowed; nothing was imported."""
+    """A name refers to a module that is not allowed; nothing was imported."""
 
 
 def load_object(name: str, *, allow: Collection[str] = (), folders: Sequence[str] = ()) -> Any:
-    """Return the object that module:attribute names, if `allow` has its module.
+    """Return the object module:attribute, if `allow` has its module.
 
-    The module is installed, or lies in the current folder or in one of `folders`. An installed
-    module comes first, so no file takes the place of a library. `sys.path` is the same afterwards.
+    The module is installed, or is in the current folder or in one of `folders`. Installed modules
+    come first, so no file can replace a library. `sys.path` does not change.
 
     >>> load_object("math:pi", allow=["math"])
     3.141592653589793
@@ -39,7 +39,7 @@ which is not allowed; allow it by name: --allow math (in Python: allow=("math",)
 
 
 def load_module(name: str, *, allow: Collection[str] = (), folders: Sequence[str] = ()) -> Any:
-    """Return the module of a name module:attribute, as `load_object` finds it."""
+    """Import the module of a name module:attribute, like `load_object`."""
     module = module_of(name)
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(f"{module!r} cannot be imported (a module is named as in Python)")
@@ -64,7 +64,7 @@ def module_of(name: str) -> str:
 
 
 def is_allowed(module: str, allow: Collection[str]) -> bool:
-    """Return whether a module, or a package that it is in, is among the allowed ones.
+    """Return whether a module or a package that contains it is allowed.
 
     >>> is_allowed("my_rules.weekly", ["my_rules"]), is_allowed("my_rules", ["my_rules.weekly"])
     (True, False)
@@ -75,9 +75,9 @@ def is_allowed(module: str, allow: Collection[str]) -> bool:
 
 
 def allowed_modules(allow: Collection[str]) -> frozenset[str]:
-    """Return `allow` as a set, if it is a collection of names; one text alone is refused."""
+    """Return `allow` as a set; a single string is an error."""
     if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
-        raise TypeError(f"allow must be a collection of modules' names; got {allow!r}")
+        raise TypeError(f"allow must be a collection of module names; got {allow!r}")
     return frozenset(allow)
 
 
@@ -91,10 +91,10 @@ def has_method(cls: type[Any], name: str) -> bool:
 
 
 def checked_maker(name: str, found: Any, methods: tuple[str, ...]) -> Any:
-    """Return a function of the user's own, or a class whose objects have these methods.
+    """Return a user's own function, or a class whose objects have these methods.
 
-    Anything else is refused before it is called: a built-in function, and a function of this
-    package, which data could hand a permission of its own.
+    Anything else is an error before a call: built-in functions, and functions of this package,
+    which data could call with their own `allow`.
     """
     if isinstance(found, type):
         right = all(has_method(found, method) for method in methods)
@@ -113,8 +113,8 @@ def checked_maker(name: str, found: Any, methods: tuple[str, ...]) -> Any:
 def modules_here() -> Iterator[None]:
     """Find modules in the current folder too, after all others.
 
-    So a module of the user's own may import its neighbours whenever it runs, also in worker
-    processes, and no file in the folder takes the place of a library.
+    So a user's own module may import its neighbours at any time, also in worker processes, and no
+    file in the folder can replace a library.
     """
     here = str(Path.cwd())
     sys.path.append(here)

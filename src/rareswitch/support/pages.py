@@ -1,4 +1,4 @@
-"""One style for every report: a single HTML file that opens from disk, on a phone and in print."""
+"""One style for all reports: a single HTML file for screens, phones and print."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 
 def template(path: Path) -> Template:
-    """Return an HTML template, which finds the style as `style` and the filter `number`."""
+    """Return an HTML template with the variable `style` and the filter `number`."""
     environment = Environment(
         loader=FileSystemLoader(path.parent),
         autoescape=True,

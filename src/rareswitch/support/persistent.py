@@ -1,9 +1,8 @@
 """Persistent data structures: a change returns a new version, and the old version stays valid.
 
-An object that holds versions changes all or nothing: it computes the next version and replaces one
-attribute. Versions share memory, so the usual case, in which only the newest version changes, costs
-as much as the addition; a change to an older version copies. Versions that share memory belong to
-one thread.
+The owner of a version changes atomically: it computes the next version and replaces one attribute.
+Versions share memory, so a change to the newest version, the usual case, costs only as much as the
+addition; a change to an older version copies. Versions that share memory belong to one thread.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class PersistentList(Sequence[Item], Generic[Item]):
-    """A list to which `extend` adds.
+    """A list with `extend`.
 
     >>> short = PersistentList([1, 2])
     >>> long, other = short.extend([3]), short.extend([4])
@@ -28,14 +27,14 @@ class PersistentList(Sequence[Item], Generic[Item]):
     """
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
-        self._items = list(items)  # the first `_count` are this version's
+        self._items = list(items)  # the first `_count` belong to this version
         self._count = len(self._items)
 
     def extend(self, items: Sequence[Item]) -> "PersistentList[Item]":
-        """Return the list with these items at its end."""
+        """Return the list with these items appended."""
         longer: PersistentList[Item] = PersistentList.__new__(PersistentList)
         mine = self._items
-        if len(mine) != self._count:  # a later version has added to it
+        if len(mine) != self._count:  # a later version has appended items
             mine = mine[: self._count]
         longer._items, longer._count = mine, self._count + len(items)
         mine.extend(items)
@@ -53,7 +52,7 @@ class PersistentList(Sequence[Item], Generic[Item]):
 
 
 class PersistentRows:
-    """An array to which `extend` adds rows; its memory doubles when it is full.
+    """An array with `extend` for rows; its memory doubles when it is full.
 
     >>> few = PersistentRows(np.zeros((0, 2)))
     >>> more = few.extend(np.ones((3, 2)))
@@ -70,7 +69,7 @@ class PersistentRows:
         return self._memory.rows[: self._count]
 
     def extend(self, rows: npt.NDArray[Any]) -> "PersistentRows":
-        """Return the array with these rows at its end."""
+        """Return the array with these rows appended."""
         end, memory = self._count + len(rows), self._memory
         if end > len(memory.rows) or memory.used != self._count:
             size = max(2 * self._count, end)
@@ -85,17 +84,17 @@ class PersistentRows:
 
 
 class _Memory:
-    """Memory that versions of an array share, of which `used` rows are in use."""
+    """Memory shared by versions of an array, with `used` rows in use."""
 
     def __init__(self, rows: npt.NDArray[Any], used: int) -> None:
         self.rows, self.used = rows, used
 
 
 class PersistentArray:
-    """An array whose rows `put` replaces, at the cost of these rows.
+    """An array with `put` for rows, at the cost of these rows.
 
-    The newest version holds the array; an older version holds its differences from the next, and
-    makes a copy when it is read.
+    The newest version stores the array; an older version stores its differences from the next
+    version, and makes a copy when it is read.
 
     >>> old = PersistentArray(np.zeros(3))
     >>> new = old.put([1], [5.0])
@@ -111,7 +110,7 @@ class PersistentArray:
 
     @property
     def array(self) -> Floats:
-        """A copy of the array, which no later version changes."""
+        """A copy of the array."""
         return self._own().copy()
 
     def take(self, places: Any) -> Floats:
@@ -119,18 +118,18 @@ class PersistentArray:
         return self._own()[places]
 
     def put(self, places: Any, rows: Any) -> "PersistentArray":
-        """Return the array with these rows at these places, none of which comes twice."""
+        """Return the array with these rows at these places, which must be distinct."""
         mine = self._own()
         if not mine.flags.writeable:  # the memory is not ours
             mine = mine.copy()
         newer = PersistentArray(mine)
-        # From here on this version is valid, whether or not the next line has run.
+        # This version is valid from here on, even if the next line does not run.
         self._held = (newer, places, mine[places])
         mine[places] = rows
         return newer
 
     def _own(self) -> Floats:
-        """Return this version's array; an older version makes its own."""
+        """Return this version's array; an older version makes its own copy."""
         changes: list[tuple[Any, Floats]] = []
         version = self
         while isinstance(version._held, tuple):
@@ -146,10 +145,10 @@ class PersistentArray:
 
 
 class PersistentNumbers:
-    """Numbers at places, 0 where `put` has put none: the cost is that of the places in use.
+    """A sparse array of numbers with `put`; the cost depends on the places in use.
 
-    The newest version holds all numbers; an older version holds its differences from the next, and
-    makes a copy when it is read.
+    The newest version stores all numbers; an older version stores its differences from the next
+    version, and makes a copy when it is read.
 
     >>> old = PersistentNumbers()
     >>> new = old.put([1], [5.0])
@@ -182,7 +181,7 @@ class PersistentNumbers:
         return array
 
     def nonzero(self) -> tuple[Ints, Floats]:
-        """Return the places (n,) of all numbers other than 0, ascending, and these numbers."""
+        """Return the ascending places (n,) of all nonzero numbers, and these numbers."""
         numbers = self._own()
         places = np.fromiter(numbers, np.int64, len(numbers))
         values = np.fromiter(numbers.values(), np.float64, len(numbers))
@@ -196,17 +195,17 @@ class PersistentNumbers:
         return np.array([*map(numbers.get, places, repeat(0.0))])
 
     def put(self, places: Sequence[int], numbers: Sequence[float]) -> "PersistentNumbers":
-        """Return the numbers with these at these places."""
+        """Return a version with these numbers at these places."""
         mine = self._own()
         newer = PersistentNumbers(mine)
         before = dict(zip(places, map(mine.get, places, repeat(0.0)), strict=True))
-        # From here on this version is valid, whether or not the next line has run.
+        # This version is valid from here on, even if the next line does not run.
         self._held = (newer, before)
         mine.update(zip(places, numbers, strict=True))
         return newer
 
     def _own(self) -> dict[int, float]:
-        """Return this version's numbers; an older version makes its own."""
+        """Return this version's numbers; an older version makes its own copy."""
         changes: list[dict[int, float]] = []
         version = self
         while isinstance(version._held, tuple):

@@ -1,8 +1,8 @@
-"""Streams of randomness: an independent one for each purpose and round.
+"""Independent random streams for each purpose and round.
 
-A seed is a whole number, or (root, round). Streams are never keyed by worker, arm or chunk, so all
-algorithms of a round share their world and its noise, and results do not depend on how the work
-was cut.
+A seed is a whole number, or (root, round). Streams do not depend on worker, arm or chunk, so all
+algorithms of a round share their world and its noise, and results do not depend on the split of the
+work.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from rareswitch.support.arguments import NOT_NUMBERS, short_repr, whole
 Seed = int | tuple[int, int]
 
 
-LARGEST_SEED = 2**128 - 1  # the largest seed that NumPy draws by itself
+LARGEST_SEED = 2**128 - 1  # the largest default seed of NumPy
 
 
 class Stream(IntEnum):
-    """The purpose of the numbers. The values are part of every recorded seed: never renumber."""
+    """The purpose of a stream. The values are part of every recorded seed: never renumber."""
 
     INSTANCE = 0
     NOISE = 1
@@ -38,7 +38,7 @@ class Stream(IntEnum):
 
 
 def checked_seed(seed: Seed) -> Seed:
-    """Return a seed of plain ints."""
+    """Return a seed as plain ints."""
     if not isinstance(seed, tuple | list):
         return whole("seed", seed, least=0, most=LARGEST_SEED)
     if len(seed) != 2:
@@ -52,10 +52,10 @@ def generator(seed: Seed, stream: Stream) -> np.random.Generator:
 
 
 class KeyedStream(threading.local):
-    """A stream in which every version has its own place: its numbers depend on nothing else.
+    """A stream with its own position for every version, on which alone the numbers depend.
 
-    The counter of Philox says where: 2¹²⁸ numbers apart for neighbouring versions. Each thread has
-    a generator of its own, so that threads may share a stream.
+    The counter of Philox is the position: adjacent versions are 2¹²⁸ numbers apart. Each thread has
+    its own generator, so threads may share a stream.
     """
 
     def __init__(self, seed: Seed, stream: Stream) -> None:
@@ -67,7 +67,7 @@ class KeyedStream(threading.local):
         self._generator = np.random.Generator(self._bits)
 
     def at(self, version: int) -> np.random.Generator:
-        """Return the stream's generator, moved to the beginning of a version's numbers."""
+        """Return the stream's generator at the beginning of a version's numbers."""
         self._counter[2] = version
         self._bits.state = self._start
         return self._generator
@@ -83,9 +83,9 @@ def _sequence(seed: Seed, stream: Stream) -> np.random.SeedSequence:
 
 
 def keyed_hash(name: str, key: Any, *, size: int = 8, person: bytes = b"") -> int:
-    """Return the hash of a name and the key of an episode, a whole number of so many bytes.
+    """Return the hash of a name and an episode's key, an integer of `size` bytes.
 
-    A key is a text or a whole number; 7 and "7" are the same key.
+    A key is a string or an integer; 7 and "7" are the same key.
     """
     if isinstance(key, str):
         if not key:

@@ -344,7 +344,7 @@ def space_of(features: Features, horizon: int) -> Space:
 
 
 def columns_of(space: Space, names: tuple[str, ...]) -> tuple[Column, ...]:
-    """Return the columns of a space under these names, as many as it has."""
+    """Return the columns of a space under these names, after a check of their number."""
     found = list(islice(_numbers_of(space), len(names) + 1))  # a hostile map may have very many
     if len(found) != len(names):
         wanted = "more" if len(found) > len(names) else str(len(found))

@@ -7,18 +7,14 @@
 Text is UTF-8, with or without a byte order mark; `,` or `;` separates cells, and empty lines are
 skipped. Numbers have a decimal point. The header names each column once, in any order:
 
-| column | value |
-|---|---|
-| id | the name of the episode |
-| the protocol's `[features] columns` | the numbers of the observation |
-| action | a name from `[task] actions` |
-| reward | from 0 to 1 |
-| step | 0, 1, 2, … or 1, 2, 3, … in each episode; needed where the horizon is above 1 |
-| propensity | the probability of the action given the earlier actions (optional) |
-| recommended | the name of the action that the policy recommended (optional) |
-| version, member, site, began, ended, participant | the same in all rows of an episode, or empty |
-| subgroup | one of the protocol's subgroups, likewise |
-| events | adverse events by kind, `nausea:2; serious:1`, or `none`, likewise |
+| column | value | |---|---| | id | the name of the episode | | the protocol's `[features] columns`
+| the numbers of the observation | | action | a name from `[task] actions` | | reward | from 0 to 1
+| | step | 0, 1, 2, … or 1, 2, 3, … in each episode; needed if the horizon is above 1 | | propensity
+| the probability of the action given the earlier actions (optional) | | recommended | the name of
+the action that the policy recommended (optional) | | version, member, site, began, ended,
+participant | the same in all rows of an episode, or empty | | subgroup | one of the protocol's
+subgroups, likewise | | events | adverse events by kind, `nausea:2; serious:1`, or `none`, likewise
+|
 
 A truncated episode has one more row, with its last observation and neither action nor reward.
 Without `step`, rows are read one by one. With it, the whole file is read first, because the rows of
