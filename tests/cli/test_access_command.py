@@ -175,4 +175,4 @@ def test_libraries_that_are_missing_are_named(folder, monkeypatch):
     monkeypatch.setattr(
         "rareswitch.support.extras.find_spec", lambda name: None if name == "argon2" else True
     )
-    assert "pip install 'rareswitch[service]'" in failed("invite", "Ana")
+    assert "pip install '.[service]'" in failed("invite", "Ana")

@@ -159,7 +159,7 @@ def test_without_the_extra_every_command_names_it(doors, monkeypatch):
     for name, arguments in verbs.items():
         result = call("campaign", name, *arguments)
         assert result.exit_code == 1, name
-        assert "pip install 'rareswitch[campaigns]'" in result.stderr
+        assert "pip install '.[campaigns]'" in result.stderr
     assert call("campaign", "protocol", "validate", "protocol.toml").exit_code == 1
 
 

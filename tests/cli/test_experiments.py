@@ -80,6 +80,13 @@ def test_run_prints_every_arm_and_writes_the_results(here, mine):
             assert "{:+.4f} [{:+.4f}, {:+.4f}] against LSVI-UCB, ".format(*drawn) in line
         assert line.endswith(f", {runs.switches[i].mean():.1f} switches")
     assert lines[-1].split() == ["results", "results/mini"]
+    assert "fewer than 20 rounds are too narrow; these are of 3" in result.stderr
+
+
+def test_one_round_has_no_interval(here, mine):
+    lines = call("run", mine, "--rounds", 1).stdout.splitlines()
+    assert all(" [–], " in line for line in lines[:-1])
+    assert sum("[–] against LSVI-UCB" in line for line in lines) == len(lines) - 2
 
 
 def bootstrap_of_the_difference(runs, arm, baseline):
@@ -281,7 +288,7 @@ def test_a_missing_library_is_named_with_what_to_install(mine, monkeypatch, comm
     assert result.exit_code == 1
     assert result.stdout == ""
     assert library in result.stderr
-    assert "pip install 'rareswitch[experiments]'" in result.stderr
+    assert "pip install '.[experiments]'" in result.stderr
 
 
 def test_a_cluster_has_its_own_workers_and_needs_its_own_library(mine, monkeypatch):
@@ -295,7 +302,7 @@ def test_a_cluster_has_its_own_workers_and_needs_its_own_library(mine, monkeypat
     result = call("run", mine, "--cluster", "local:2")
     assert result.exit_code == 1
     assert "distributed" in result.stderr
-    assert "pip install 'rareswitch[cluster]'" in result.stderr
+    assert "pip install '.[cluster]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,7 @@ def test_a_picture_needs_its_library(here, monkeypatch):
     monkeypatch.setattr("rareswitch.support.extras.find_spec", lambda name: None)
     result = call(*SMALL, "--switches", 7, "--out", "plan")
     assert result.exit_code == 1
-    assert "pip install 'rareswitch[experiments]'" in result.stderr
+    assert "pip install '.[experiments]'" in result.stderr
     assert call(*SIZES, "--switches", 7, "--out", "plan").exit_code == 0
 
 

@@ -135,7 +135,7 @@ def test_where_the_extra_is_missing_the_rest_is_written_and_one_line_says_so(her
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
     assert line.startswith("no protocol.toml is written: sqlalchemy")
-    assert line.endswith("pip install 'rareswitch[campaigns]'")
+    assert line.endswith("pip install '.[campaigns]' in a checkout of rareswitch")
     assert [path.name for path in (here / "plan").iterdir()] == ["plan.json"]
 
 

@@ -157,6 +157,16 @@ def test_other_settings_in_the_same_folder_are_refused(here, options):
     assert contents(here / "lake") == before
 
 
+def test_a_folder_of_the_command_is_one_of_train_and_the_reverse(here):
+    given = {"episodes": 60, "horizon": 8, "fresh": 20}
+    trained(*LAKE, "--out", "lake")
+    train("FrozenLake-v1", **given, folder="other")
+    assert contents(here / "lake") == contents(here / "other")
+    train("FrozenLake-v1", **given, folder="lake")
+    trained(*LAKE, "--out", "other")
+    assert contents(here / "lake") == contents(here / "other")
+
+
 def test_what_is_not_a_training_is_never_written_to(here):
     thesis = here / "thesis"
     thesis.mkdir()
@@ -193,11 +203,12 @@ def test_what_is_not_a_training_is_never_written_to(here):
         (("--features", "cli.walk:Table"), "features must have a row for each of 4 actions"),
         (("--horizon", 0), "--horizon"),
         (("--stages", "both"), "--stages"),
-        (("--rewards", 1, 0), "high must be at least low"),
+        (("--rewards", 1, 0), "low must be at most high"),
         (("--rewards", 1), "--rewards"),
         (("--env-arg", "is_slippery"), "--env-arg must be NAME=VALUE"),
         (("--env-arg", "a=1", "--env-arg", "a=2"), "each name once"),
         (("--env-arg", "slip=1"), "ENV_ID FrozenLake-v1: "),
+        (("--env-arg", "is_slippery=False"), "the value is JSON; write false"),
         (("--warm-start", "absent.jsonl"), "--warm-start"),
         (("--evaluate", -1), "--evaluate"),
         (("--seed", -1), "--seed"),

@@ -122,6 +122,11 @@ def test_where_the_log_shows_too_little_there_is_no_verdict():
     turned = compare(acted, log, against=other, features=player.features)
     assert turned.verdict == f"the log says nothing about the policy in force{beyond}"
     assert found.warnings == found.candidate.warnings != ()
+    # No interval is shown that the log does not support; the supported side keeps its own.
+    assert not found.gain.known
+    assert not found.candidate.value.known
+    assert found.against.value.known
+    assert f"candidate  {found.candidate.value.value:.3g} [–]" in str(found)
 
 
 def test_where_some_of_it_could_not_happen_there_is_no_verdict_either():

@@ -70,7 +70,7 @@ def test_some_action_must_be_feasible():
 )
 def test_what_is_no_mask_is_refused(said):
     with pytest.raises(
-        ValueError, match=r"mask must be truth values of shape \(2,\); got .* in st"
+        ValueError, match=r"mask must be booleans, .* of shape \(2,\); got .* in st"
     ):
         Masked(PLAIN, lambda state: said).feasible([0.0])
 
@@ -78,7 +78,7 @@ def test_what_is_no_mask_is_refused(said):
 def test_tables_are_for_tables():
     with pytest.raises(TypeError, match="mask must be a function of the state, unless"):
         Masked(PLAIN, ALLOWED)
-    with pytest.raises(ValueError, match=r"mask must be truth values of shape \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"mask must be booleans, .* of shape \(3, 2\)"):
         Masked(TABLE, ALLOWED[:2])
 
 

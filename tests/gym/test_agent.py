@@ -206,9 +206,12 @@ def test_masks_are_heeded_beside_those_of_the_features():
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
-        ([True, False], r"mask must be truth values of shape \(3,\); got \[True, False\]"),
-        ([0.5, 1.0, 1.0], "mask must be truth values"),
-        ("all", "mask must be truth values"),
+        (
+            [True, False],
+            r"mask must be booleans, .* of shape \(3,\); got bool of shape \(2,\): \[True, False\]",
+        ),
+        ([0.5, 1.0, 1.0], "mask must be booleans, or integers 0 and 1"),
+        ("all", "mask must be booleans, or integers 0 and 1"),
         ([False] * 3, "an action must be feasible; none is after 0"),
     ],
 )

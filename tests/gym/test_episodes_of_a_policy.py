@@ -97,15 +97,15 @@ BROKEN_STEPS = {
     "no info": ({"info": None}, "step must return .observation, reward, terminated, truncated, in"),
     "a mask for other actions": (
         {"info": {"action_mask": [1, 0]}},
-        r"info\['action_mask'\] must be truth values of shape \(3,\); got \[1, 0\]",
+        r"info\['action_mask'\] must be booleans.* \(3,\); got int64 of shape \(2,\): \[1, 0\]",
     ),
     "a mask of numbers": (
         {"info": {"action_mask": [0.5, 0.5, 0.0]}},
-        r"info\['action_mask'\] must be truth values",
+        r"info\['action_mask'\] must be booleans, or integers 0 and 1",
     ),
     "no mask in its place": (
         {"info": {"action_mask": None}},
-        r"info\['action_mask'\] must be truth values.*; got None",
+        r"info\['action_mask'\] must be booleans.*: None",
     ),
     "nothing feasible": (
         {"info": {"action_mask": np.zeros(3, np.int8)}},

@@ -82,6 +82,7 @@ def test_ones_own_is_found_in_a_folder_that_is_named(here, monkeypatch):
     [
         ("yearly", ValueError, "kind must be one of every-episode, .*, or module:Class; got 'year"),
         ("bonus", ValueError, "kind must be one of every-episode"),
+        ("uniform_grid", ValueError, r"got 'uniform_grid'; did you mean uniform-grid\?"),
         ("nowhere:Mine", ValueError, "kind 'nowhere' cannot be imported .*nowhere"),
         ("oracles:Mine", ValueError, "kind 'oracles:Mine' cannot be imported .*Mine"),
         (":Mine", ValueError, "kind '' cannot be imported"),

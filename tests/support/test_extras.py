@@ -18,7 +18,8 @@ def test_what_is_missing_is_named_with_the_command_that_brings_it(monkeypatch):
     with pytest.raises(ImportError) as caught:
         extras.require("experiments")
     assert str(caught.value) == (
-        "matplotlib, jinja2 must be installed: pip install 'rareswitch[experiments]'"
+        "matplotlib, jinja2 must be installed: pip install '.[experiments]' in a checkout of "
+        "rareswitch"
     )
     extras.require("cluster")
 

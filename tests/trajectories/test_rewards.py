@@ -66,8 +66,8 @@ def test_rounding_is_forgiven_and_more_is_not():
 @pytest.mark.parametrize(
     ("ends", "message"),
     [
-        ((1.0, 0.0), "high must be at least low"),
-        ((0.0, 0.0), "high must be at least low, and both must not be 0"),
+        ((1.0, 0.0), "low must be at most high"),
+        ((0.0, 0.0), "low must be at most high, and high or low must not be 0"),
         ((np.nan, 1.0), "low must be a finite number"),
         ((0.0, np.inf), "high must be a finite number"),
         ((-1e308, 1e308), "high - low must be a finite number"),

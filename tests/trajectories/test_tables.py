@@ -120,3 +120,33 @@ def test_done_is_not_taken_for_an_end_beside_truncated():
     assert one.terminated
     del table["truncated"]
     assert list(read_log(table)) == [one]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([0, 0, 0], r"'ada' \(rows 0 to 2\): every step must come once; step 0 comes twice"),
+        ([1, 0, 3], r"'ada' \(rows 0 to 2\): steps must have no gaps; step 2 is missing"),
+        ([0.5, 0.0, 0.5], "every step must come once; step 0.5 comes twice"),
+    ],
+)
+def test_rows_that_come_twice_or_are_missing_are_named(steps, message):
+    with pytest.raises(ValueError, match=message):
+        read_log(pd.DataFrame(STEPS | {"step": steps}))
+
+
+def test_times_of_steps_may_have_gaps():
+    for times in ([20260101, 20260101, 20260108], [0.0, 0.0, 7.5]):
+        assert list(read_log(STEPS | {"step": times})) == LOG
+
+
+def test_an_error_names_the_rows_of_the_table_and_not_of_the_sorted_one():
+    frame = pd.DataFrame(STEPS | {"terminated": [1, 1, 1]}).iloc[[1, 0, 2]]
+    with pytest.raises(ValueError, match=r"episode 'ada' \(rows 1 to 2\): terminated"):
+        read_log(frame)
+
+
+def test_actions_may_be_whole_numbers_as_floats():
+    assert list(read_log(STEPS | {"action": [0.0, 1.0, 2.0]})) == LOG
+    with pytest.raises((TypeError, ValueError), match="actions"):
+        read_log(STEPS | {"action": [0.0, 1.5, 2.0]})

@@ -60,9 +60,9 @@ def main() -> None:
 
     \b
     Start here:
+      rareswitch train --help         learn a policy in a Gymnasium environment
       rareswitch learn                run one learner in the paper's world
-      rareswitch train --help         learn a policy for a Gymnasium environment
-      rareswitch reproduce --quick    check the paper's figures and claims, small
+      rareswitch reproduce --quick    check the paper's figures and claims at a small size
       rareswitch reproduce            do the same at the paper's scale
       rareswitch plan --help          choose a schedule for a switch budget
       rareswitch campaign --help      run a study with real participants

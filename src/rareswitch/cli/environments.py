@@ -17,8 +17,11 @@ env_arg_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.optio
     "env_args",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Argument of the environment, with a value in JSON. May be repeated.",
+    help="Argument of the environment, with a value in JSON: is_slippery=false. May be repeated.",
 )
+
+# As texts they would be true: an environment would get the opposite of False.
+PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 @contextmanager
@@ -55,6 +58,8 @@ def parsed(arguments: Sequence[str], option: str = "--env-arg") -> dict[str, Any
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in found:
             raise ValueError(f"{option} must be NAME=VALUE, each name once; got {text!r}")
+        if value in PYTHON_WORDS:
+            raise ValueError(f"{option} {text}: the value is JSON; write {PYTHON_WORDS[value]}")
         try:
             found[name] = json.loads(value)
         except ValueError:

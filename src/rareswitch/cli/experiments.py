@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rareswitch.experiments.store import Piece
 
 QUICK_ROUNDS = 3
+FEW_ROUNDS = 20  # percentile intervals of fewer rounds contain the mean less often than 95%
 
 
 def scale_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -171,14 +172,22 @@ def run(
         return
     found = results[specs[0].name]
     against = specs[0].arms[found.baseline].label
-    for row in found.compare():
-        line = f"{row['label']:30} {found.measure} {row['mean']:.4f}"
-        line += " [{:.4f}, {:.4f}]".format(*row["interval"])
+    rows, rounds = found.compare(), specs[0].rounds
+    several = rounds > 1
+    width = max(30, *(len(row["label"]) for row in rows))
+    for row in rows:
+        line = f"{row['label']:{width}} {found.measure} {row['mean']:.4f} "
+        line += "[{:.4f}, {:.4f}]".format(*row["interval"]) if several else "[–]"
         if row["difference"]:
-            line += ", {:+.4f} [{:+.4f}, {:+.4f}]".format(*row["difference"])
+            difference, low, high = row["difference"]
+            line += f", {difference:+.4f} "
+            line += f"[{low:+.4f}, {high:+.4f}]" if several else "[–]"
             line += f" against {against}"
         click.echo(f"{line}, {row['switches']:.1f} switches")
     click.echo(f"results        {out / specs[0].name}")
+    if rounds < FEW_ROUNDS:
+        note = f"note: intervals of fewer than {FEW_ROUNDS} rounds are too narrow; these are of "
+        click.echo(f"{note}{rounds}", err=True)
 
 
 @click.command()

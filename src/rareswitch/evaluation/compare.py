@@ -17,7 +17,8 @@ class Comparison:
     """A candidate compared with the log, or with another policy, on the same episodes.
 
     `gain` is the candidate's expected return minus the return of `against`, or minus the mean
-    return of the log if `against` is None, with an interval paired by episode. `modelled` is the
+    return of the log if `against` is None, with an interval paired by episode, unknown if the log
+    shows too little of either policy's behaviour. `modelled` is the
     expected gain by the fitted model of a `rules.Candidate`, with its standard error: it needs no
     propensities, and is only as good as the model.
     """
@@ -153,10 +154,13 @@ def compare(
     if against is not None:
         other, baseline = judge.estimate("the policy in force", targets["against"])
         base, same = other.value, targets["candidate"].same_as(targets["against"])
+    certain = all(side.weights.support for side in (found, other) if side is not None)
     return Comparison(
         candidate=found,
         against=other,
-        gain=interval_of(found.value.value - base.value, resampled - baseline, judge.episodes),
+        gain=interval_of(
+            found.value.value - base.value, resampled - baseline, judge.episodes, certain=certain
+        ),
         same=same,
         modelled=modelled,
         warnings=judge.warnings(*([found] if other is None else [found, other])),

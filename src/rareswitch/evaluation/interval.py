@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether there are enough episodes for reliable ends."""
+        """Whether there is enough evidence for reliable ends."""
         return True
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Interval(NamedTuple):
 
 
 class UnknownInterval(Interval):
-    """The interval of too few episodes: its ends are unreliable, and it prints as a dash.
+    """The interval of too little evidence: its ends are unreliable, and it prints as a dash.
 
     >>> print(UnknownInterval(0.1234, 0.1, 0.15))
     0.123 [–]
@@ -51,17 +51,20 @@ class UnknownInterval(Interval):
 
     @property
     def known(self) -> bool:
-        """False: there are too few episodes for reliable ends."""
+        """False: there is too little evidence for reliable ends."""
         return False
 
 
-def interval_of(value: float, resampled: Floats, episodes: int = LEAST_EPISODES) -> Interval:
+def interval_of(
+    value: float, resampled: Floats, episodes: int = LEAST_EPISODES, *, certain: bool = True
+) -> Interval:
     """Return a value with the percentile interval of its resampled values.
 
-    The interval of fewer than `LEAST_EPISODES` episodes is an `UnknownInterval`.
+    The interval is an `UnknownInterval` for fewer than `LEAST_EPISODES` episodes, or if the caller
+    is not `certain` that resampling shows the error.
     """
     low, high = interval(resampled)
-    kind = Interval if episodes >= LEAST_EPISODES else UnknownInterval
+    kind = Interval if certain and episodes >= LEAST_EPISODES else UnknownInterval
     return kind(value, float(low), float(high))
 
 

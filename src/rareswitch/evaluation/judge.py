@@ -29,9 +29,10 @@ Progress = Callable[[str, int, int], None]
 class Estimate:
     """The expected return of a policy, in the environment's own rewards.
 
-    `value` has a 95% interval over the episodes of the log, and `logged` is the mean return of the
-    log itself. `weights` measure how well the log covers the policy, and `warnings` are the limits
-    in words. `propensities` are "logged", "balanced" over all loggers, or "fitted".
+    `value` has a 95% interval over the episodes of the log, unknown if the log shows too little of
+    the policy's behaviour; `logged` is the mean return of the log itself. `weights` measure how
+    well the log covers the policy, and `warnings` are the limits in words. `propensities` are
+    "logged", "balanced" over all loggers, or "fitted".
     """
 
     value: Interval
@@ -121,7 +122,7 @@ class Judge:
         )
         resampled = found.estimate(self._resampling.means(found.columns))
         estimate = Estimate(
-            value=interval_of(found.value, resampled, self.episodes),
+            value=interval_of(found.value, resampled, self.episodes, certain=weights.support),
             logged=self.logged,
             weights=weights,
             propensities=self.source,

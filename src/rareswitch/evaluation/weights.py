@@ -54,6 +54,11 @@ class Weights:
         return int(few.argmax()) if few.any() else len(few)
 
     @property
+    def support(self) -> bool:
+        """Whether the log shows enough of the policy's behaviour for an interval."""
+        return self.reach == len(self.effective) and not self.missing
+
+    @property
     def missing(self) -> float:
         """The share of the policy's behaviour that is not in the log; 0 if it is small.
 

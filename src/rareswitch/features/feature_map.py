@@ -118,7 +118,10 @@ def truths(name: str, value: Any, shape: tuple[int, ...]) -> Bools:
     kind = given.dtype.kind
     truthful = kind == "b" or (kind in "iu" and given.size and 0 <= given.min() <= given.max() <= 1)
     if not truthful or given.shape != shape:
-        raise ValueError(f"{name} must be truth values of shape {shape}; got {short_repr(value)}")
+        raise ValueError(
+            f"{name} must be booleans, or integers 0 and 1, of shape {shape}; got {given.dtype} of "
+            f"shape {given.shape}: {short_repr(value)}"
+        )
     array: Bools = given.astype(np.bool)
     array.flags.writeable = False
     return array

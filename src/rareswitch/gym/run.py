@@ -25,8 +25,9 @@ from rareswitch.agent import Agent
 from rareswitch.core.clock import Schedule
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.policy import Policy
+from rareswitch.core.recipe import Recipe
 from rareswitch.gym.setting import Setting
-from rareswitch.learning.learner import Learner
+from rareswitch.learning.learner import Learner, checked_recipe
 from rareswitch.support.archive import write_bytes
 from rareswitch.trajectories import Rewards, Trajectory, read_log
 from rareswitch.trajectories.json_lines import line_of
@@ -60,7 +61,7 @@ def plain_settings(
         "env_id": world if isinstance(world, str) else {"object": _name(world)},
         "env_args": dict(arguments or {}),
         "schedule": schedule if schedule is None or isinstance(schedule, str) else repr(schedule),
-        "recipe": None if recipe is None else repr(recipe),
+        "recipe": repr(checked_recipe(recipe)),
         "features": features
         if isinstance(features, str)
         else {"object": _name(features)}
@@ -127,6 +128,8 @@ class RunFolder:
             raise ValueError(
                 f"folder must be empty or of a training; {self.path} holds other files"
             )
+        if settings.get("recipe") == repr(Recipe()) and stored.get("recipe") is None:
+            stored = stored | {"recipe": repr(Recipe())}  # earlier versions left out the default
         if self._widens(settings):
             settings = settings | {"rewards": stored.get("rewards")}
         if different := _differences(stored, settings):

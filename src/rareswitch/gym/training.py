@@ -260,8 +260,7 @@ class Training:
         from rareswitch.gym.picture import draw_training
 
         judged = self._judgement()
-        switches = len(self.learner.ledger) - 1
-        title = ", ".join(filter(None, [self.name, f"{switches} switches"]))
+        title = ", ".join(filter(None, [self.name, self._switches]))
         return draw_training(self, title=title, known=judged.known, fresh=judged.fresh)
 
     def run(
@@ -511,11 +510,15 @@ class Training:
         if finished:
             self.folder.write_summary(summary | {"finished": True})
 
+    @property
+    def _switches(self) -> str:
+        made = len(self.learner.ledger) - 1
+        return f"{made} switch" if made == 1 else f"{made} switches"
+
     def __repr__(self) -> str:
         mean = f", return {self.totals.mean():.4g} per episode" if self._totals else ""
-        switches = len(self.learner.ledger) - 1
         kept = f", in {self.folder.path}" if self.folder is not None else ""
-        return f"Training({len(self._totals)} episodes{mean}, {switches} switches{kept})"
+        return f"Training({len(self._totals)} episodes{mean}, {self._switches}{kept})"
 
     def _repr_html_(self) -> str:
         rows = "".join(

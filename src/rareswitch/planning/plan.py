@@ -214,6 +214,7 @@ def plan(
                 recommended, reason = choose(request, options, task, played)
             else:
                 recommended = looking
+                reason = f"the rule inside was chosen because {reason}"
             reason += f" {said}"
     return Plan(
         task=task,

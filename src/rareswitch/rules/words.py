@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,9 @@ def find_class(
             return row.cls
     if ":" not in name:
         names = ", ".join(row.name for row in table)
-        raise ValueError(f"kind must be one of {names}, or module:Class; got {name!r}")
+        close = get_close_matches(name.replace("_", "-"), [row.name for row in table], 1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"kind must be one of {names}, or module:Class; got {name!r}{meant}")
     try:
         found = load_object(name, allow=allow, folders=folders)
     except ValueError as error:

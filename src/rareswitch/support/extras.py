@@ -27,5 +27,6 @@ def require(extra: str) -> None:
     """Raise ImportError with the command to install if libraries of an extra are missing."""
     if missing := [name for name in EXTRAS[extra] if find_spec(name) is None]:
         raise ImportError(
-            f"{', '.join(missing)} must be installed: pip install 'rareswitch[{extra}]'"
+            f"{', '.join(missing)} must be installed: pip install '.[{extra}]' in a checkout of "
+            "rareswitch"
         )

@@ -31,7 +31,7 @@ class Rewards:
     def __post_init__(self) -> None:
         low, high = real("low", self.low), real("high", self.high)
         if low > high or low == high == 0.0:
-            raise ValueError(f"high must be at least low, and both must not be 0; got {self}")
+            raise ValueError(f"low must be at most high, and high or low must not be 0; got {self}")
         low, high = min(low, 0.0), max(high, 0.0)
         real("high - low", high - low, least=1e-300)
         set_fields(self, low=low, high=high)

@@ -44,7 +44,8 @@ def from_table(
 ) -> list[Trajectory]:
     """Return the trajectories of a table of steps with default column names.
 
-    `columns` gives other names. Rows are sorted by the column `step`, if it exists.
+    `columns` gives other names. Rows are sorted by the column `step`, if it exists; an episode has
+    each step once, and whole numbers from 0 or 1 on have no gaps.
 
     >>> from_table({"episode": [0, 0], "obs_x": [1, 2], "obs_y": [3, 4], "action": [0, 1],
     ...             "reward": [0, 1], "done": [0, 1]})
@@ -72,11 +73,11 @@ def from_table(
             f"{place} must distinguish terminated from truncated episodes; it has done and "
             'truncated. Name the column of true ends: read_log(…, columns={"terminated": "…"})'
         )
-    step = given.pop("step", None)
-    if step is not None:
-        order = np.argsort(np.asarray(step), kind="stable")
-        given = {role: _column(role, column)[order] for role, column in given.items()}
-    return from_steps(**given)
+    if "step" not in given:
+        return from_steps(**given)
+    order = np.argsort(np.asarray(given["step"]), kind="stable")
+    ordered = {role: _column(role, column)[order] for role, column in given.items()}
+    return _trajectories(ordered, order)
 
 
 def _names(table: Any) -> list[str]:
@@ -174,6 +175,11 @@ def from_steps(
         "version": version,
     }
     table = {name: _column(name, given) for name, given in columns.items() if given is not None}
+    return _trajectories(table, np.arange(len(table["episode"])))
+
+
+def _trajectories(table: dict[str, Any], numbers: npt.NDArray[Any]) -> list[Trajectory]:
+    """Return the trajectories of sorted columns, whose rows have these numbers in the table."""
     rows = len(table["episode"])
     if wrong := [name for name, column in table.items() if len(column) != rows]:
         raise ValueError(
@@ -183,11 +189,15 @@ def from_steps(
     places: dict[Any, list[int]] = {}
     for row, key in enumerate(table["episode"].tolist()):
         places.setdefault(key, []).append(row)
-    return [_trajectory(key, np.array(at), table) for key, at in places.items()]
+    return [_trajectory(key, np.array(at), table, numbers[at]) for key, at in places.items()]
 
 
-def _trajectory(key: Any, rows: npt.NDArray[Any], table: dict[str, Any]) -> Trajectory:
-    place = f"episode {short_repr(key)} (rows {rows[0]} to {rows[-1]})"
+def _trajectory(
+    key: Any, rows: npt.NDArray[Any], table: dict[str, Any], numbers: npt.NDArray[Any]
+) -> Trajectory:
+    place = f"episode {short_repr(key)} (rows {numbers.min()} to {numbers.max()})"
+    if "step" in table:
+        _check_steps(place, table["step"][rows])
     ends = table["terminated"][rows]
     if ends.dtype != bool or ends[:-1].any():
         raise ValueError(
@@ -211,6 +221,15 @@ def _trajectory(key: Any, rows: npt.NDArray[Any], table: dict[str, Any]) -> Traj
             raise ValueError(f"{place}: version must be the same at every step")
         values["version"] = versions[0]
     return trajectory_at(place, values)
+
+
+def _check_steps(place: str, steps: npt.NDArray[Any]) -> None:
+    """Raise ValueError if a step comes twice, or if one of counted steps is missing."""
+    if (twice := steps[1:][steps[1:] == steps[:-1]]).size:
+        raise ValueError(f"{place}: every step must come once; step {twice[0]} comes twice")
+    counted = steps.dtype.kind in "iu" and steps[0] in (0, 1)
+    if counted and (after := steps[:-1][np.diff(steps) != 1]).size:
+        raise ValueError(f"{place}: steps must have no gaps; step {after[0] + 1} is missing")
 
 
 def _with_last(name: str, rows: npt.NDArray[Any], table: dict[str, Any], place: str) -> Any:
@@ -239,6 +258,8 @@ def _column(name: str, given: Any) -> npt.NDArray[Any]:
     truths = name in ("terminated", "mask", "next_mask") and array.dtype.kind in "iuf"
     if truths and np.isin(array, (0, 1)).all():  # databases have 0 and 1
         return array.astype(bool)
+    if name == "action" and array.dtype.kind == "f" and (array == np.round(array)).all():
+        return array.astype(np.int64)  # data frames with a missing value turn integers into floats
     if array.dtype == object and isinstance(array[0], np.ndarray | list):  # lists in one column
         return _stacked(name, array)
     return array

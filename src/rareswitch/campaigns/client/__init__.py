@@ -1,6 +1,6 @@
 """The client of a campaign at a service, for sites, devices and recommenders.
 
-It needs NumPy and httpx: `pip install 'rareswitch[client]'`. It acts by the last verified policy,
+It needs NumPy and httpx: `pip install '.[client]'`. It acts by the last verified policy,
 keeps episodes and reports on disk, and works offline for days. docs/service/client.md shows how.
 """
 
