@@ -53,6 +53,28 @@ def distributions(requires: list[str], extras: frozenset[str]) -> set[str]:
     return {name for name, _ in found} - {"rareswitch"}
 
 
+def newest_python() -> Path:
+    """Return the interpreter of the latest release of Python on this machine."""
+    folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
+    folders += (Path.home() / ".pyenv" / "versions").glob("*/bin")
+    asked = "import sys; print(*sys.version_info[:3], sys.version_info.releaselevel)"
+    found = {sys.version_info[:3]: Path(sys.executable)}
+    for path in {one for folder in folders for one in folder.glob("python3.[0-9]*[0-9]")}:
+        told = subprocess.run([str(path), "-c", asked], capture_output=True, text=True, check=False)
+        *version, level = told.stdout.split() or ["none"]
+        if level == "final":
+            found.setdefault(tuple(map(int, version)), path)
+    return found[max(found)]
+
+
+def install(python: Path, wheel: Path, extras: str, folder: Path) -> None:
+    """Install a wheel and the requirements of some extras into a new virtual environment."""
+    uv = [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "--quiet", "--python", str(python), str(folder)], check=True)
+    place = ["--quiet", "--python", str(folder / "bin" / "python")]
+    subprocess.run([*uv, "pip", "install", *place, f"{wheel}[{extras}]"], check=True)
+
+
 def applies(needed: Requirement, extras: frozenset[str]) -> bool:
     """Return whether a requirement is one of a distribution with these extras, on this machine."""
     marker = needed.marker

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import tarfile
 import tomllib
 import zipfile
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rareswitch
-from empty_environment import EmptyEnvironment, build
+from empty_environment import EmptyEnvironment, build, install, newest_python
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -140,6 +141,13 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel):
     assert "rareswitch/py.typed" in files
 
 
+def test_the_releases_of_python_that_are_claimed_are_those_tried():
+    claimed = [line.rpartition(" :: ")[2] for line in PROJECT["classifiers"] if ":: 3." in line]
+    newest = int(claimed[-1].partition(".")[2])
+    assert claimed == [f"3.{minor}" for minor in range(11, newest + 1)]
+    assert PROJECT["requires-python"] == f">={claimed[0]}"
+
+
 def test_the_sdist_holds_what_the_tests_and_pages_need(tmp_path):
     with tarfile.open(build("sdist", tmp_path)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -228,6 +236,27 @@ def test_the_extra_postgres(environment):
 
 def test_the_extra_service(environment):
     assert environment.run("service", "python", "-c", SERVICE) == "200 200\n"
+
+
+def test_every_extra_installs_on_the_newest_python(wheel, tmp_path):
+    """The index has all requirements for it, and they work together."""
+    extras = set(PROJECT["optional-dependencies"]) - {"test", "check", "docs", "dev"}
+    place = tmp_path / "environment"
+    install(newest_python(), wheel, ",".join(sorted(extras)), place)
+    command = ("train", "FrozenLake-v1", "--episodes", "20", "--horizon", "9", "--json")
+    for program, *arguments in (
+        ("rareswitch", *command),
+        *(("python", "-c", code) for code in (PROTOCOL, CLIENT, FEATURES, LOGS, POSTGRES, SERVICE)),
+        ("rareswitch", "campaign", "init", "protocol.toml", "--by", "ana"),
+        ("rareswitch", "campaign", "verify"),
+    ):
+        done = subprocess.run(
+            [str(place / "bin" / program), *arguments],
+            cwd=tmp_path, env={"RARESWITCH_STORE": "sqlite:///a.db", "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert not done.returncode, done.stdout + done.stderr
+        assert "False" not in done.stdout
 
 
 def test_the_extra_docs(environment, tmp_path):
