@@ -1,12 +1,14 @@
 """What came of a training, in plain values."""
 
 import json
+from itertools import accumulate, product
 
 import gymnasium
 import pytest
 
 import rareswitch as rs
-from rareswitch.gym import FiniteModel, train
+from cli.walk import Walk
+from rareswitch.gym import FiniteModel, evaluate, train
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +73,20 @@ def test_the_limit_counts_with_the_ridge_of_the_recipe(lake):
         training = train(lake, episodes=30, horizon=5, schedule=rule, recipe=recipe)
         limit = training.summary["deployment_limit"]
         assert limit == rule.deployment_limit(training.learner.task, ridge)
+
+
+def test_without_a_model_random_play_is_measured_on_the_same_fresh_episodes():
+    training = train(Walk(), episodes=30, switches=2, horizon=10, rewards=(0, 1))
+    assert training.summary["random"] is None
+    assert training.finish(fresh=400)
+    summary, agent = training.summary, training.random_agent
+    assert summary["random"] == evaluate(agent, Walk(), episodes=400).mean
+    # The middle of five places: a fair walk ends at either end within ten steps, 94% of the time.
+    chance = sum(1 for path in product((-1, 1), repeat=10) if first_end(path) == 2) / 2**10
+    assert abs(summary["random"] - chance) < 5 * (chance * (1 - chance) / 400) ** 0.5
+    assert summary["recommended"]["fresh"]["mean"] > summary["random"]
+
+
+def first_end(path):
+    """Return the first end, −2 or 2, that a walk from the middle reaches, or None."""
+    return next((place for place in accumulate(path) if abs(place) == 2), None)

@@ -40,7 +40,7 @@ def test_the_mean_is_of_each_episode_and_those_before_it():
 
 
 def test_returns_switches_and_the_distance_from_the_optimum_are_drawn(training, beside):
-    figure = draw_training(training, title="Lake", **beside)
+    figure = draw_training(training, title="Lake", **beside, random=beside["known"].random)
     above, below = figure.axes
     lines = {line.get_label(): line for line in above.get_lines()}
     mean = lines["return, mean of 20 episodes"]

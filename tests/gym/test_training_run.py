@@ -91,7 +91,7 @@ def test_progress_tells_every_phase_and_stops_fresh_episodes(tmp_path):
     )  # fmt: skip
     phases = list(dict.fromkeys(step.phase for step in steps))
     assert phases == ["random play", "begun", "episodes", "fresh episodes"]
-    assert steps[-1] == Step("fresh episodes", 5, 25)
+    assert steps[-1] == Step("fresh episodes", 5, 50)  # random play comes after
     written = json.loads((tmp_path / "walk" / "summary.json").read_text())
     assert written["finished"] is False
     assert written["recommended"]["digest"] == training.agent.policy.digest

@@ -44,6 +44,8 @@ def show_summary(summary: dict[str, Any]) -> None:
     )
     if (best := summary["best"]) is not None:
         show_best(best)
+    if summary["optimum"] is None and summary["random"] is not None:
+        line("random play", f"return {summary['random']:.4g} on the same fresh episodes")
     if summary["missed"] is not None:
         line(
             "below optimum",

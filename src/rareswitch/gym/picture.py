@@ -27,8 +27,12 @@ def draw_training(
     title: str,
     known: Known | None = None,
     fresh: Returns | None = None,
+    random: float | None = None,
 ) -> Figure:
-    """Return the picture; `known` and `fresh` are returns of the recommended policy."""
+    """Return the picture; `known` and `fresh` are returns of the recommended policy.
+
+    `random` is the return of random play.
+    """
     totals = training.totals
     if not len(totals):
         raise ValueError("training must have at least one episode to draw; got 0")
@@ -37,7 +41,7 @@ def draw_training(
         figure = Figure(figsize=(6.4, 2.4 + 1.6 * panels), layout="constrained")
         ratios = [2, 1][:panels]
         axes = figure.subplots(panels, 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
-        _draw_returns(axes[0], training, known, fresh)
+        _draw_returns(axes[0], training, known, fresh, random)
         if known is not None:
             axes[1].plot(_numbers(totals), np.cumsum(known.optimum - totals), color=RETURN)
             axes[1].set_ylabel("below optimum, summed")
@@ -69,7 +73,11 @@ def running_mean(totals: Floats, window: int) -> Floats:
 
 
 def _draw_returns(
-    axis: Any, training: "Training", known: Known | None, fresh: Returns | None
+    axis: Any,
+    training: "Training",
+    known: Known | None,
+    fresh: Returns | None,
+    random: float | None,
 ) -> None:
     totals, switches = training.totals, training.switch_episodes
     window = max(LEAST_WINDOW, len(totals) // 25)
@@ -81,7 +89,8 @@ def _draw_returns(
         axis.plot([], [], color=SWITCH, linewidth=0.6, label=f"{len(switches)} switches")
     if known is not None:
         axis.axhline(known.optimum, color=BEST, linestyle="--", label="optimum")
-        axis.axhline(known.random, color=RANDOM, linestyle=":", label="random")
+    if random is not None:
+        axis.axhline(random, color=RANDOM, linestyle=":", label="random")
     if fresh is not None:
         bars = None
         if fresh.low is not None and fresh.high is not None:

@@ -42,6 +42,8 @@ TOGETHER = 100
 RECENT = 100
 # A note announces files of policies larger than this number of megabytes.
 LARGE = 200.0
+# Random play is a policy of zeros, H·d numbers; larger policies are not made for it.
+MOST_BASELINE = 10**7
 
 
 class Step(NamedTuple):
@@ -91,6 +93,7 @@ class Training:
         self._recommended: tuple[Any, Agent] | None = None
         self._judged: Judged | None = None
         self._rival: Judged | None = None
+        self._random: Returns | None = None
 
     @property
     def totals(self) -> Floats:
@@ -121,6 +124,19 @@ class Training:
         if self._recommended is None or self._recommended[0] != now:
             self._recommended = now, self._agent(self.learner.recommend())
         return self._recommended[1]
+
+    @property
+    def random_agent(self) -> Agent:
+        """A baseline that draws each action uniformly from the feasible actions."""
+        task = self.learner.task
+        weights = np.zeros((task.horizon, task.dim))
+        return self._agent(Policy(weights=weights, one_hot=task.one_hot, floor=1.0, allocation=0))
+
+    @property
+    def _random_return(self) -> float | None:
+        if (known := self._judgement().known) is not None:
+            return float(known.random)
+        return None if self._random is None else self._random.mean
 
     @property
     def best(self) -> tuple[int, Agent] | None:
@@ -227,7 +243,7 @@ class Training:
             and {"version": rival.version, "gain": gain_of(rival.fresh, judged.fresh)}
             | rival.plain(),
             "optimum": known and known.optimum,
-            "random": known and known.random,
+            "random": self._random_return,
             "missed": known and float((known.optimum - totals).sum()),
             "sharing": plain_sharing(health.sharing),
             "notes": self._notes(health),
@@ -261,7 +277,13 @@ class Training:
 
         judged = self._judgement()
         title = ", ".join(filter(None, [self.name, self._switches]))
-        return draw_training(self, title=title, known=judged.known, fresh=judged.fresh)
+        return draw_training(
+            self,
+            title=title,
+            known=judged.known,
+            fresh=judged.fresh,
+            random=self._random_return,
+        )
 
     def run(
         self,
@@ -461,22 +483,26 @@ class Training:
     ) -> bool:
         """Evaluate the training on fresh episodes.
 
-        The recommended policy and the best version play the same fresh episodes. A folder gets
-        agent, summary and picture before and after. `progress` stops the evaluation by returning
-        True. Return whether it was completed.
+        The recommended policy and the best version play the same fresh episodes, and so does random
+        play if the environment has no model. A folder gets agent, summary and picture before and
+        after. `progress` stops the evaluation by returning True. Return whether it was completed.
         """
         judged = self._judgement()
         self._write(finished=False)
         if fresh and self.world is not None:
             rival = self.best
             agents = [judged.agent, *([] if rival is None else [rival[1]])]
-            found = [
-                self._play_fresh(agent, fresh, n, len(agents), progress)
-                for n, agent in enumerate(agents)
-            ]
-            if None in found:
-                return False
+            task = self.learner.task
+            if judged.known is None and task.horizon * task.dim <= MOST_BASELINE:
+                agents.append(self.random_agent)
+            found = list[Returns]()
+            for n, agent in enumerate(agents):
+                played = self._play_fresh(agent, fresh, n, len(agents), progress)
+                if played is None:
+                    return False
+                found.append(played)
             self._judged = replace(judged, fresh=found[0])
+            self._random = found[-1] if len(found) > 1 + (rival is not None) else None
             if rival is not None:
                 known = self._known(rival[1].policy)
                 self._rival = Judged(agent=rival[1], version=rival[0], known=known, fresh=found[1])
