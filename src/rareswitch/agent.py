@@ -266,7 +266,9 @@ def feasible_actions(
     if mask is None or mask.all():
         return None
     if not mask.any():
-        raise ValueError(f"an action must be feasible; none is after {short_repr(observation)}")
+        raise ValueError(
+            f"{name} must allow an action; all are forbidden in {short_repr(observation)}"
+        )
     return mask
 
 

@@ -212,7 +212,7 @@ def test_masks_are_heeded_beside_those_of_the_features():
         ),
         ([0.5, 1.0, 1.0], "mask must be booleans, or integers 0 and 1"),
         ("all", "mask must be booleans, or integers 0 and 1"),
-        ([False] * 3, "an action must be feasible; none is after 0"),
+        ([False] * 3, "mask must allow an action; all are forbidden in 0"),
     ],
 )
 def test_a_mask_that_is_none_is_refused(mask, message):

@@ -347,6 +347,26 @@ def test_a_reward_in_random_play_that_is_no_number_is_told(reward):
         setting_of(Faulty(ends=False))
 
 
+def test_an_observation_of_another_shape_or_a_mask_of_nothing_is_told_with_its_step():
+    class Faulty(Walk):
+        fault = "shape"
+
+        def step(self, action):
+            observation, reward, ended, cut, info = super().step(action)
+            if self.time == 2 and self.fault == "shape":
+                observation = np.append(observation, 0.0)
+            if self.time == 2 and self.fault == "mask":
+                info = {"action_mask": np.zeros(3, bool)}
+            return observation, reward, ended, cut, info
+
+    where = r" in random play \(episode \d+, step 1\)"
+    with pytest.raises(WorldError, match=r"observation must have shape .*, as in the .*" + where):
+        setting_of(Faulty("array"))
+    Faulty.fault = "mask"
+    with pytest.raises(WorldError, match=r"must allow an action; all are forbidden.*" + where):
+        setting_of(Faulty("array"))
+
+
 def test_a_world_that_pays_nothing_in_random_play_still_gets_a_range():
     setting = setting_of(Shown(Discrete(3), low=0.0, high=0.0))
     assert (setting.rewards.low, setting.rewards.high) == (0.0, 1.0)

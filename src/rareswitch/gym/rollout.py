@@ -87,12 +87,16 @@ class PolicyActor:
 
 
 class RandomActor:
-    """Uniformly random play without features, as an actor and its offers."""
+    """Uniformly random play without features, as an actor and its offers.
+
+    Observations must have `shape`, unless it is None.
+    """
 
     version = 1
 
-    def __init__(self, actions: int, seed: Seed) -> None:
+    def __init__(self, actions: int, seed: Seed, shape: tuple[int, ...] | None = None) -> None:
         self.actions, self._rng = actions, generator(seed, Stream.FEATURES)
+        self._shape = shape
         self._every = np.arange(actions)
 
     def seed(self, number: int) -> int:
@@ -100,9 +104,16 @@ class RandomActor:
         return int(self._rng.integers(LARGEST_ENVIRONMENT_SEED))
 
     def after(self, observation: Any, stage: int, info: Mapping[str, Any]) -> Offer:
+        if self._shape is not None and np.shape(observation) != self._shape:
+            raise ValueError(
+                f"observation must have shape {self._shape}, as in the observation space; got "
+                f"{np.shape(observation)}"
+            )
         if MASK not in info:
             return Offer(self._every, None, None)
         mask = truths(f"info[{MASK!r}]", info[MASK], (self.actions,))
+        if not mask.any():
+            raise ValueError(f"info[{MASK!r}] must allow an action; all are forbidden")
         return Offer(self._every[mask], mask, None)
 
     def allocate(self, number: int) -> int:

@@ -124,10 +124,12 @@ def setting_of(
     )
     copies = getattr(world, "envs", None) if hasattr(world, "num_envs") else None
     one = copies[0] if isinstance(copies, list | tuple) and copies else world
-    sample = _Sample(one, actions, count, horizon or LONGEST_HORIZON, seed, progress)
+    space = getattr(world, "single_observation_space", getattr(world, "observation_space", None))
+    # Features of the user's own may expect other observations than the space.
+    shape = getattr(space, "shape", None) if features is None or isinstance(features, str) else None
+    sample = _Sample(one, actions, count, horizon or LONGEST_HORIZON, seed, progress, shape)
     horizon, reasons["horizon"] = _horizon(one, horizon, sample)
     rewards, reasons["rewards"] = _rewards(one, rewards, sample)
-    space = getattr(world, "single_observation_space", getattr(world, "observation_space", None))
     features, reasons["features"] = _features(
         space, features, count, lambda: sample.played.observations, allow
     )
@@ -162,13 +164,14 @@ class _Sample:
         longest: int,
         seed: Seed,
         progress: Callable[[int, int], object],
+        shape: tuple[int, ...] | None,
     ) -> None:
-        self._world, self._actions, self._count = world, actions, count
+        self._world, self._actions, self._count, self._shape = world, actions, count, shape
         self._longest, self._seed, self._progress = longest, seed, progress
 
     @cached_property
     def played(self) -> _Play:
-        actor = RandomActor(self._count, self._seed)
+        actor = RandomActor(self._count, self._seed, self._shape)
         rollout = Rollout(
             self._world,
             actor,
