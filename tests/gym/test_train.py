@@ -71,9 +71,9 @@ def test_a_training_tells_what_every_episode_came_to():
     assert [game.number for game in games] == list(range(1, 31))
     switched = [game.number + 1 for game in games if game.switched]
     assert training.switch_episodes == switched
+    assert len(switched) == 1
     assert repr(training) == (
-        f"Training(30 episodes, return {training.totals.mean():.4g} per episode, "
-        f"{len(switched)} switches)"
+        f"Training(30 episodes, return {training.totals.mean():.4g} per episode, 1 switch)"
     )
 
 
