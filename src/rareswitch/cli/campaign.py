@@ -42,7 +42,7 @@ class Sections(click.Group):
 
 @click.group(cls=Sections)
 def campaign() -> None:
-    """Run a study under a protocol and keep a record that can be verified.
+    """Run a study under a protocol and keep a verifiable record.
 
     \b
     From a protocol to the final report:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 @click.option(
     "--switches",
     type=click.IntRange(0),
-    help="Most new policies after the first.  [default: 59, or one in 20 episodes]",
+    help="Most new policies after the first.  [default: one for every 20 episodes, at most 59]",
 )
 @click.option(
-    "--schedule", help="Rule and its arguments instead of --switches; see rareswitch learn."
+    "--schedule",
+    help="Rule and its arguments instead of --switches; rareswitch learn --help lists the rules.",
 )
 @click.option(
     "--exploration",
@@ -96,7 +97,8 @@ def train(out: Path | None, as_json: bool, **options: Any) -> None:
     The command chooses features, horizon and the range of rewards from the spaces of the
     environment and a little random play, and prints the reasons. It prints the return of every
     deployed version. It then plays the recommended policy and the best version on the same fresh
-    episodes, and computes their exact returns if the environment has a model.
+    episodes, and computes their exact returns if the environment has a model; if not, random play
+    is the baseline.
 
     The folder has settings.json, the log of every episode with the probabilities of its actions
     (log.jsonl), the learner (learner.bin), every deployed policy (policies/), the recommended
