@@ -785,8 +785,9 @@ def test_an_interruption_at_any_line_leaves_all_or_nothing_and_the_learner_goes_
     do(done, log[3])
     before, after = untouched.snapshot(), done.snapshot()
     later = {before: go_on(untouched), after: go_on(done)}
-    step = {"absorb": 1, "observe": 3}.get(what, 5)  # odd and even lines alike
-    lines, seen, goes_on = 1 - step, set(), True
+    step = {"absorb": 1, "amend": 1, "deploy": 1, "observe": 7}.get(what, 9)  # short ones wholly
+    first = 1 + 2 * KINDS.index(kind) % step  # other lines for each kind
+    lines, seen, goes_on = first - step, set(), True
     while goes_on:
         lines += step
         learner = start()
