@@ -314,13 +314,13 @@ def in_rows(episode, dim):
 
 
 class Interrupt:
-    """A trace function that raises at the n-th line that the package executes."""
+    """A trace function that raises at the n-th line of files with `within` in their path."""
 
-    def __init__(self, lines):
-        self.left = lines
+    def __init__(self, lines, within):
+        self.left, self.within = lines, within
 
     def __call__(self, frame, event, argument):
-        if "rareswitch" not in frame.f_code.co_filename:
+        if self.within not in frame.f_code.co_filename:
             return None
         if event == "line":
             self.left -= 1
@@ -329,10 +329,10 @@ class Interrupt:
         return self
 
 
-def interrupted(call, lines):
-    """Call, but raise at that line of the package; return whether it came so far."""
+def interrupted(call, lines, within="rareswitch"):
+    """Call, but raise at that line of the package or a file; return whether it came so far."""
     tracing = sys.gettrace()
-    sys.settrace(Interrupt(lines))
+    sys.settrace(Interrupt(lines, within))
     try:
         call()
     except KeyboardInterrupt:

@@ -42,7 +42,7 @@ SPEC = """
 name = "small"
 title = "small"
 rounds = 30
-episodes = 300
+episodes = 120
 [world]
 kind = "hard-to-learn"
 d = 7

@@ -20,7 +20,7 @@ WORLDS = {
         rs.worlds.hard_to_learn(d=5, horizon=4, seed=7), zeta=0.3, seed=7
     ),
 }
-EPISODES = 60
+EPISODES = 36
 RULES = {
     "lsvi-ucb": (rs.EveryEpisode(), {"batches": EPISODES}),
     "batch 7": (rs.UniformGrid(batches=7), {"batches": 7}),

@@ -27,7 +27,7 @@ explorations = st.sampled_from(
 )
 ridges = st.sampled_from([1e-4, 0.1, 1.0, 10.0])
 etas = st.floats(1.01, 50.0)
-EPISODES = 40
+EPISODES = 24
 
 
 def random_world(seed):
@@ -197,7 +197,7 @@ def test_switches_stay_below_the_bound_on_every_path(seed, eta, ridge, norm, bud
     assert len(bounded.ledger) - 1 <= budget
 
 
-@given(seeds, st.integers(1, 30), explorations)
+@given(seeds, st.integers(1, EPISODES - 1), explorations)
 def test_switches_on_a_world_stay_within_batches_and_budget(seed, budget, exploration):
     world = random_world(seed)
     task, recipe = world.task(episodes=EPISODES), rs.Recipe(exploration=exploration)

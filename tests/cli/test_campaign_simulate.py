@@ -38,12 +38,20 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def small(here):
-    """Write the protocol of a small table, as a plan would."""
+@pytest.fixture(scope="module")
+def plan_of_small(tmp_path_factory):
+    """Return the folder of a plan on a small table, to copy from."""
+    folder = tmp_path_factory.mktemp("planned") / "small"
     arguments = ("plan", "--episodes", 40, *TABULAR, "--horizon", 2, "--switches", 3)
-    done = call(*arguments, "--beta", 1, "--rounds", 2, "--out", "small")
+    done = call(*arguments, "--beta", 1, "--rounds", 2, "--out", folder)
     assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture
+def small(here, plan_of_small):
+    """Return the protocol of a small table, as a plan wrote it."""
+    shutil.copytree(plan_of_small, here / "small")
     return "small/protocol.toml"
 
 

@@ -429,16 +429,18 @@ def examples():
 
 @pytest.mark.parametrize("words", examples(), ids=" ".join)
 def test_the_examples_of_the_help_run(words, tmp_path, monkeypatch):
+    monkeypatch.setattr("rareswitch.support.drawing.FORMATS", ("svg",))
     smaller = ["--rounds", "2"]
     if "--scenarios" in words:
+        smaller += ["--workers", "1"]
         shutil.copytree(STUDY, tmp_path / "example")
         monkeypatch.chdir(tmp_path / "example")
     if "--instance" in words:
         smaller += ["--episodes", "60"]
     if "--env" in words:
-        smaller += ["--episodes", "12", "--horizon", "3", "--workers", "1"]
+        smaller += ["--episodes", "12", "--horizon", "2", "--workers", "1"]
     if "hard" in words:
-        smaller += ["--dim", "5"]
+        smaller += ["--dim", "5", "--horizon", "3"]
     if "--first" in words:
         smaller += ["--first", "20"]
     if "--target" in words:

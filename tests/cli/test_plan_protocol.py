@@ -41,6 +41,7 @@ class Opaque:
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rareswitch.support.drawing.FORMATS", ("svg",))
     return tmp_path
 
 

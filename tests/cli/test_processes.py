@@ -15,7 +15,7 @@ TEXT = toml(
     world=WORLD.replace("d = 5", "d = 6").replace("horizon = 3", "horizon = 4"),
     arms=EVERY + GROWTH.replace("[2, 8]", "2"),
     rounds=100,
-    episodes=400,
+    episodes=150,
 )
 FILES = ("runs.npz", "summary.csv", "figure.png", "figure.pdf", "figure.svg")
 
@@ -85,7 +85,7 @@ def test_ctrl_c_says_what_is_kept_leaves_no_process_behind_and_can_be_resumed(he
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_long_piece_ends_with_the_parent_however_that_ends(here, number, code):
-    long = toml(arms=EVERY + RANDOM, rounds=1, episodes=2_000_000)
+    long = toml(arms=EVERY + RANDOM, rounds=1, episodes=500_000)
     (here / "my.toml").write_text(long, encoding="utf-8")
     with running(here, 2) as process:
         wait_until(lambda: pieces(here), process)

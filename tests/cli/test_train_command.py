@@ -36,9 +36,17 @@ SUMMARY = {
 }
 
 
+def save_points(figure, path):
+    """Write what the lines of a picture show instead of drawing it."""
+    lines = [line for axis in figure.axes for line in axis.get_lines()]
+    shown = [(line.get_label(), line.get_xydata().tolist()) for line in lines]
+    path.write_bytes(b"\x89PNG" + json.dumps(shown).encode())
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rareswitch.gym.picture.save_picture", save_points)
     return tmp_path
 
 

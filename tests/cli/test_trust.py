@@ -1,6 +1,7 @@
 """Data is never code: no command runs what a file names, unless a person allowed its module."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,6 +27,14 @@ horizon = 5
 """
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Return the folder of a training, to copy from."""
+    folder = tmp_path_factory.mktemp("trained") / "lake"
+    assert call(*LAKE, "--out", folder).exit_code == 0
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     """Stand in a folder with a trap, a module that is forgotten afterwards."""
@@ -44,9 +53,9 @@ def not_allowed(module, *command):
     assert "my_trap" not in sys.modules
 
 
-def train(**changes):
-    """Make the folder of a training and change its settings, as a stranger could."""
-    assert call(*LAKE, "--out", "theirs").exit_code == 0
+def train(trained, **changes):
+    """Copy the folder of a training and change its settings, as a stranger could."""
+    shutil.copytree(trained, "theirs")
     path = Path("theirs/settings.json")
     data = json.loads(path.read_bytes())
     data["settings"] |= changes
@@ -62,8 +71,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("module", "changes"), HOSTILE)
-def test_the_folder_of_a_training_runs_no_environment(module, changes):
-    train(**changes)
+def test_the_folder_of_a_training_runs_no_environment(trained, module, changes):
+    train(trained, **changes)
     not_allowed(module, "evaluate", "theirs", "--episodes", 2)
     not_allowed(module, "evaluate", "theirs", "--episodes", 2, "--allow", "my", "--allow", "sub")
 
@@ -79,16 +88,16 @@ def test_the_folder_of_a_training_runs_no_environment(module, changes):
         ("subprocess", {"features": 'subprocess:Popen,args=["touch","ran"]'}),
     ],
 )
-def test_nor_features_where_these_are_code(command, module, changes):
-    train(**changes)
+def test_nor_features_where_these_are_code(trained, command, module, changes):
+    train(trained, **changes)
     agent = Path("theirs/agent.bin")  # without it, features are made again from the settings
     Path("theirs/policy.bin").write_bytes(Path("theirs/policies/001.bin").read_bytes())
     agent.unlink()
     not_allowed(module, *command)
 
 
-def test_an_environment_that_is_none_is_not_called_even_if_it_is_allowed():
-    train(env_id="subprocess:Popen", env_args=TOUCH)
+def test_an_environment_that_is_none_is_not_called_even_if_it_is_allowed(trained):
+    train(trained, env_id="subprocess:Popen", env_args=TOUCH)
     message = refused("evaluate", "theirs", "--episodes", 2, "--allow", "subprocess")
     assert "'subprocess:Popen' must be a function of your own, or a class with reset" in message
     assert not Path("ran").exists()
@@ -97,14 +106,14 @@ def test_an_environment_that_is_none_is_not_called_even_if_it_is_allowed():
 @pytest.mark.parametrize(
     "changes", [{"env_id": 3}, {"env_id": ["os:x"]}, {"env_args": [1]}, {"features": None}]
 )
-def test_settings_of_another_type_are_refused(changes):
-    train(**changes)
+def test_settings_of_another_type_are_refused(trained, changes):
+    train(trained, **changes)
     (name,) = changes
     assert f"its settings.json has no {name}" in " ".join(refused("evaluate", "theirs").split())
 
 
-def test_going_on_with_a_training_runs_what_was_typed_and_nothing_else():
-    path = train(env_id="my_trap:Walk")
+def test_going_on_with_a_training_runs_what_was_typed_and_nothing_else(trained):
+    path = train(trained, env_id="my_trap:Walk")
     message = refused(*LAKE, "--out", "theirs")
     assert "folder must have the same settings" in message
     data = json.loads(path.read_bytes())

@@ -215,8 +215,8 @@ def test_the_estimate_counts_members():
 @pytest.mark.parametrize(
     ("arms", "episodes"),
     [
-        (GRID.replace("[4, 8]", "8"), 20_000),
-        (GRID.replace("[4, 8]", "8") + 'exploration = { kind = "ensemble" }', 20_000),
+        (GRID.replace("[4, 8]", "8"), 10_000),
+        (GRID.replace("[4, 8]", "8") + 'exploration = { kind = "ensemble" }', 10_000),
         (GROWTH.replace("[2, 8]", "8") + 'exploration = { kind = "ensemble" }', 5_000),
     ],
     ids=["one policy", "mixture", "mixture without dates"],

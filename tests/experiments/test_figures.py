@@ -1,5 +1,6 @@
 import re
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from experiments.miniature import (
 from rareswitch.experiments import figures
 from rareswitch.experiments import run as running
 from rareswitch.experiments.results import load_results, save_results
+from rareswitch.support import drawing
 from rareswitch.support.drawing import FORMATS, LINE_STYLES, OWN_STYLES, save_figure
 
 ADVERSARY = '\n[world]\nkind = "adversary"\nstates = 2\nhorizon = 3\n'
@@ -157,10 +159,14 @@ def legends(figure):
     ]
 
 
-@pytest.fixture
-def drawn(tmp_path):
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Return a function from a kind to small runs and their figure, which it draws once."""
+
+    @cache
     def draw(kind):
-        runs = computed(experiment(figure=kind, episodes=30, **SPECS[kind]), tmp_path)
+        spec = experiment(figure=kind, episodes=30, **SPECS[kind])
+        runs = computed(spec, tmp_path_factory.mktemp(kind))
         figure = figures.draw(runs)
         figure.draw_without_rendering()
         return runs, figure
@@ -612,7 +618,8 @@ def test_rules_of_your_own_differ_from_each_other(own):
 
 
 @pytest.mark.parametrize("kind", ["regret", "pareto", "switches", "mixtures"])
-def test_a_figure_drawn_again_without_your_rules_is_the_same(own, tmp_path, kind):
+def test_a_figure_drawn_again_without_your_rules_is_the_same(own, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(drawing, "FORMATS", ("svg",))
     arms = EVERY + GRID + own_arm("Promising", [12, 6])
     runs = computed(experiment(arms=arms, figure=kind), tmp_path / "pieces")
     save_results(runs, tmp_path / "out")

@@ -6,7 +6,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from experiments.miniature import EVERY, GRID, GROWTH, Inline, computed, experiment, small_paper
+from experiments.miniature import (
+    EVERY,
+    GRID,
+    GROWTH,
+    Inline,
+    computed,
+    experiment,
+    save_title,
+    small_paper,
+)
 from rareswitch.experiments import PAPER, report
 from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.report import CLAIMS
@@ -54,10 +63,6 @@ class Page(HTMLParser):
 def paper(tmp_path_factory):
     """Return the report on all the paper's experiments, small, with results and claims."""
     out = tmp_path_factory.mktemp("paper")
-
-    def save_title(figure, folder):
-        (folder / "figure.svg").write_text(f"<svg><!-- {figure.get_suptitle()} --></svg>")
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawing, "save_figure", save_title)
         results, claims = reproduce(

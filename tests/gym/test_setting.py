@@ -28,21 +28,18 @@ class Shown(gymnasium.Env):
         self.steps, self.low, self.high = steps, low, high
         self.handed = []
 
-    def shown(self):
-        self.observation_space.seed(int(self.np_random.integers(2**31)))
-        return self.observation_space.sample()
-
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        self.observation_space.seed(int(self.np_random.integers(2**31)))
         self.time = 0
-        return self.shown(), {}
+        return self.observation_space.sample(), {}
 
     def step(self, action):
         assert self.action_space.contains(action)
         self.handed.append(action)
         self.time += 1
         reward = self.low + (self.high - self.low) * float(self.np_random.random())
-        return self.shown(), reward, self.time == self.steps, False, {}
+        return self.observation_space.sample(), reward, self.time == self.steps, False, {}
 
 
 COUNTED = {

@@ -785,19 +785,20 @@ def test_an_interruption_at_any_line_leaves_all_or_nothing_and_the_learner_goes_
     do(done, log[3])
     before, after = untouched.snapshot(), done.snapshot()
     later = {before: go_on(untouched), after: go_on(done)}
-    step = {"absorb": 1, "observe": 3}.get(what, 5)  # odd and even lines alike
-    lines, seen, goes_on = 1 - step, set(), True
-    while goes_on:
-        lines += step
-        learner = start()
-        goes_on = interrupted(partial(do, learner, log[3]), lines)
-        found = learner.snapshot()
-        assert found in later, lines
-        seen.add(found)
-        assert go_on(learner) == later[found], lines
-        assert goes_on or found == after
-    assert before in seen
-    assert lines > 10
+    first = 1 + 2 * KINDS.index(kind)  # other lines of the package for each kind
+    for within, step, lines in (("learning/learner.py", 1, 1), ("rareswitch", 9, first)):
+        seen, goes_on = set(), True
+        while goes_on:
+            learner = start()
+            goes_on = interrupted(partial(do, learner, log[3]), lines, within)
+            found = learner.snapshot()
+            assert found in later, lines
+            seen.add(found)
+            assert go_on(learner) == later[found], lines
+            assert goes_on or found == after
+            lines += step
+        assert before in seen
+        assert lines > 3
 
 
 # Corrections of absorbed episodes.

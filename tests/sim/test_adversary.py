@@ -242,6 +242,8 @@ def test_the_least_expected_regret_is_reached_over_all_right_actions(members, le
         )
         right = tuple(outcome.world.transitions[:, 1, :, 1].argmax(axis=1).tolist())
         lost[right] = outcome.regret.sum()
+        if len(lost) == 2**H:
+            break
     assert len(lost) == 2**H
     least = rs.theory.least_expected_regret(horizon=H, lengths=lengths, members=members)
     assert np.mean(list(lost.values())) == pytest.approx(least, rel=1e-12)

@@ -59,7 +59,7 @@ PLUS_PLUS = [
 @pytest.mark.parametrize(("scale", "inflation", "monotone"), PLUS_PLUS)
 @pytest.mark.parametrize("world", LINEAR.values(), ids=LINEAR)
 def test_lsvi_ucb_plus_plus_plays_its_description(world, scale, inflation, monotone):
-    K = 50
+    K = 24
     policy, learn = literal.lsvi_ucb_plus_plus(world, K, scale, inflation, monotone)
     expected = literally(world, (policy, learn), K=K, **UNIFORM)
     settings = {"scale": scale, "inflation": inflation, "monotone": monotone}

@@ -8,7 +8,7 @@ from oracles import stepped
 from rareswitch.sim import FiniteMDP, Simulation
 from rareswitch.sim.run import initial_states, noise_of
 
-EPISODES, HORIZON = 60, 4
+EPISODES, HORIZON = 40, 4
 EXPLORATIONS = {
     "bonus": rs.Bonus(0.3),
     "estimated bonus of members": rs.Bonus(0.5, members=3, estimate=True),

@@ -10,7 +10,7 @@ from oracles import Asked, masked_world, stepped, switches_of
 from rareswitch.sim import FiniteMDP, Simulation
 from rareswitch.sim.run import initial_states, noise_of
 
-EPISODES, SEED = 40, (2, 5)
+EPISODES, SEED = 24, (2, 5)
 WORLDS = {
     "hard": rs.worlds.hard_to_learn(d=5, horizon=3, seed=1),
     "masked": masked_world(4),

@@ -14,7 +14,7 @@ from rareswitch.sim.adversary import play_adversary
 from rareswitch.sim.outcome import world_simulator
 from rareswitch.sim.run import initial_states, noise_of
 
-EPISODES, SEED = 60, (4, 1)
+EPISODES, SEED = 30, (4, 1)
 
 
 def twins_world():

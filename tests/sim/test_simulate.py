@@ -10,7 +10,7 @@ from oracles import Asked, Starts, episode_of, masked_world, switches_of, walk
 from rareswitch.sim import Simulation, simulate_random
 from rareswitch.support.streams import Stream, generator
 
-EPISODES = 80
+EPISODES = 40
 HARD = [rs.worlds.hard_to_learn(d=6, horizon=4, seed=(1, i)) for i in range(4)]
 WORLDS = {
     "hard": HARD[0],
@@ -334,7 +334,7 @@ def test_runs_and_worlds_say_what_they_are():
     assert repr(corrupted) == "FiniteMDP(5 states, 4 actions, d=3, horizon=2)"
     run = rs.simulate(HARD[0], RULES["grid"], episodes=EPISODES)
     regret = f"{run.regret.sum():.4g}"
-    assert repr(run) == f"Run(80 episodes, regret {regret}, 9 deployments, {run.switches} switches)"
+    assert repr(run) == f"Run(40 episodes, regret {regret}, 9 deployments, {run.switches} switches)"
 
 
 @pytest.mark.parametrize("date", [1.5, np.inf, "2"])

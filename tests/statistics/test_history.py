@@ -3,7 +3,7 @@ from inspect import getmembers
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rareswitch as rs
@@ -342,6 +342,7 @@ def corrected(history, pairs, *, fold=lambda: False):
 
 @BY_KIND
 @pytest.mark.parametrize(("ridge", "tolerance"), [(1.0, 1e-9), (1e-3, 1e-6)])
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.booleans())
 def test_a_corrected_history_is_that_of_the_corrected_log(task, ridge, tolerance, seed, dense):
     task, rng = replace(task, end_reward=0.3), np.random.default_rng(seed)
@@ -360,13 +361,13 @@ def test_a_corrected_history_is_that_of_the_corrected_log(task, ridge, tolerance
 @BY_KIND
 @pytest.mark.parametrize(("ridge", "tolerance"), [(1.0, 1e-9), (1e-3, 1e-6)])
 def test_a_history_without_its_episodes_is_that_of_no_log(task, ridge, tolerance):
-    log = log_of(2, 300, one_hot=task.one_hot)
-    log += log_of(3, 300, one_hot=task.one_hot, steps=2)
+    log = log_of(2, 100, one_hot=task.one_hot)
+    log += log_of(3, 100, one_hot=task.one_hot, steps=2)
     found = history_of(task, ridge, log).remove(*log)
     assert_same_fits(found, history_of(task, ridge), ridge=ridge, tolerance=tolerance)
     # No step of the last stage remains: only rounding does.
-    found = history_of(task, ridge, log).remove(*log[:300])
-    assert_same_fits(found, history_of(task, ridge, log[300:]), ridge=ridge, tolerance=tolerance)
+    found = history_of(task, ridge, log).remove(*log[:100])
+    assert_same_fits(found, history_of(task, ridge, log[100:]), ridge=ridge, tolerance=tolerance)
 
 
 @BY_KIND

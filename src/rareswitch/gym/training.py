@@ -488,8 +488,8 @@ class Training:
         after. `progress` stops the evaluation by returning True. Return whether it was completed.
         """
         judged = self._judgement()
-        self._write(finished=False)
         if fresh and self.world is not None:
+            self._write(finished=False)
             rival = self.best
             agents = [judged.agent, *([] if rival is None else [rival[1]])]
             task = self.learner.task
