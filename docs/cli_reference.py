@@ -40,7 +40,9 @@ def _inner(path: str, group: click.Group, parent: click.Context) -> Iterator[str
 
 def _section(title: str, command: click.Command, parent: click.Context | None) -> str:
     settings = main.context_settings if parent is None else {}
-    context = click.Context(command, info_name=title.split()[-1], parent=parent, **settings)
+    context = click.Context(
+        command, info_name=title.split()[-1], parent=parent, **settings
+    )
     context.terminal_width = 88
     level = "#" * max(2, len(title.split()))
     return f"{level} {title}\n\n```text\n{command.get_help(context)}\n```\n"

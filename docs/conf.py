@@ -28,7 +28,12 @@ author = "The rareswitch authors"
 copyright = "2026, The rareswitch authors"
 release = version = rareswitch.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -120,7 +125,9 @@ def _visit_math(self, node):
 
 
 def _visit_math_block(self, node):
-    self.body.append(f'<div class="math-block">{_mathml(node, as_block=True)}</div>\n')
+    self.body.append(
+        f'<div class="math-block">{_mathml(node, as_block=True)}</div>\n'
+    )
     raise nodes.SkipNode
 
 
@@ -128,7 +135,9 @@ def _mathml(node, *, as_block):
     try:
         return tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:
-        logging.getLogger(__name__).warning("formula %r: %s", node.astext(), error, location=node)
+        logging.getLogger(__name__).warning(
+            "formula %r: %s", node.astext(), error, location=node
+        )
         return ""
 
 
@@ -138,4 +147,6 @@ def setup(app):
     app.connect("autodoc-process-signature", _short_signature)
     app.add_directive_to_domain("py", "property", Property, override=True)
     app.add_transform(TrimCode)
-    app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
+    app.add_html_math_renderer(
+        "mathml", (_visit_math, None), (_visit_math_block, None)
+    )

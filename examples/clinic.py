@@ -45,7 +45,7 @@ class Clinic(gymnasium.Env):
 def dose_rows(observation):
     ill, sensitive = observation
     dose = np.array([0.0, 0.5, 1.0])
-    after = np.maximum(ill - 0.4 * dose, 0.0)  # how ill the patient will be after each dose
+    after = np.maximum(ill - 0.4 * dose, 0.0)  # how ill after each dose
     harm = dose * sensitive
     both = np.broadcast_to([1.0, sensitive], (3, 2))
     return np.column_stack([both, after, after**2, after * sensitive, harm])
