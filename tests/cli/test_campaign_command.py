@@ -416,7 +416,7 @@ def test_an_interrupted_import_is_run_again(doors, monkeypatch):
         patched.setattr(pressed, lambda: nullcontext(lambda: True))
         result = call("campaign", "import", "reports.jsonl")
     assert result.exit_code == 1
-    assert "interrupted after 1 reports; run it again" in result.stderr
+    assert "interrupted after 1 report; run it again" in result.stderr
     found = spoken("import", "reports.jsonl")
     assert (found["known"], found["recorded"]) == (3, 5)
 
@@ -724,7 +724,7 @@ def test_status_speaks_of_episodes_and_not_of_rows(doors):
     (doors / "bad.json").write_text(report("bad", rewards=[2.0]))
     call("campaign", "record", "bad.json")
     shown = said("status")
-    assert "1 assigned and not reported, 0 from a replaced version, 1 reports refused" in shown
+    assert "1 assigned and not reported, 0 from a replaced version, 1 report refused" in shown
     assert "in force from episode" in shown
     assert "mean return [95% interval, valid at any time]" in shown
     assert "2 new episodes wait for the learner" in shown

@@ -56,7 +56,7 @@ from rareswitch.campaigns.store.tables import campaigns
 from rareswitch.campaigns.store.transaction import begin_chains
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
-from rareswitch.support.arguments import flag, whole
+from rareswitch.support.arguments import flag, plural, whole
 from rareswitch.support.persistent import PersistentList
 
 IMPORTED_TOGETHER = 1000
@@ -349,8 +349,8 @@ class Campaign:
         gone: int = self._do(recording.forget(name, **_signed(by, reason)))
         if not self.store.purge():
             raise UnavailableError(
-                f"the name is erased from {gone} episodes, but another reader keeps old pages of "
-                "the store; forget it again later to erase these too"
+                f"the name is erased from {plural(gone, 'episode')}, but another reader keeps old "
+                "pages of the store; forget it again later to erase these too"
             )
         if not gone:
             raise NotAllowedError(

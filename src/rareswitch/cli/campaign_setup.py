@@ -26,6 +26,7 @@ from rareswitch.cli.experiments import need
 from rareswitch.cli.progress import progress
 from rareswitch.cli.scenario_worlds import environment_world, finite_world
 from rareswitch.cli.worlds import FINITE, world_options
+from rareswitch.support.arguments import plural
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Protocol, SimulatedCampaign, Store, World
@@ -303,19 +304,20 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
     """Return the results of a rehearsal as lines."""
     late = f", {done.late} of them from a replaced version" if done.late else ""
     after = "" if done.mean_delay is None else f", {done.mean_delay:.0f} episodes after they began"
-    rejected = f"; {done.rejections} candidates turned down" if done.rejections else ""
+    rejected = f"; {plural(done.rejections, 'candidate')} turned down" if done.rejections else ""
     rejected += f"; {done.declined} not worth proposing" if done.declined else ""
     regret, delays = done.regret, ", ".join(map(str, done.decision_delays))
+    lost = "was" if done.missing == 1 else "were"
     ended = "none: this rehearsal had ended; another --store begins a new one"
     lines = {
-        "begun": f"{done.begun} episodes; {done.missing} were never reported"
+        "begun": f"{plural(done.begun, 'episode')}; {done.missing} {lost} never reported"
         if done.begun or not done.stopped
         else ended,
         "recorded": f"{done.recorded}{late}{after}",
-        "mishaps": f"{done.refused} reports refused, {done.repeated} sent twice, {done.corrected} "
-        f"corrected, {done.withdrawn} withdrawn",
-        "overridden": done.overridden and f"{done.overridden} episodes, by people",
-        "learner": done.deaths and f"died {done.deaths} times, and was replaced",
+        "mishaps": f"{plural(done.refused, 'report')} refused, {done.repeated} sent twice, "
+        f"{done.corrected} corrected, {done.withdrawn} withdrawn",
+        "overridden": done.overridden and f"{plural(done.overridden, 'episode')}, by people",
+        "learner": done.deaths and f"crashed {plural(done.deaths, 'time')} and was restarted",
         "mean return": done.recorded and f"{done.mean_return:.4f} of {protocol.task.horizon}",
         "regret": regret is not None
         and done.begun
@@ -327,7 +329,8 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
         "ledger": f"link of the last entry: {done.ledger_link}",
     }
     shown = [f"{name:<15} {text}" for name, text in lines.items() if text]
-    same = f"all {candidates} candidates reproduced byte for byte"
+    which = "the candidate" if candidates == 1 else f"all {candidates} candidates"
+    same = f"{which} reproduced byte for byte"
     return [*shown, *(f"check: {text}" for text in done.problems or (same,))]
 
 
