@@ -72,6 +72,19 @@ def describe_error(terms: Terms) -> str:
     )
 
 
+def error_sum(terms: Terms) -> str | None:
+    """Return the sum of the errors at the looks and at the end; None if only one of them exists."""
+    rule = superiority_rule(terms)
+    if rule is None or not terms.control_share:
+        return None
+    looks = 1.0 - rule.confidence if rule.calibrated is None else rule.calibrated
+    end = (1.0 - terms.analysis.confidence) / 2.0
+    return (
+        f"error of a claim: {looks:.3g} at the looks plus {end:.3g} at the end, "
+        f"{looks + end:.3g} together"
+    )
+
+
 def conclude(
     state: State, combined: Mapping[str, Any], not_at_the_end: str | None, not_reported: int
 ) -> str:
