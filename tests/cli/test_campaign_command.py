@@ -492,6 +492,38 @@ def test_a_feature_map_that_does_not_suit_the_task_is_not_locked(clinic):
     assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
 
 
+def test_init_finds_the_feature_map_beside_the_protocol(clinic):
+    init = ("campaign", "init", "protocol.toml")
+    assert call(*init, "--store", "sqlite:///other.db").exit_code == 0
+    (clinic / "features.bin").write_bytes(b"another map")
+    result = call(*init, "--store", "sqlite:///third.db")
+    assert result.exit_code == 1
+    assert "features must be the file with the protocol's digest" in result.stderr
+    (clinic / "features.bin").unlink()
+    message = refused(*init, "--store", "sqlite:///third.db")
+    assert "features.bin does not exist: name the file of the map with --features" in message
+
+
+def test_validate_checks_the_feature_map_beside_the_protocol(clinic):
+    validate = ("protocol", "validate", "protocol.toml")
+    assert said(*validate).endswith("\nthe feature map features.bin fits the task\n")
+    text = (clinic / "protocol.toml").read_text(encoding="utf-8")
+    (clinic / "wrong.toml").write_text(text.replace(f"dim = {TABLE.dim}", "dim = 7"))
+    message = refused("campaign", "protocol", "validate", "wrong.toml")
+    assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
+    (clinic / "features.bin").unlink()
+    notes = spoken("protocol", "validate", "wrong.toml")["notes"]
+    assert notes == ["the feature map is not checked: features.bin does not exist"]
+
+
+def test_validate_adds_the_errors_of_a_claim(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = Path(__file__).parents[2] / "examples" / "study" / "protocol.toml"
+    (tmp_path / "p.toml").write_bytes(study.read_bytes())
+    said_last = said("protocol", "validate", "p.toml").splitlines()[-1]
+    assert said_last == "error of a claim: 0.01 at the looks plus 0.015 at the end, 0.025 together"
+
+
 def test_act_names_the_treatment_first(clinic):
     seen = ("--observation", '{"severity": 2}')
     first, more = said("act", "ada", *seen).splitlines()

@@ -239,7 +239,7 @@ def test_the_planned_error_is_a_sum_and_instant_signatures_are_noted(here):
     assert "sign at once" not in shown
     signed = PROTOCOL + '[approval]\nby = "second-person"\n'
     (here / "protocol.toml").write_text(signed)
-    assert "note: second persons sign at once; signing in [circumst" in call(*plan()).stdout
+    assert "note: second persons sign at once; [circumstances] signing" in call(*plan()).stdout
     (here / "study.toml").write_text(HEAD + "[circumstances]\nsigning = 3\n" + NULL)
     assert "sign at once" not in call(*plan()).stdout
     (here / "protocol.toml").write_text(PROTOCOL.partition("[[stopping]]")[0])

@@ -230,7 +230,7 @@ def notes(study: Study) -> list[str]:
     if instant and any(one.approval.two_persons for one in study.designs.values()):
         some = "" if len(instant) == len(study.scenarios) else f" in {', '.join(instant)}"
         lines.append(
-            f"note: second persons sign at once{some}; signing in [circumstances] is their mean time"
+            f"note: second persons sign at once{some}; [circumstances] signing sets the mean time"
         )
     return [line for text in lines for line in wrap(text, TEXT_WIDTH, subsequent_indent="  ")]
 
