@@ -140,7 +140,8 @@ def principles_section(facts: Facts) -> Section:
     unplanned = sum(not one.planned for one in state.candidates.values())
     rollbacks = sum(one.rollback_to is not None for one in state.versions)
     signed = (
-        "A second person approves every version and every amendment"
+        "Every version and every amendment is approved by a person who did not propose it; the "
+        "schedule may propose a version"
         if terms.approval.two_persons
         else "The switching rule alone puts a version in force"
     )
