@@ -576,7 +576,7 @@ def test_the_principles_are_answered_from_the_record(study):
     ):
         assert principle in page
     assert "probability 0.025: about 0.025 at the end" in page
-    assert "2 corrections and withdrawals" in page
+    assert "corrections and withdrawals: 2" in page
 
 
 def test_two_persons_approve_and_the_study_is_compared(store):

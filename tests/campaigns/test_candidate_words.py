@@ -35,6 +35,7 @@ def test_every_part_of_the_evidence_is_a_sentence():
         "candidate 7 for version 3: fitted on 640 episodes, proposed by schedule",
         "trigger: growth 2.25 of 3, not reached",
         "trigger: episode 641 of 640, reached",
+        "one reached trigger is enough",
         "differs from the policy in force in 66% of logged states",
         "expected gain: 0.438 per episode (95% interval from 0.278 to 0.644)",
         "warning: few episodes",
@@ -87,12 +88,12 @@ def test_the_largest_changes_of_action_are_told():
         {"stage": None, "from": [], "share": "much"},
     ]
     found = lines(changes=changes)
-    assert found[4:6] == [
+    assert found[5:7] == [
         "most frequent action in 50% of states of stage 2: action 0 → action 2",
         "most frequent action in 41% of states of stage 1: low → high",
     ]
-    assert found[9] == "and 2 smaller changes"
-    assert found[8] == "most frequent action in 3% of states of stage 1: high → action 3"
+    assert found[10] == "and 2 smaller changes"
+    assert found[9] == "most frequent action in 3% of states of stage 1: high → action 3"
 
 
 SEVERE = {"subgroup": "severe", "episodes": 212, "share": 0.64, "from": "usual care",
@@ -116,7 +117,7 @@ SEVERE = {"subgroup": "severe", "episodes": 212, "share": 0.64, "from": "usual c
 )  # fmt: skip
 def test_each_subgroup_is_a_sentence(changes, said):
     found = lines(subgroups=[SEVERE | changes, 7])
-    assert found[4:6] == [said, "subgroup: not recorded"]
+    assert found[5:7] == [said, "subgroup: not recorded"]
 
 
 @given(

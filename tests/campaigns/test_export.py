@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 import rareswitch as rs
-from rareswitch.campaigns import Campaign, Protocol, Report, open_store
+from rareswitch.campaigns import Campaign, Learning, Protocol, Report, open_store
 from rareswitch.campaigns.errors import DamagedError
 from rareswitch.campaigns.proof.export import export as export_module
 from rareswitch.campaigns.proof.export.export import export
@@ -24,9 +24,12 @@ from rareswitch.campaigns.rulebook.rows import CHAINS, OPTIONAL, canonical, dige
 from rareswitch.campaigns.store.rows import rows_of
 from rareswitch.campaigns.store.tables import artifacts, episodes
 from rareswitch.campaigns.store.transaction import count_again
+from rareswitch.cli.campaign_look import candidate_text
+from rareswitch.rules import EpisodeGrid
 from small_export import (
     SECRET,
     SIMULATION,
+    episode_of,
     full_campaign,
     opened,
     play,
@@ -308,6 +311,38 @@ def test_only_the_report_of_an_ended_study_is_called_final(tmp_path):
     campaign.store.close()
 
 
+def test_no_decision_is_pending_after_a_stop(tmp_path):
+    campaign = opened(tmp_path / "store.db", protocol_of(schedule=EpisodeGrid(dates=(1, 3))))
+    play_to_candidate(campaign)
+    number = campaign.state.waiting.number
+    export(campaign, tmp_path / "running", **SIGNED)
+    campaign.stop(by="ana", reason="enough")
+    export(campaign, tmp_path / "ended", **SIGNED)
+    texts = [
+        (tmp_path / name / "appendix.md").read_text(encoding="utf-8")
+        for name in ("running", "ended")
+    ]
+    assert f"| Pending decision | candidate {number} |" in texts[0]
+    assert "| waiting |" in texts[0]
+    assert f"| Pending decision | none: candidate {number} was not decided |" in texts[1]
+    assert "| not decided |" in texts[1]
+    assert "| waiting |" not in texts[1]
+    (shown,) = rs.campaigns.candidates(campaign)
+    assert shown["owed"] is None
+    last = candidate_text(shown, campaign.terms.approval)[-1]
+    assert last == "not decided: the campaign has stopped"
+    campaign.store.close()
+
+
+def play_to_candidate(campaign):
+    """Record episodes until a candidate waits for an approval."""
+    rng = np.random.default_rng(0)
+    with Learning(campaign) as learning:
+        for k in range(4):
+            campaign.record(f"p{k}", episode_of(rng, one_hot=False, short=False))
+        assert learning.step().status == "waiting"
+
+
 def test_the_appendix_tells_what_checklists_ask_for(exported):
     campaign, folder, _ = exported
     text = (folder / "appendix.md").read_text()
@@ -332,6 +367,7 @@ def test_the_appendix_tells_what_checklists_ask_for(exported):
     assert "| rewards must lie in \\[0, 1\\] | 16 |" in text
     assert "| Assigned and not reported | 3 of 46 |" in text
     assert "| Another action given than recommended | 11 episodes, at 11 steps |" in text
+    assert "1 amendment, 1 unplanned candidate, 1 rollback, corrections and withdrawals: " in text
     assert "Episodes corrected: 1. Episodes withdrawn: 1." in text
 
 

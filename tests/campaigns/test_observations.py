@@ -327,9 +327,9 @@ def test_a_report_of_several_steps_is_the_one_made_by_hand(features, steps, cut_
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({SECRET: 1}, f"must have the fields {', '.join(FIELDS)} only; got 1 unknown"),
-        ({"features": [[1.0]]}, "only; got 1 unknown"),
-        ({"reward": [1.0]}, "only; got 1 unknown: did you mean rewards?"),
+        ({SECRET: 1}, f"may be {', '.join(FIELDS)}, and no others; got 1 unknown"),
+        ({"features": [[1.0]]}, "no others; got 1 unknown"),
+        ({"reward": [1.0]}, "no others; got 1 unknown: did you mean rewards?"),
         ({"id": None}, "a report with observations needs id"),
         ({"observations": None}, "needs observations"),
         ({"actions": None}, "needs actions"),

@@ -12,6 +12,7 @@ from rareswitch.campaigns import AnalysisTerms, Report, Subgroups, report_values
 from rareswitch.campaigns.reading import known_part, read_json, read_report
 from rareswitch.campaigns.report import MORE_ARRAYS, read_bodies
 from rareswitch.campaigns.report_values import numbers, report_from, reports_from
+from rareswitch.campaigns.rulebook.claims import broken_claim
 from rareswitch.core.episode import Episode
 
 VALUES = st.recursive(
@@ -253,6 +254,23 @@ def test_claims_for_the_analysis_are_read_and_told_back(events):
     assert report_from(values | {"events": None}).plain == silent
 
 
+@pytest.mark.parametrize("events", [{}, {"serious": 1}])
+def test_a_count_of_0_is_recorded_as_a_kind_that_did_not_occur(events):
+    """Forms of case reports send every kind."""
+    without, form = plain(3, events=events), plain(3, events=events | {"nausea": 0})
+    expected = report_from(without)
+    for found in (read_report(json.dumps(form)), report_from(form), *reports_from([form, form])):
+        assert (found.claims, found.digest) == (expected.claims, expected.digest)
+        assert found.plain == without
+
+
+def test_a_recorded_count_of_0_is_not_allowed():
+    """No report is recorded with it, so a record with it was forged."""
+    analysis = AnalysisTerms(events=["nausea"])
+    assert "leaves out kinds" in broken_claim(analysis, {"events": {"nausea": 0}})
+    assert broken_claim(analysis, {"events": {}}) is None
+
+
 def test_a_report_without_these_claims_keeps_its_digest():
     found = report(3, id="ada", site="3")
     assert found.claims == '{"site":"3"}'
@@ -262,15 +280,16 @@ def test_a_report_without_these_claims_keeps_its_digest():
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        ({"nausea": 0}, "events: each count must be a whole number|from 1 to"),
-        ({"nausea": -1}, "each count must be from 1"),
+        ({"nausea": -1}, "events: each count must be from 0 to"),
+        ({"nausea": False}, "each count must be a whole number"),
         ({"nausea": True}, "each count must be a whole number"),
         ({"nausea": 1.0}, "each count must be a whole number"),
         ({"nausea": "1"}, "each count must be a whole number"),
-        ({"nausea": 2**40}, "each count must be from 1"),
+        ({"nausea": 2**40}, "each count must be from 0"),
         ({"": 1}, "each kind must not be empty"),
         ({"na\nusea": 1}, "each kind must be one line"),
         ({"nausea": 1, "\uff4eausea": 1}, "distinct kinds"),
+        ({"nausea": 0, "\uff4eausea": 1}, "distinct kinds"),
         (["nausea"], "events must be counts by the kind"),
         ("nausea", "events must be counts by the kind"),
         (3, "events must be counts by the kind"),

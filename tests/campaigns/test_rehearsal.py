@@ -233,6 +233,13 @@ def test_a_rehearsal_waits_for_people_and_goes_on(store):
     assert simulated(store, protocol, waits).begun == 0
 
 
+def test_a_rehearsal_that_stopped_waits_for_nobody(store):
+    done = simulated(store, protocol_of(), replace(ROUGH, signs=False))
+    assert done.stopped is not None
+    assert Campaign(store, "rough", rehearsal=True).state.waiting is not None
+    assert done.waiting is None
+
+
 def test_at_the_end_somebody_looks_once_more(store):
     """A learner that is down, or looks too seldom, is replaced before the campaign is stopped."""
     seldom = replace(ROUGH, learn_every=10_000)

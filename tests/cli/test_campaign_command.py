@@ -416,7 +416,7 @@ def test_an_interrupted_import_is_run_again(doors, monkeypatch):
         patched.setattr(pressed, lambda: nullcontext(lambda: True))
         result = call("campaign", "import", "reports.jsonl")
     assert result.exit_code == 1
-    assert "interrupted after 1 reports; run it again" in result.stderr
+    assert "interrupted after 1 report; run it again" in result.stderr
     found = spoken("import", "reports.jsonl")
     assert (found["known"], found["recorded"]) == (3, 5)
 
@@ -448,14 +448,14 @@ def test_subgroups_and_events_are_imported_and_listed(tmp_path, monkeypatch):
     begun(tmp_path, monkeypatch, PROTOCOL + text)
     rows = [json.loads(report(f"p{i}", i % 2)) for i in range(3)]
     rows[0] |= {"subgroup": "mild", "events": {"nausea": 2, "serious": None}}
-    rows[1] |= {"subgroup": None, "events": {"nausea": None, "serious": None}}
+    rows[1] |= {"subgroup": None, "events": {"nausea": 0, "serious": None}}
     rows[2] |= {"subgroup": "severe", "events": None}
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "struct.parquet")
     kinds = pa.map_(pa.string(), pa.int64())
-    events = pa.array([[("serious", 1)], [("serious", 1), ("serious", 2)]], kinds)
+    events = pa.array([[("serious", 1), ("nausea", 0)], [("serious", 1), ("serious", 2)]], kinds)
     more = pa.Table.from_pylist([json.loads(report(f"q{i}")) for i in range(2)])
     parquet.write_table(more.append_column("events", events), tmp_path / "map.parquet")
-    (tmp_path / "more.jsonl").write_text(report("r", subgroup="mild", events={"nausea": 1}))
+    (tmp_path / "more.jsonl").write_text(report("r", events={"nausea": 1, "serious": 0}))
     assert spoken("import", "struct.parquet")["recorded"] == 3
     assert spoken("import", "map.parquet", status=1)["refused"] == 1
     assert spoken("import", "more.jsonl")["recorded"] == 1
@@ -465,7 +465,7 @@ def test_subgroups_and_events_are_imported_and_listed(tmp_path, monkeypatch):
         ("p1", None, {}),
         ("p2", "severe", None),
         ("q0", None, {"serious": 1}),
-        ("r", "mild", {"nausea": 1}),
+        ("r", None, {"nausea": 1}),
     ]
 
 
@@ -490,6 +490,38 @@ def test_a_feature_map_that_does_not_suit_the_task_is_not_locked(clinic):
     init = ("campaign", "init", "wrong.toml", "--features", "features.bin")
     message = refused(*init, "--store", "sqlite:///wrong.db")
     assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
+
+
+def test_init_finds_the_feature_map_beside_the_protocol(clinic):
+    init = ("campaign", "init", "protocol.toml")
+    assert call(*init, "--store", "sqlite:///other.db").exit_code == 0
+    (clinic / "features.bin").write_bytes(b"another map")
+    result = call(*init, "--store", "sqlite:///third.db")
+    assert result.exit_code == 1
+    assert "features must be the file with the protocol's digest" in result.stderr
+    (clinic / "features.bin").unlink()
+    message = refused(*init, "--store", "sqlite:///third.db")
+    assert "features.bin does not exist: name the file of the map with --features" in message
+
+
+def test_validate_checks_the_feature_map_beside_the_protocol(clinic):
+    validate = ("protocol", "validate", "protocol.toml")
+    assert said(*validate).endswith("\nthe feature map features.bin fits the task\n")
+    text = (clinic / "protocol.toml").read_text(encoding="utf-8")
+    (clinic / "wrong.toml").write_text(text.replace(f"dim = {TABLE.dim}", "dim = 7"))
+    message = refused("campaign", "protocol", "validate", "wrong.toml")
+    assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
+    (clinic / "features.bin").unlink()
+    notes = spoken("protocol", "validate", "wrong.toml")["notes"]
+    assert notes == ["the feature map is not checked: features.bin does not exist"]
+
+
+def test_validate_adds_the_errors_of_a_claim(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = Path(__file__).parents[2] / "examples" / "study" / "protocol.toml"
+    (tmp_path / "p.toml").write_bytes(study.read_bytes())
+    said_last = said("protocol", "validate", "p.toml").splitlines()[-1]
+    assert said_last == "error of a claim: 0.01 at the looks plus 0.015 at the end, 0.025 together"
 
 
 def test_act_names_the_treatment_first(clinic):
@@ -724,7 +756,7 @@ def test_status_speaks_of_episodes_and_not_of_rows(doors):
     (doors / "bad.json").write_text(report("bad", rewards=[2.0]))
     call("campaign", "record", "bad.json")
     shown = said("status")
-    assert "1 assigned and not reported, 0 from a replaced version, 1 reports refused" in shown
+    assert "1 assigned and not reported, 0 from a replaced version, 1 report refused" in shown
     assert "in force from episode" in shown
     assert "mean return [95% interval, valid at any time]" in shown
     assert "2 new episodes wait for the learner" in shown

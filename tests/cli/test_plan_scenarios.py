@@ -10,8 +10,13 @@ import pytest
 from cli.terminal import call, refused
 from cli.test_campaign_tutorial import blocks, is_printed, steps
 from rareswitch.campaigns import Protocol, Study
-from rareswitch.campaigns.rehearsal.characteristics import Calibration, Cell, Estimate
-from rareswitch.cli.plan_scenarios import calibration, rows
+from rareswitch.campaigns.rehearsal.characteristics import (
+    Calibration,
+    Cell,
+    Characteristics,
+    Estimate,
+)
+from rareswitch.cli.plan_scenarios import COLUMNS, rows, table
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = ROOT / "examples" / "study"
@@ -201,15 +206,41 @@ def test_the_page_of_a_study_shows_the_report_that_is_kept_with_it():
     study = Study.read(STUDY / "scenarios.toml", allow=("world",))
     assert study.digest == report["study"]
     page = (TUTORIALS / "design-a-study.md").read_text(encoding="utf-8")
-    lines = []
-    for table in report["cells"]:
-        known = {name: table.pop(name) for name in ("scenario", "null", "design")}
-        lines += rows(Cell(**known, values=estimates(table)))
-    for table in report["calibration"]:
-        told = estimates({name: table[name] for name in ("confidence", "error")})
-        power = estimates(table["power"])
-        known = {name: table[name] for name in ("design", "asked", "declared")}
-        lines += calibration(Calibration(**known, **told, power=power))
-    assert len(lines) == 12 + 8
-    for line in lines:
-        assert line.rstrip() in page
+    cells, calibrations = [], []
+    for told in report["cells"]:
+        known = {name: told.pop(name) for name in ("scenario", "null", "design")}
+        cells.append(Cell(**known, values=estimates(told)))
+    for told in report["calibration"]:
+        known = estimates({name: told[name] for name in ("confidence", "error")})
+        known |= {name: told[name] for name in ("design", "asked", "declared")}
+        calibrations.append(Calibration(**known, power=estimates(told["power"])))
+    found = Characteristics(study=study, cells=tuple(cells), calibrations=tuple(calibrations))
+    lines = table(found)
+    assert max(map(len, lines)) <= 100
+    assert "\n".join(line.rstrip() for line in lines) in page
+
+
+def test_the_table_has_both_ends_of_an_interval():
+    """Half of an interval around 1 claim of 150 would promise errors below 0."""
+    values = dict.fromkeys((name for _, name, _ in COLUMNS))
+    values |= {"superiority": Estimate.of_share(1, 150), "bias": Estimate(0.0, -0.00004, 0.02, 9)}
+    cell = Cell(scenario="null", null=True, design="small", values=values)
+    assert [line.split()[:2] for line in rows(cell)] == [
+        ["small", "0.7%"], ["from", "0.1%"], ["to", "3.7%"],
+    ]  # fmt: skip
+    assert rows(cell)[1].endswith(" 0.000")
+
+
+def test_the_planned_error_is_a_sum_and_instant_signatures_are_noted(here):
+    (here / "study.toml").write_text(HEAD + NULL)
+    shown = call(*plan("--rounds", 2)).stdout
+    planned = "small: error of a claim: 0.025 at the looks plus 0.025 at the end, 0.05 together\n"
+    assert planned in shown
+    assert "sign at once" not in shown
+    signed = PROTOCOL + '[approval]\nby = "second-person"\n'
+    (here / "protocol.toml").write_text(signed)
+    assert "note: second persons sign at once; [circumstances] signing" in call(*plan()).stdout
+    (here / "study.toml").write_text(HEAD + "[circumstances]\nsigning = 3\n" + NULL)
+    assert "sign at once" not in call(*plan()).stdout
+    (here / "protocol.toml").write_text(PROTOCOL.partition("[[stopping]]")[0])
+    assert "error of a claim" not in call(*plan()).stdout

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rareswitch.campaigns import refusals, verify
+from rareswitch.campaigns import AnalysisTerms, refusals, verify
 from running_service import report_of, run_service, study
 
 ROOT = "/v1/campaigns/doors"
@@ -43,6 +43,16 @@ def test_many_reports_are_answered_in_their_order(running):
     headers = {"Content-Type": "application/x-ndjson"}
     answer = running.ask("POST", f"{ROOT}/episodes", "site", lines, headers=headers).json()
     assert [one.get("seq") for one in answer] == [3, 4, None]
+
+
+def test_a_form_that_counts_an_event_as_0_is_recorded_without_it(store):
+    running = run_service(store)
+    running.create(*study(analysis=AnalysisTerms(events=["nausea", "serious"])))
+    form = report_of(1, events={"nausea": 0, "serious": 1})
+    assert running.ask("POST", f"{ROOT}/episodes", "site", form).status_code == 201
+    again = report_of(1, events={"serious": 1})
+    assert running.ask("POST", f"{ROOT}/episodes", "site", again).status_code == 200
+    assert verify(running.service.find_campaign("doors")).ok
 
 
 def test_a_refused_report_names_its_field_and_is_in_the_register(running):

@@ -56,7 +56,7 @@ from rareswitch.campaigns.store.tables import campaigns
 from rareswitch.campaigns.store.transaction import begin_chains
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
-from rareswitch.support.arguments import flag, whole
+from rareswitch.support.arguments import flag, plural, whole
 from rareswitch.support.persistent import PersistentList
 
 IMPORTED_TOGETHER = 1000
@@ -132,15 +132,8 @@ class Campaign:
         given = {"simulation": simulation, "features": features}
         artifacts = {kind: data for kind, data in given.items() if data is not None}
         protocol.check_artifacts(artifacts)
-        if protocol.features is not None and features is not None:
-            # A map that does not fit the task would lock an unusable protocol.
-            Observer(
-                features=protocol.features,
-                data=features,
-                actions=protocol.actions,
-                task=protocol.task,
-                subgroups=None if protocol.analysis is None else protocol.analysis.subgroups,
-            )
+        if features is not None:
+            check_feature_map(protocol, features)
         name, signed = protocol.name, _signed(by, reason)
         with store.creating(name) as connection:
             if heads_of(connection, name):
@@ -349,8 +342,8 @@ class Campaign:
         gone: int = self._do(recording.forget(name, **_signed(by, reason)))
         if not self.store.purge():
             raise UnavailableError(
-                f"the name is erased from {gone} episodes, but another reader keeps old pages of "
-                "the store; forget it again later to erase these too"
+                f"the name is erased from {plural(gone, 'episode')}, but another reader keeps old "
+                "pages of the store; forget it again later to erase these too"
             )
         if not gone:
             raise NotAllowedError(
@@ -685,3 +678,15 @@ def list_campaigns(store: Store) -> list[str]:
     """Return the names of the campaigns of a store."""
     with store.reading() as connection:
         return sorted(connection.execute(sa.select(campaigns.c.campaign)).scalars())
+
+
+def check_feature_map(protocol: Protocol, data: bytes) -> None:
+    """Refuse a feature map that does not fit the task: such a protocol would be unusable."""
+    if protocol.features is not None:
+        Observer(
+            features=protocol.features,
+            data=data,
+            actions=protocol.actions,
+            task=protocol.task,
+            subgroups=None if protocol.analysis is None else protocol.analysis.subgroups,
+        )

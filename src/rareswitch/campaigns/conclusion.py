@@ -11,6 +11,7 @@ from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import Terms
+from rareswitch.support.arguments import plural
 
 
 def why_not_at_the_end(state: State, assigned: int) -> str | None:
@@ -71,6 +72,19 @@ def describe_error(terms: Terms) -> str:
     )
 
 
+def error_sum(terms: Terms) -> str | None:
+    """Return the sum of the errors at the looks and at the end; None if only one of them exists."""
+    rule = superiority_rule(terms)
+    if rule is None or not terms.control_share:
+        return None
+    looks = 1.0 - rule.confidence if rule.calibrated is None else rule.calibrated
+    end = (1.0 - terms.analysis.confidence) / 2.0
+    return (
+        f"error of a claim: {looks:.3g} at the looks plus {end:.3g} at the end, "
+        f"{looks + end:.3g} together"
+    )
+
+
 def conclude(
     state: State, combined: Mapping[str, Any], not_at_the_end: str | None, not_reported: int
 ) -> str:
@@ -107,15 +121,27 @@ def conclude(
     low = combined["low"]
     if low is None:
         return "Nothing is concluded: there are too few outcomes, or all are equal."
-    left = {"reported": "are left out", "zero": "count as 0", "worst": "count as the worst"}
-    open_ = (
-        f" {not_reported} assigned episodes have no report, and {left[combined['missing']]}."
-        if not_reported
-        else ""
-    )
+    open_ = f" {_unreported(not_reported, combined['missing'])}." if not_reported else ""
     if low > margin:
         return f"{kind} is shown at the end: the difference is at least {low:.4g}.{open_}"
     return (
         f"{kind} is not shown: the interval of the difference, from {low:.4g} to "
         f"{combined['high']:.4g}, is not above {margin:g}.{open_}"
+    )
+
+
+def _unreported(number: int, missing: str) -> str:
+    """Describe how assigned episodes without a report count.
+
+    >>> _unreported(1, "zero")
+    '1 assigned episode has no report, and counts as 0'
+    >>> _unreported(3, "reported")
+    '3 assigned episodes have no report, and are left out'
+    """
+    one = number == 1
+    count = "counts" if one else "count"
+    left = {"reported": f"{'is' if one else 'are'} left out", "zero": f"{count} as 0"}
+    counted = left.get(missing, f"{count} as the worst")
+    return (
+        f"{plural(number, 'assigned episode')} {'has' if one else 'have'} no report, and {counted}"
     )

@@ -248,7 +248,10 @@ def withdraw(episode_id: str, *, by: str, reason: str) -> Work:
     def run(transaction: Recording) -> Recorded:
         last = transaction.last_row(episode_id)
         if last is None and transaction.assigned(episode_id) is not None:
-            raise NotAllowedError(f"episode {episode_id} is assigned and not reported; cancel it")
+            raise NotAllowedError(
+                f"episode {episode_id} has no report yet. If treatment began, leave it unreported: "
+                "it counts as missing. If it never began, cancel it."
+            )
         if last is not None and last.withdrawn:
             given, new, seq = last.attribution, False, last.seq
         else:

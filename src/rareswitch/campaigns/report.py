@@ -45,8 +45,9 @@ class Report:
     probability of each action given the earlier actions, if the policy does not decide alone.
     `recommended` (n,) are the indices that the policy recommended, if people may choose otherwise.
     `site`, `began` and `ended` are unverified claims, and so are `subgroup` and `events`, which the
-    protocol declares. `events` counts adverse events by kind: an empty table means no events, None
-    means unknown. `participant` identifies the person, and is stored separately.
+    protocol declares. `events` counts adverse events by kind. A kind with 0, or without a count,
+    did not occur; an empty table means no events, and None means unknown. `participant` identifies
+    the person, and is stored separately.
 
     >>> episode = Episode(features=[[1.0, 0.0]], rewards=[1.0], next_features=[])
     >>> Report(id="ada", episode=episode, version=1).digest[:12]

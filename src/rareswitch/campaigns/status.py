@@ -22,6 +22,7 @@ from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.store.rows import StoredRecord, heads_of, rows_of
 from rareswitch.campaigns.store.tables import assignments, episodes
 from rareswitch.campaigns.store.transaction import cohorts_of
+from rareswitch.support.arguments import plural
 
 CONFIDENCE = 0.95
 COUNTED_ONE_BY_ONE = 5000  # rows; more are counted by an index of all rows
@@ -40,7 +41,7 @@ ENTRIES = {
     "corrected": "corrected {episode_id}",
     "withdrawn": "withdrew {episode_id}",
     "cancelled": "cancelled {episode_id}",
-    "forgotten": "erased a name in {episodes} episodes",
+    "forgotten": "erased a name in {counted}",
     "exported": "exported the record",
     "stopped": "stopped the campaign",
     "reopening": "proposed to reopen the campaign",
@@ -280,8 +281,11 @@ def sites(campaign: Campaign) -> list[dict[str, Any]]:
 
 
 def _candidate(state: State, candidate: Candidate) -> dict[str, Any]:
-    """Return a candidate with its signatures, comments and missing signatures."""
-    waits = candidate is state.waiting
+    """Return a candidate with its signatures, comments and missing signatures.
+
+    After a stop no signature is missing.
+    """
+    waits = candidate is state.waiting and not state.stopped
     return candidate.plain | {
         "signatures": [signed_plain(state, entry) for entry in decisions_of(candidate)],
         "comments": [signed_plain(state, one) for one in comments_on(state, candidate.number)],
@@ -389,6 +393,8 @@ def entry_words(entry: Entry) -> str:
         return f"approved {what} {told[what]}"
     if kind == "commented":
         return str(told["meaning"]).replace("comment on", "commented on", 1)
+    if kind == "forgotten":
+        told = {"counted": plural(told["episodes"], "episode")}
     return ENTRIES.get(kind, kind).format_map(told)
 
 

@@ -13,6 +13,7 @@ import click
 from rareswitch.cli.campaign_verb import FILE, NEW_FILE, Answer, verb, wants_json
 from rareswitch.cli.interrupt import interruptible
 from rareswitch.cli.progress import progress
+from rareswitch.support.arguments import plural
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign
@@ -125,7 +126,8 @@ def import_(campaign: Campaign, file: Path) -> Answer:
                 counts["recorded" if found.new else "known"] += 1
             tell(done)
             if pressed():
-                raise click.ClickException(f"interrupted after {done} reports; run it again")
+                many = plural(done, "report")
+                raise click.ClickException(f"interrupted after {many}; run it again")
     said = [f"{count} {what.replace('_', ' ')}" for what, count in counts.items() if count]
     shown = problems[:SHOWN]
     if len(problems) > SHOWN:
@@ -173,7 +175,7 @@ def forget(campaign: Campaign, participant: str, **signed: str) -> Answer:
     Earlier backups still contain the name.
     """
     gone = campaign.forget(participant, **signed)
-    return Answer({"episodes": gone}, f"the name is erased from {gone} episodes")
+    return Answer({"episodes": gone}, f"the name is erased from {plural(gone, 'episode')}")
 
 
 @verb("policy --out policy.bin", "policy --version 3", access="read")

@@ -12,6 +12,7 @@ import click
 
 import rareswitch as rs
 from rareswitch.cli.campaign_verb import Answer, verb
+from rareswitch.support.arguments import plural
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Status, Store
@@ -143,7 +144,9 @@ def candidate_text(plain: dict[str, Any], approval: Approval) -> list[str]:
     from rareswitch.campaigns.proof.export.words import candidate_lines, one_line
 
     decision, signatures = plain["decision"], plain.get("signatures", [])
-    if plain["status"] == "waiting":
+    if plain["status"] == "waiting" and plain.get("owed", True) is None:
+        last = "not decided: the campaign has stopped"
+    elif plain["status"] == "waiting":
         approvers = [one["by"] for one in signatures if one["kind"] == "approved"]
         last = needed_approval(plain["number"], plain["proposer"], approval, approvers)
         if plain.get("expires_at") is not None:
@@ -202,7 +205,7 @@ def needed_approval(
     if not approval.several:
         return f"needs approval by {who}: {how}"
     each = [f"one of {name} ({' or '.join(approval.groups[name])})" for name in groups]
-    more = "1 more approval" if signatures == 1 else f"{signatures} more approvals"
+    more = plural(signatures, "more approval")
     return f"needs {more}{', ' + ' and '.join(each) if each else f' by {who}'}: {how}"
 
 
@@ -236,6 +239,9 @@ def changed_keys(old: Any, new: Any) -> Iterator[str]:
 
 
 def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list[str]:
+    from rareswitch.campaigns.proof.export.words import ONE_IS_ENOUGH
+
+    deployments = "deployment" if found.budget == 1 else "deployments"
     state = f"stopped ({found.stopped})" if found.stopped else "running"
     kind = ", a rehearsal" if found.rehearsal else ""
     gone = [f"{found.withdrawn} withdrawn"] if found.withdrawn else []
@@ -245,25 +251,32 @@ def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list
         f"episodes       {_bar(found.recorded, found.planned_episodes)} {found.recorded} of "
         f"{found.planned_episodes} recorded{''.join(f', {one}' for one in gone)}",
         f"               {found.open} assigned and not reported, {found.late} from a replaced "
-        f"version, {found.refused} reports refused",
+        f"version, {plural(found.refused, 'report')} refused",
         f"budget         {_bar(found.spent, found.budget)} {found.spent} of {found.budget} "
-        f"deployments spent, {found.left} left; {found.rollbacks} rollbacks",
+        f"{deployments} spent, {found.left} left; {plural(found.rollbacks, 'rollback')}",
     ]
     if found.declined:
-        lines.append(f"               {found.declined} candidates were not worth proposing")
+        were = "was" if found.declined == 1 else "were"
+        lines.append(f"{'':15}{plural(found.declined, 'candidate')} {were} not worth proposing")
     lines += [
         f"trigger        {_bar(trigger['value'], trigger['threshold'])} {trigger['quantity']} "
         f"{trigger['value']:.4g} of {trigger['threshold']:.4g}"
         for trigger in found.triggers
     ]
+    if len(found.triggers) > 1:
+        lines.append(f"{'':15}{ONE_IS_ENOUGH}")
     if found.difference is not None:
         lines.append(f"control        {_difference(found.difference)}")
     if (behind := found.rows - found.folded) and not found.stopped:
         whom = "the pending decision" if found.waiting else "the learner"
-        lines.append(f"learner        {behind} new episodes wait for {whom}")
+        wait = "waits" if behind == 1 else "wait"
+        lines.append(f"learner        {plural(behind, 'new episode')} {wait} for {whom}")
     lines += ["", *_versions(found), "", *_pending(found, protocol, approval)]
     length, link = found.heads["ledger"]
-    return [*lines, f"ledger         {length} entries; link of the last: {link[:LINK]}…"]
+    return [
+        *lines,
+        f"ledger         {plural(length, 'entry', 'entries')}; link of the last: {link[:LINK]}…",
+    ]
 
 
 def analysis_lines(found: Analysis) -> list[str]:
@@ -282,8 +295,8 @@ def analysis_lines(found: Analysis) -> list[str]:
         lines += ["", f"each action against {found.reference}, where both were possible:"]
         lines += table(rows, ("compared", "this action", "reference", "difference", AT_THE_END))
     if found.events:
-        events = [one._asdict() for one in found.events]
-        lines += ["", *table(events, ("role", "event", "told", "episodes", "events"))]
+        events = [one._asdict() | {"reported": one.told} for one in found.events]
+        lines += ["", *table(events, ("role", "event", "reported", "episodes", "events"))]
     several = bool(found.subgroups or found.actions)
     together = "; those of subgroups hold together, and so do those of actions" if several else ""
     said = (f"Intervals have {found.confidence:.4g} confidence{together}.", found.claim)

@@ -26,6 +26,7 @@ from rareswitch.cli.experiments import need
 from rareswitch.cli.progress import progress
 from rareswitch.cli.scenario_worlds import environment_world, finite_world
 from rareswitch.cli.worlds import FINITE, world_options
+from rareswitch.support.arguments import plural
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Protocol, SimulatedCampaign, Store, World
@@ -51,7 +52,10 @@ REPORT, FEATURES = "plan.json", "features.bin"
     "--out`.",
 )
 @click.option(
-    "--features", type=FILE, help="Bytes of the feature map, if the protocol has its digest."
+    "--features",
+    type=FILE,
+    help="Bytes of the feature map, if the protocol has its digest.  [default: features.bin beside "
+    "PROTOCOL]",
 )
 @by_option
 @click.option("--reason", default="as agreed", help="Your reason, for the ledger.")
@@ -63,7 +67,14 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
     changes nothing.
     """
     agreed = _read(protocol, allow)
-    given |= {name: _artifact(given[name]) for name in ("simulation", "features")}
+    beside = protocol.with_name(FEATURES) if _has_map(agreed) else None
+    if beside and not given["features"] and not beside.is_file():
+        raise click.UsageError(
+            f"the protocol has the digest of a feature map, and {beside} does not exist: name the "
+            "file of the map with --features"
+        )
+    given["simulation"] = _artifact(given["simulation"])
+    given["features"] = _artifact(given["features"] or beside)
     made = rs.campaigns.init(store, agreed, **given)
     head, in_force = head_plain(made), made.state.in_force
     values: dict[str, Any] = {"campaign": made.name, "store": store.url, "protocol": agreed.digest}
@@ -178,9 +189,8 @@ def simulate(
     agreed = _read(protocol, allow)
     names = [part.name for part in fields(rs.campaigns.Circumstances)]
     mishaps = rs.campaigns.Circumstances(**{name: settings[name] for name in names})
-    named = agreed.features is not None and bool(agreed.features.columns)
     report_file = agreed.simulation and protocol.with_name(REPORT)
-    map_file = named and protocol.with_name(FEATURES)
+    map_file = _has_map(agreed) and protocol.with_name(FEATURES)
     artifacts = {
         "simulation": _artifact(settings["simulation"] or report_file),
         "features": _artifact(settings["feature_map"] or map_file),
@@ -261,10 +271,27 @@ def show_protocol(campaign: Campaign, revision: int | None) -> Answer:
 @verb("protocol validate protocol.toml", about="nothing", name="validate", code=True)
 @click.argument("file", type=FILE)
 def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
-    """Check a protocol before it is locked."""
-    found = _read(file, allow)
-    plain = {"campaign": found.name, "protocol": found.digest}
-    return Answer(plain, f"valid: {found.name}, SHA-256 {found.digest}")
+    """Check a protocol before it is locked.
+
+    If the protocol has the digest of a feature map, the map is checked too: features.bin beside
+    FILE. The error of a claim at the looks and at the end is printed with its sum.
+    """
+    from rareswitch.campaigns.campaign import check_feature_map
+    from rareswitch.campaigns.conclusion import error_sum
+    from rareswitch.campaigns.rulebook.terms import Terms
+
+    found, notes = _read(file, allow), list[str]()
+    if _has_map(found):
+        beside = file.with_name(FEATURES)
+        if (data := _artifact(beside)) is None:
+            notes.append(f"the feature map is not checked: {beside} does not exist")
+        else:
+            check_feature_map(found, data)
+            notes.append(f"the feature map {beside} fits the task")
+    if (error := error_sum(Terms.of(found.plain))) is not None:
+        notes.append(error)
+    plain = {"campaign": found.name, "protocol": found.digest, "notes": notes}
+    return Answer(plain, "\n".join([f"valid: {found.name}, SHA-256 {found.digest}", *notes]))
 
 
 @verb("protocol diff 1 3", name="diff", access="read")
@@ -294,6 +321,11 @@ def _read(path: Path, allow: tuple[str, ...]) -> Protocol:
     return Protocol.from_toml(path.read_text(encoding="utf-8"), allow=allow)
 
 
+def _has_map(protocol: Protocol) -> bool:
+    """Return whether the protocol needs the bytes of a feature map."""
+    return protocol.features is not None and bool(protocol.features.columns)
+
+
 def _artifact(path: Any) -> bytes | None:
     """Return the bytes of a file, or None if the file does not exist."""
     return path.read_bytes() if path and path.is_file() else None
@@ -303,19 +335,20 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
     """Return the results of a rehearsal as lines."""
     late = f", {done.late} of them from a replaced version" if done.late else ""
     after = "" if done.mean_delay is None else f", {done.mean_delay:.0f} episodes after they began"
-    rejected = f"; {done.rejections} candidates turned down" if done.rejections else ""
+    rejected = f"; {plural(done.rejections, 'candidate')} turned down" if done.rejections else ""
     rejected += f"; {done.declined} not worth proposing" if done.declined else ""
     regret, delays = done.regret, ", ".join(map(str, done.decision_delays))
+    lost = "was" if done.missing == 1 else "were"
     ended = "none: this rehearsal had ended; another --store begins a new one"
     lines = {
-        "begun": f"{done.begun} episodes; {done.missing} were never reported"
+        "begun": f"{plural(done.begun, 'episode')}; {done.missing} {lost} never reported"
         if done.begun or not done.stopped
         else ended,
         "recorded": f"{done.recorded}{late}{after}",
-        "mishaps": f"{done.refused} reports refused, {done.repeated} sent twice, {done.corrected} "
-        f"corrected, {done.withdrawn} withdrawn",
-        "overridden": done.overridden and f"{done.overridden} episodes, by people",
-        "learner": done.deaths and f"died {done.deaths} times, and was replaced",
+        "mishaps": f"{plural(done.refused, 'report')} refused, {done.repeated} sent twice, "
+        f"{done.corrected} corrected, {done.withdrawn} withdrawn",
+        "overridden": done.overridden and f"{plural(done.overridden, 'episode')}, by people",
+        "learner": done.deaths and f"crashed {plural(done.deaths, 'time')} and was restarted",
         "mean return": done.recorded and f"{done.mean_return:.4f} of {protocol.task.horizon}",
         "regret": regret is not None
         and done.begun
@@ -327,7 +360,8 @@ def _rehearsed(done: SimulatedCampaign, protocol: Protocol, candidates: int) -> 
         "ledger": f"link of the last entry: {done.ledger_link}",
     }
     shown = [f"{name:<15} {text}" for name, text in lines.items() if text]
-    same = f"all {candidates} candidates reproduced byte for byte"
+    which = "the candidate" if candidates == 1 else f"all {candidates} candidates"
+    same = f"{which} reproduced byte for byte"
     return [*shown, *(f"check: {text}" for text in done.problems or (same,))]
 
 

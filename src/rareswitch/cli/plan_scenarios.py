@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,7 +39,7 @@ COLUMNS = (
     ("time", "elapsed", "{:.0f}"),
     ("bias", "bias", "{:.3f}"),
 )
-NAME_WIDTH, WIDTH = 15, 7
+NAME_WIDTH, WIDTH, TEXT_WIDTH = 15, 7, 100
 LEGEND = """\
 claim    superiority over the control is claimed, at a look or at the end: type I error in a null
          scenario, power in any other
@@ -48,7 +49,7 @@ return   expected return of all participants;  ctrl  of those in the control arm
 best     share of steps with a best action
 deploy   deployments after the first;  begun, report  episodes begun and reported until the stop
 time     until the stop;  bias  of the estimated difference from the control
-±        half of the 95% Monte-Carlo interval"""
+from, to 95% Monte-Carlo interval of the value above"""
 
 
 def is_asked(settings: dict[str, Any]) -> bool:
@@ -205,25 +206,56 @@ def table(found: Characteristics) -> list[str]:
                 lines += rows(cell)
         lines.append("")
     lines += LEGEND.splitlines()
+    if said := notes(found.study):
+        lines += ["", *said]
     for one in found.calibrations:
         lines += ["", *calibration(one)]
     return lines
 
 
-def rows(cell: Cell) -> list[str]:
-    """Return a line with the values of a cell, and a line with half of their intervals."""
-    values, widths = [], []
-    for _, name, form in COLUMNS:
-        one = cell.values[name]
-        values.append("–" if one is None else form.format(round(one.value, 4) + 0.0))
-        half = "" if one is None else form.format((one.high - one.low) / 2.0)
-        widths.append(f"±{half.rstrip('%')}" if half else "")
-    name = cell.design if len(cell.design) <= NAME_WIDTH else cell.design[: NAME_WIDTH - 1] + "…"
-    shown = ((name, values), ("", widths))
-    return [
-        first.ljust(NAME_WIDTH) + "".join(text.rjust(WIDTH) for text in texts)
-        for first, texts in shown
+def notes(study: Study) -> list[str]:
+    """Return the planned error of each design's claims, and a warning about instant signatures."""
+    from rareswitch.campaigns.conclusion import error_sum
+    from rareswitch.campaigns.rulebook.terms import Terms
+
+    lines = []
+    for name, protocol in study.designs.items():
+        if (said := error_sum(Terms.of(protocol.plain))) is not None:
+            lines.append(f"{name}: {said}")
+    instant = [
+        one.name
+        for one in study.scenarios
+        if one.circumstances.signs and not one.circumstances.signing
     ]
+    if instant and any(one.approval.two_persons for one in study.designs.values()):
+        some = "" if len(instant) == len(study.scenarios) else f" in {', '.join(instant)}"
+        lines.append(
+            f"note: second persons sign at once{some}; [circumstances] signing sets the mean time"
+        )
+    return [line for text in lines for line in wrap(text, TEXT_WIDTH, subsequent_indent="  ")]
+
+
+def rows(cell: Cell) -> list[str]:
+    """Return a line with the values of a cell, and two lines with the ends of their intervals."""
+    name = cell.design if len(cell.design) <= NAME_WIDTH else cell.design[: NAME_WIDTH - 1] + "…"
+    lines = []
+    for title, part, unknown in ((name, "value", "–"), ("  from", "low", ""), ("  to", "high", "")):
+        texts = []
+        for _, column, form in COLUMNS:
+            one = cell.values[column]
+            texts.append(unknown if one is None else _number(getattr(one, part), form))
+        lines.append(title.ljust(NAME_WIDTH) + "".join(text.rjust(WIDTH) for text in texts))
+    return [line.rstrip() for line in lines]
+
+
+def _number(value: float, form: str) -> str:
+    """Return a formatted number, never −0.
+
+    >>> _number(-0.0001, "{:.3f}"), _number(0.0067, "{:.1%}")
+    ('0.000', '0.7%')
+    """
+    text = form.format(round(value, 4))
+    return text if text.strip("-0.%") else text.lstrip("-")
 
 
 def calibration(one: Calibration) -> list[str]:

@@ -170,7 +170,9 @@ def test_an_override_is_reported_beside_the_recommendation(client, server):
 
 
 def test_claims_reach_the_record_and_a_name_does_not_reach_the_log(make_server, make_client, time):
-    analysis = AnalysisTerms(events=["nausea"], subgroups=Subgroups(names=["mild", "severe"]))
+    analysis = AnalysisTerms(
+        events=["nausea", "serious"], subgroups=Subgroups(names=["mild", "severe"])
+    )
     server = make_server(analysis=analysis)
     client = make_client(server)
     with client.episode("berlin:1", site="berlin", participant="Ada") as episode:
@@ -179,7 +181,7 @@ def test_claims_reach_the_record_and_a_name_does_not_reach_the_log(make_server, 
         episode.reward(1.0)
         with pytest.raises(ValueError, match="subgroup must be one of mild, severe"):
             episode.tell(subgroup="other")
-        episode.tell(subgroup="severe", events={"nausea": 2})
+        episode.tell(subgroup="severe", events={"nausea": 2, "serious": 0})
     client.flush()
     report = rows_of(server)["berlin:1"]["report"]
     told = {name: report[name] for name in ("site", "subgroup", "events", "began", "ended")}

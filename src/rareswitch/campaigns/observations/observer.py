@@ -222,9 +222,10 @@ class Observer:
             raise TypeError(f"a report must be an object; got {type(values).__name__}")
         if unknown := [name for name in values if name not in FIELDS]:
             meant = [known for known in FIELDS if any(_one_letter_off(x, known) for x in unknown)]
+            hint = f": did you mean {meant[0]}?" if meant else ""
             raise ValueError(
-                f"a report with observations must have the fields {', '.join(FIELDS)} only; got "
-                f"{len(unknown)} unknown{f': did you mean {meant[0]}?' if meant else ''}"
+                f"the fields of a report with observations may be {', '.join(FIELDS)}, and no "
+                f"others; got {len(unknown)} unknown{hint}"
             )
         told = {name: value for name, value in values.items() if value is not None}
         if missing := [name for name in NEEDED if name not in told]:

@@ -161,7 +161,7 @@ def _summary(field: Field) -> SimulatedCampaign:
         budget=state.terms.budget,
         rejections=sum(one.status == "rejected" for one in state.candidates.values()),
         declined=len(state.declined),
-        waiting=None if state.waiting is None else state.waiting.number,
+        waiting=None if state.waiting is None or state.stopped else state.waiting.number,
         decision_delays=tuple(
             version.since - version.seq
             for version in state.versions[1:]

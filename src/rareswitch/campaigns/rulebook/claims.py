@@ -18,7 +18,9 @@ MOST_EVENTS = 2**31  # of one kind, in one episode
 def checked_events(events: Any) -> dict[str, int]:
     """Return the number of adverse events of each kind, in the order of their names.
 
-    >>> checked_events({"nausea": 2}), checked_events({})
+    A count of 0 means that the kind did not occur: the kind is left out.
+
+    >>> checked_events({"nausea": 2, "serious": 0}), checked_events({})
     ({'nausea': 2}, {})
     """
     if not isinstance(events, Mapping):
@@ -31,8 +33,8 @@ def checked_events(events: Any) -> dict[str, int]:
         name = checked_text("events: each kind", kind, most=MOST_CHARACTERS)
         if name in counts:
             raise ValueError(f"events must be of distinct kinds; got {short_repr(kind)} twice")
-        counts[name] = whole("events: each count", count, least=1, most=MOST_EVENTS)
-    return dict(sorted(counts.items()))
+        counts[name] = whole("events: each count", count, least=0, most=MOST_EVENTS)
+    return {name: count for name, count in sorted(counts.items()) if count}
 
 
 def broken_claim(analysis: AnalysisTerms, claims: Any) -> str | None:
@@ -70,9 +72,11 @@ def _broken_events(analysis: AnalysisTerms, counts: Any) -> str | None:
     if not analysis.events:
         return "events must not be told: [analysis] of the protocol declares none"
     try:
-        checked_events(counts)
+        occurred = checked_events(counts)
     except (TypeError, ValueError) as error:
         return str(error)
+    if len(occurred) < len(counts):
+        return "events: a record leaves out kinds that did not occur; got a count of 0"
     for kind in counts:
         if kind not in analysis.events:
             return (

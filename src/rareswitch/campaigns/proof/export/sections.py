@@ -34,8 +34,9 @@ from rareswitch.campaigns.proof.export.trial_sections import comparison_sections
 from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger
 from rareswitch.campaigns.rulebook.approval import Approval
 from rareswitch.campaigns.rulebook.rows import canonical
-from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, DataQuality
+from rareswitch.support.arguments import plural
 
 MOST_LISTED = 200  # corrections, reasons and sites; the files have all
 # Entries that a protocol foresees. The register of unplanned changes has all others.
@@ -77,7 +78,8 @@ def sections_of(facts: Facts) -> list[Section]:
             ("Episodes that tell the recommended and the given action",
              facts.total("with_recommendation")),
             ("Another action given than recommended",
-             f"{facts.total('overridden')} episodes, at {facts.total('overridden_steps')} steps"),
+             f"{plural(facts.total('overridden'), 'episode')}, at "
+             f"{plural(facts.total('overridden_steps'), 'step')}"),
             ("Episodes with an action that the assigned member of the policy does not take",
              f"{facts.share('deviated', 'compared')} that tell enough"),
         ])]),
@@ -159,11 +161,11 @@ def _methods(analysis: Analysis | None) -> list[str]:
 
 def _summary(facts: Facts) -> list[tuple[str, Any]]:
     state, last = facts.state, facts.revisions[-1]
-    version, waiting = state.versions[-1], state.waiting
+    version = state.versions[-1]
     return [
         *([("Rehearsal", REHEARSED)] if state.rehearsal else []),
         ("End", _ended(state.stopped, blinded=facts.blinded)),
-        ("Pending decision", f"candidate {waiting.number}" if waiting else "none"),
+        ("Pending decision", _pending(state)),
         ("Version in force", f"{version.version}, from episode {version.since + 1}"),
         ("Deployments after the first",
          f"{state.spent} of at most {last['budget']['deployments']}" + _declined(state)),
@@ -172,13 +174,22 @@ def _summary(facts: Facts) -> list[tuple[str, Any]]:
         ("Assigned and not reported", facts.share("missing", "assigned")),
         ("Reports refused", facts.length("refusals")),
         ("Protocol revisions", len(facts.revisions)),
-        ("Ledger", f"{facts.length('ledger')} entries, {facts.record.heads['ledger'].link}"),
+        ("Ledger", f"{plural(facts.length('ledger'), 'entry', 'entries')}, "
+         f"{facts.record.heads['ledger'].link}"),
     ]  # fmt: skip
+
+
+def _pending(state: State) -> str:
+    if state.waiting is None:
+        return "none"
+    number = state.waiting.number
+    return f"none: candidate {number} was not decided" if state.stopped else f"candidate {number}"
 
 
 def _declined(state: State) -> str:
     many = len(state.declined)
-    return f"; {many} candidates were not worth proposing" if many else ""
+    were = "was" if many == 1 else "were"
+    return f"; {plural(many, 'candidate')} {were} not worth proposing" if many else ""
 
 
 def _ended(stopped: Any, *, blinded: bool) -> str:
@@ -266,7 +277,7 @@ def _changes(facts: Facts) -> list[Block]:
             kind = "withdrawn" if payload["withdrawn"] else kind
             change = f"episode {payload['episode_id']}, recorded in row {payload['corrects']}"
         elif kind == "forgotten":
-            change = f"names of participants erased: {payload['episodes']} episodes"
+            change = f"names of participants erased: {plural(payload['episodes'], 'episode')}"
         rows.append((entry.number, kind, entry.at, entry.actor, change, entry.reason))
     if not rows:
         return ["None: no protocol revision, unplanned version, rollback or correction."]
@@ -318,12 +329,17 @@ def _decisions(facts: Facts) -> Iterator[Block]:
         many = len(one.approvals) > 1 and one.status == "deployed"
         names = ", ".join(entry.actor for entry in one.approvals) if many else by and by.actor
         rows.append((one.number, one.version, one.planned, trigger.get("quantity"), *watched,
-                     one.status, names, (by or one.entry).at, reason))  # fmt: skip
+                     _status(facts.state, one), names, (by or one.entry).at, reason))  # fmt: skip
     yield Table(
         ("candidate", "for version", "planned", "quantity", "threshold", "observed", "status",
          "decided by", "when", "reason"),
         rows,
     )  # fmt: skip
+
+
+def _status(state: State, candidate: Candidate) -> str:
+    """Return the status of a candidate; after a stop none is pending."""
+    return "not decided" if candidate is state.waiting and state.stopped else candidate.status
 
 
 def _evidence(facts: Facts) -> Iterator[Section]:

@@ -65,7 +65,7 @@ def approval_words(approval: Approval) -> str:
     if not approval.two_persons:
         return "by the switching rule alone"
     if not approval.several:
-        return "by a second person, who did not propose the candidate"
+        return "by one person besides the proposer, who may be the schedule"
     words = f"by at least {max(approval.quorum, len(approval.groups))} persons, who did not propose"
     groups = [f"{name} ({', '.join(persons)})" for name, persons in approval.groups.items()]
     return f"{words}; one of each of {'; '.join(groups)}" if groups else words

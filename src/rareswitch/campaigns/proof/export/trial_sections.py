@@ -7,6 +7,7 @@ from rareswitch.campaigns.analysis import Analysis
 from rareswitch.campaigns.conclusion import describe_error
 from rareswitch.campaigns.proof.export.blocks import Facts, Section, Table
 from rareswitch.campaigns.rulebook.stopping import Watched, watch
+from rareswitch.support.arguments import plural
 
 
 def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
@@ -67,7 +68,7 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
     if analysis.events:
         yield Section("Adverse events", "19", [
             "Adverse events are counted apart from the reward; no fit uses them.",
-            Table(("role", "event", "episodes that tell", "episodes with it", "events"),
+            Table(("role", "event", "reported", "episodes with it", "events"),
                   list(analysis.events)),
         ], closed=True)  # fmt: skip
 
@@ -122,7 +123,7 @@ def pooled_sections(facts: Facts) -> Iterator[Section]:
         kinds = list(dict.fromkeys(one.event for one in events))
         yield Section("Adverse events, all roles together", "19", [
             Table(
-                ("event", "episodes that tell", "episodes with it", "events"),
+                ("event", "reported", "episodes with it", "events"),
                 [
                     (kind, *(sum(getattr(one, name) for one in events if one.event == kind)
                              for name in ("told", "episodes", "events")))
@@ -139,7 +140,8 @@ def principles_section(facts: Facts) -> Section:
     unplanned = sum(not one.planned for one in state.candidates.values())
     rollbacks = sum(one.rollback_to is not None for one in state.versions)
     signed = (
-        "A second person approves every version and every amendment"
+        "Every version and every amendment is approved by a person who did not propose it; the "
+        "schedule may propose a version"
         if terms.approval.two_persons
         else "The switching rule alone puts a version in force"
     )
@@ -169,8 +171,9 @@ def principles_section(facts: Facts) -> Section:
         ("Maintenance of trial integrity",
          f"{signed}. Allocation is random, {hidden}. Every decision, report, correction and "
          "refusal is a row of a hash chain. Changes that the protocol did not plan: "
-         f"{len(state.revisions) - 1} amendments, {unplanned} unplanned candidates, {rollbacks} "
-         f"rollbacks, {state.corrections} corrections and withdrawals."),
+         f"{plural(len(state.revisions) - 1, 'amendment')}, "
+         f"{plural(unplanned, 'unplanned candidate')}, {plural(rollbacks, 'rollback')}, "
+         f"corrections and withdrawals: {state.corrections}."),
     ]  # fmt: skip
     return Section("Principles of adaptive designs", "ICH E20, draft of June 2025", [
         Table(("principle", "answer of the record"), rows),

@@ -8,9 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from rareswitch.support.arguments import plural
+
 MOST_CHANGES = 5
 LARGEST = 1e300  # larger numbers are not shown
 NOT_RECORDED = "not recorded"
+ONE_IS_ENOUGH = "one reached trigger is enough"
 UNCERTAIN = "cannot tell: gain "  # a verdict whose interval contains 0
 # White space, controls, and characters that are invisible or change the direction of text.
 _UNSEEN = re.compile(
@@ -45,13 +48,14 @@ def candidate_lines(
     """
     found = evidence if isinstance(evidence, dict) else {}
     episodes = found.get("episodes")
-    fitted = f"{episodes} episodes" if type(episodes) is int else "episodes whose number is unknown"
+    known = type(episodes) is int
+    fitted = plural(episodes, "episode") if known else "episodes whose number is unknown"  # type: ignore[arg-type]
     unplanned = "" if planned else ", unplanned"
     entered = "declined" if others.get("status") == "declined" else "proposed"
     return [
         f"candidate {number} for version {version}: fitted on {fitted}, {entered} by "
         f"{one_line(proposer)}{unplanned}",
-        *map(trigger_line, _listed(found, "triggers")),
+        *trigger_lines(_listed(found, "triggers")),
         _difference(found.get("disagreement", NOT_RECORDED)),
         *_action_changes(_listed(found, "changes")),
         *map(_subgroup_line, _listed(found, "subgroups")),
@@ -59,6 +63,17 @@ def candidate_lines(
         *_worth(found.get("worth")),
         *(f"warning: {_word(warning)}" for warning in _listed(found, "warnings")),
     ]
+
+
+def trigger_lines(triggers: list[Any]) -> list[str]:
+    """Return a line for each trigger, and the rule that decides if they differ.
+
+    >>> known = {"quantity": "episode", "value": 9, "threshold": 8, "reached": True}
+    >>> trigger_lines([known, known | {"threshold": 10, "reached": False}])[1:]
+    ['trigger: episode 9 of 10, not reached', 'one reached trigger is enough']
+    """
+    reached = {is_trigger(one) and one.get("reached") is True for one in triggers}
+    return [*map(trigger_line, triggers), *([ONE_IS_ENOUGH] if len(reached) == 2 else [])]
 
 
 def trigger_line(trigger: Any, name: str = "trigger") -> str:
@@ -133,7 +148,7 @@ def _subgroup_line(one: Any) -> str:
     if not isinstance(one, dict):
         return f"subgroup: {NOT_RECORDED}"
     count, share, part = (one.get(name) for name in ("episodes", "share", "share_of_change"))
-    episodes = "1 episode" if count == 1 else f"{_word(count)} episodes"
+    episodes = f"{_word(count)} {'episode' if count == 1 else 'episodes'}"
     line = f"{_word(one.get('subgroup'))} ({episodes}): "
     if not is_number(share):
         return f"{line}{NOT_RECORDED}"
