@@ -67,6 +67,20 @@ def store_url(request, tmp_path, migrated):
         server.drop_database(url)
 
 
+@pytest.fixture
+def cheap_passwords(monkeypatch):
+    """Hash passwords with little work; what is hashed and compared stays the same."""
+    from argon2 import PasswordHasher, Type
+
+    from rareswitch.campaigns.access import passwords
+
+    hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1, type=Type.ID)
+    monkeypatch.setattr(passwords, "_hasher", lambda: hasher)
+    passwords._decoy.cache_clear()
+    yield hasher
+    passwords._decoy.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def warm_path():
     """Return a PATH whose `rareswitch` starts without the time of imports."""
