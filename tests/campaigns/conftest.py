@@ -3,6 +3,7 @@
 import pytest
 
 from access_builders import with_administrator
+from loaded_verifier import loaded_verifier
 from rareswitch.campaigns import open_store
 
 
@@ -24,3 +25,10 @@ def file_access(tmp_path, cheap_passwords):
     """Return the same in a file, for tests whose outcome does not depend on the kind of store."""
     with open_store(tmp_path / "store.db", create=True) as opened:
         yield with_administrator(opened)
+
+
+@pytest.fixture(scope="session")
+def run_verifier():
+    """Return what runs the built verifier with arguments."""
+    with loaded_verifier() as run:
+        yield run

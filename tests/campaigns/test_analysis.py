@@ -3,8 +3,6 @@
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 
 import numpy as np
@@ -32,7 +30,6 @@ from rareswitch.campaigns import (
     interim,
     open_store,
     status,
-    verifier,
     verify,
 )
 from rareswitch.campaigns.action_comparison import Choices, compare_actions
@@ -512,7 +509,7 @@ def test_the_command_prints_the_conclusion(study, store):
     assert "\ncontrol        learned 0." in shown.output
 
 
-def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_path):
+def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, run_verifier, tmp_path):
     folder = tmp_path / "out"
     export(study, folder, by="ana", reason="final")
     found = analyse(study)
@@ -527,9 +524,7 @@ def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_
         assert "Learned policies against the concurrent control" in text
         assert found.claim.split(":")[0] in text
     assert "any_time_low" in (folder / "data-dictionary.md").read_text().replace("\\", "")
-    (tmp_path / "v.py").write_bytes(verifier())
-    command = [sys.executable, str(tmp_path / "v.py"), str(folder)]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    assert run_verifier(folder).returncode == 0
     for name, old, new in (
         ("analysis.json", '"difference": ', '"difference": 1'),
         ("analysis.csv", "all versions,,reported,", "all versions,,reported,1"),
@@ -545,7 +540,7 @@ def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_
 
         listed["files"][name] = hashlib.sha256(path.read_bytes()).hexdigest()
         manifest.write_text(json.dumps(listed, indent=2, ensure_ascii=False))
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = run_verifier(folder)
         assert done.returncode == 1
         assert f"{name} is not the file that the record gives" in done.stdout
         path.write_text(was)
