@@ -6,6 +6,15 @@ from access_builders import with_administrator
 from loaded_verifier import loaded_verifier
 from rareswitch.campaigns import open_store
 
+CREATING = ("test_campaign_schema", "test_campaign_store", "test_campaign_races")
+
+
+@pytest.fixture(autouse=True)
+def cheap_stores(request):
+    """Copy new stores, except where a test is about creating and migrating them."""
+    if request.path.stem not in CREATING:
+        request.getfixturevalue("copied_files")
+
 
 @pytest.fixture
 def store(store_url):

@@ -7,8 +7,8 @@ from running_service import report_of, run_service, study
 
 
 @pytest.fixture(autouse=True)
-def cheap(cheap_passwords):
-    """Hash passwords with little work in every test of the service."""
+def cheap(cheap_passwords, copied_files):
+    """Hash passwords with little work, and copy new stores, in every test of the service."""
 
 
 @pytest.fixture
