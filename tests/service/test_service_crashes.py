@@ -115,7 +115,7 @@ def slow_protocol():
         task=rs.Task(dim=10, horizon=3, episodes=800),
         schedule=rs.UniformGrid(batches=2),
         budget=1,
-        recipe=rs.Recipe(exploration=rs.Ensemble(members=256)),
+        recipe=rs.Recipe(exploration=rs.Ensemble(members=512)),
         approval=Approval(by="second-person"),
     )
 
@@ -168,7 +168,7 @@ def test_a_learner_that_is_killed_in_a_fit_comes_to_the_same_candidate(tmp_path)
             assert posted[0] == 201, posted
             number += 1
 
-        for seconds in (0.1, 0.4):
+        for seconds in (0.1, 0.2):
             victim = service.learner_after(gone)
             wait_until(lambda pid=victim: lock in files_of(pid), "no learner has the lock")
             begun = seconds_of(victim)
