@@ -3,6 +3,8 @@
 import os
 import shutil
 import sysconfig
+import threading
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
@@ -47,6 +49,31 @@ def migrated(tmp_path_factory):
     return copy_file, copy_database
 
 
+@pytest.fixture
+def copied_files(migrated, monkeypatch, tmp_path_factory):
+    """Let `open_store` begin a new file as a copy with the newest schema, without migrating."""
+    from rareswitch.campaigns.store import opening
+
+    copy_file, _ = migrated
+    create_file = opening._create_file
+    folder = tmp_path_factory.getbasetemp()
+
+    def copy(path):
+        if not path.exists():
+            made = folder / f"copied-{threading.get_ident()}.db"
+            copy_file(made)
+            made.chmod(0o600)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError, OSError):  # another was quicker, or it is another disk
+                os.link(made, path)
+            made.unlink()
+        create_file(path)
+
+    copy_file(folder / "first.db")  # made before the files are copies
+    (folder / "first.db").unlink()
+    monkeypatch.setattr(opening, "_create_file", copy)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request, tmp_path, migrated):
     """Return the address of a store that is not there yet: a file, or an empty database.
@@ -65,6 +92,20 @@ def store_url(request, tmp_path, migrated):
     yield url
     if server.running:
         server.drop_database(url)
+
+
+@pytest.fixture
+def cheap_passwords(monkeypatch):
+    """Hash passwords with little work; what is hashed and compared stays the same."""
+    from argon2 import PasswordHasher, Type
+
+    from rareswitch.campaigns.access import passwords
+
+    hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1, type=Type.ID)
+    monkeypatch.setattr(passwords, "_hasher", lambda: hasher)
+    passwords._decoy.cache_clear()
+    yield hasher
+    passwords._decoy.cache_clear()
 
 
 @pytest.fixture(scope="session")

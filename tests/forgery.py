@@ -103,9 +103,9 @@ class Forgery:
             for chain, rows in self.chains.items():
                 table = metadata.tables[chain]
                 connection.execute(table.delete())
-                for row in rows:
-                    stored = _stored(chain, row) | {"campaign": campaign.name}
-                    connection.execute(table.insert().values(stored))
+                stored = [_stored(chain, row) | {"campaign": campaign.name} for row in rows]
+                if stored:
+                    connection.execute(table.insert(), stored)
                 length, link = self.heads[chain]
                 moved = heads.update().where(heads.c.chain == chain)
                 connection.execute(moved.values(length=length, link=link))

@@ -2,8 +2,7 @@
 
 import csv
 import json
-import subprocess
-import sys
+import shutil
 from collections import defaultdict
 
 import numpy as np
@@ -21,6 +20,7 @@ from rareswitch.campaigns import (
     ControlSuperiority,
     FiniteWorld,
     Intake,
+    Learning,
     NotAllowedError,
     Protocol,
     Report,
@@ -28,10 +28,8 @@ from rareswitch.campaigns import (
     analyse,
     export,
     interim,
-    learn,
     open_store,
     status,
-    verifier,
     verify,
 )
 from rareswitch.campaigns.action_comparison import Choices, compare_actions
@@ -61,53 +59,67 @@ def protocol(*, episodes=120, share=0.3, floor=0.2, missing="reported", horizon=
 
 def play(campaign, numbers, chances=(0.3, 0.5, 0.7), *, missing=(), deviating=(), dropped=None):
     """Let participants arrive, act and report; a few never report, a few get another action."""
-    for number in numbers:
-        name = f"p{number}"
-        given = campaign.assign(name)
-        player = campaign.policy(given.version).player(given.member, given.key)
-        action = player.act(0, ROWS)
-        if number in missing:
-            continue
-        if number in deviating:
-            action = (action + 1) % 3
-        rng = np.random.default_rng([number, 5])
-        reward = float(rng.random() < chances[action])
-        episode = rs.Episode(features=[ROWS[action]], rewards=[reward], next_features=[])
-        campaign.record(
-            Report(
-                id=name,
-                episode=episode,
-                first_features=ROWS,
-                actions=[action],
-                subgroup="severe" if number % 3 == 0 else "mild",
-                events={"nausea": 2} if number % 10 == 0 else {},
+    with Learning(campaign) as learning:
+        for number in numbers:
+            name = f"p{number}"
+            given = campaign.assign(name)
+            player = campaign.policy(given.version).player(given.member, given.key)
+            action = player.act(0, ROWS)
+            if number in missing:
+                continue
+            if number in deviating:
+                action = (action + 1) % 3
+            rng = np.random.default_rng([number, 5])
+            reward = float(rng.random() < chances[action])
+            episode = rs.Episode(features=[ROWS[action]], rewards=[reward], next_features=[])
+            campaign.record(
+                Report(
+                    id=name,
+                    episode=episode,
+                    first_features=ROWS,
+                    actions=[action],
+                    subgroup="severe" if number % 3 == 0 else "mild",
+                    events={"nausea": 2} if number % 10 == 0 else {},
+                )
             )
-        )
-        if campaign.state.stopped:
-            return
-        learn(campaign)
+            if campaign.state.stopped:
+                return
+            while learning.step() is not None:
+                pass
 
 
 @pytest.fixture
-def store(tmp_path):
-    with open_store(f"sqlite:///{tmp_path / 'store.db'}", create=True) as opened:
+def store(request, tmp_path):
+    """Open a fresh store, or for a test that asks for the study a copy of the store with it."""
+    file = tmp_path / "store.db"
+    if "study" in request.fixturenames:
+        shutil.copyfile(request.getfixturevalue("whole_study"), file)
+    with open_store(file, create=True) as opened:
         yield opened
 
 
 MISSING, DEVIATING = (7, 33, 60, 61, 90), (12, 45, 70)
 
 
+@pytest.fixture(scope="module")
+def whole_study(tmp_path_factory):
+    """Return the file of a study that has ended; `study` copies it."""
+    file = tmp_path_factory.mktemp("study") / "store.db"
+    with open_store(file, create=True) as opened:
+        campaign = Campaign.create(opened, protocol(), by="ana")
+        play(campaign, range(120), missing=MISSING, deviating=DEVIATING)
+        campaign.withdraw("p5", by="ana", reason="consent withdrawn")
+        right = rs.Episode(features=[ROWS[0]], rewards=[1.0], next_features=[])
+        campaign.correct(
+            Report(id="p9", episode=right, subgroup="severe", events={}), by="ana", reason="typo"
+        )
+        campaign.stop(by="ana", reason="reports are in")
+    return file
+
+
 @pytest.fixture
 def study(store):
-    campaign = Campaign.create(store, protocol(), by="ana")
-    play(campaign, range(120), missing=MISSING, deviating=DEVIATING)
-    campaign.withdraw("p5", by="ana", reason="consent withdrawn")
-    right = rs.Episode(features=[ROWS[0]], rewards=[1.0], next_features=[])
-    campaign.correct(
-        Report(id="p9", episode=right, subgroup="severe", events={}), by="ana", reason="typo"
-    )
-    campaign.stop(by="ana", reason="reports are in")
-    return campaign
+    return Campaign(store, "study")
 
 
 def outcomes_of(campaign):
@@ -497,7 +509,7 @@ def test_the_command_prints_the_conclusion(study, store):
     assert "\ncontrol        learned 0." in shown.output
 
 
-def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_path):
+def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, run_verifier, tmp_path):
     folder = tmp_path / "out"
     export(study, folder, by="ana", reason="final")
     found = analyse(study)
@@ -512,9 +524,7 @@ def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_
         assert "Learned policies against the concurrent control" in text
         assert found.claim.split(":")[0] in text
     assert "any_time_low" in (folder / "data-dictionary.md").read_text().replace("\\", "")
-    (tmp_path / "v.py").write_bytes(verifier())
-    command = [sys.executable, str(tmp_path / "v.py"), str(folder)]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    assert run_verifier(folder).returncode == 0
     for name, old, new in (
         ("analysis.json", '"difference": ', '"difference": 1'),
         ("analysis.csv", "all versions,,reported,", "all versions,,reported,1"),
@@ -530,7 +540,7 @@ def test_the_export_has_the_analysis_and_the_verifier_makes_it_again(study, tmp_
 
         listed["files"][name] = hashlib.sha256(path.read_bytes()).hexdigest()
         manifest.write_text(json.dumps(listed, indent=2, ensure_ascii=False))
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = run_verifier(folder)
         assert done.returncode == 1
         assert f"{name} is not the file that the record gives" in done.stdout
         path.write_text(was)

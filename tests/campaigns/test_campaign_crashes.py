@@ -18,7 +18,7 @@ from rareswitch.campaigns import (
 )
 from rareswitch.campaigns.store.tables import snapshots
 
-KILLS = 30  # with each store
+KILLS = 12  # with each store
 WRITERS = 3
 PATIENCE = 60.0  # seconds within which a process must say something
 
@@ -114,10 +114,10 @@ def wait_for(done):
 
 
 def test_a_learner_that_is_killed_again_and_again_changes_nothing(store, store_url):
-    """Fifteen learners are killed while episodes come in; the next one always goes on."""
+    """Ten learners are killed while episodes come in; the next one always goes on."""
     campaign = create(store, budget=20, batches=20)
     context, chance = nursery(), random.Random(3)
-    kills = 15
+    kills = 10
     for first in range(0, 60, 60 // kills):
         mine, theirs = context.Pipe(duplex=False)
         with running(context, learn, store_url, theirs):

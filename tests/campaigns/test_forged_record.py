@@ -2,8 +2,6 @@
 
 import copy
 import re
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from forgery import Forgery
-from rareswitch.campaigns import Campaign, DamagedError, UnavailableError, export, status, verifier
+from rareswitch.campaigns import Campaign, DamagedError, UnavailableError, export, status
 from rareswitch.campaigns.rulebook.rows import digest_of
 from rareswitch.campaigns.store.tables import artifacts
 from small_export import full_campaign
@@ -548,13 +546,11 @@ SAMPLE = [
 
 
 @pytest.mark.parametrize(("alter", "where", "said"), SAMPLE)
-def test_the_built_verifier_names_it_too(forgery, tmp_path, alter, where, said):
+def test_the_built_verifier_names_it_too(forgery, run_verifier, alter, where, said):
     """One sample of each kind: it asks the same modules."""
     alter(forgery)
     forgery.cover_up()
-    (tmp_path / "verify_export.py").write_bytes(verifier())
-    command = [sys.executable, "-I", tmp_path / "verify_export.py", forgery.folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = run_verifier(forgery.folder)
     assert (done.returncode, done.stderr) == (1, "")
     told = done.stdout.splitlines()
     assert [one for one in told if where in one and said in one], told

@@ -38,6 +38,13 @@ CHECKS = [
 # The whole
 
 
+@pytest.fixture
+def few_kills(monkeypatch):
+    """Let the crash drill kill three processes in place of ten."""
+    monkeypatch.setitem(drills.check_crashes.__kwdefaults__, "kills", 3)
+
+
+@pytest.mark.usefixtures("few_kills")
 def test_a_sound_installation_is_qualified_with_a_report_to_sign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = Path("report")
@@ -74,6 +81,7 @@ def test_the_command_ends_with_status_1_when_a_check_fails(tmp_path, monkeypatch
     assert "NOT qualified" in (tmp_path / "report" / "qualification.html").read_text()
 
 
+@pytest.mark.usefixtures("few_kills")
 def test_drills_run_in_an_empty_database_of_a_server(tmp_path, postgres):
     url = postgres.create_database()
     found = qualify(tmp_path / "report", store=url)

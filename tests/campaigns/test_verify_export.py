@@ -124,9 +124,9 @@ def test_a_zip_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
         pass
 
 
-def test_a_file_that_is_no_zip_file_is_named(file, tmp_path):
+def test_a_file_that_is_no_zip_file_is_named(run_verifier, tmp_path):
     (tmp_path / "pain.zip").write_text("no zip")
-    done = run("-I", file, tmp_path / "pain.zip")
+    done = run_verifier(tmp_path / "pain.zip")
     assert done.returncode == 2
     assert "pain.zip is not an export that can be read" in done.stderr
 
@@ -215,8 +215,8 @@ def test_files_that_lie_around_are_not_run(exported, file, tmp_path):
     assert not marker.exists()
 
 
-def test_exit_codes_and_documents(exported, file, forgery):
-    good = run("-I", file, exported[0], "--json")
+def test_exit_codes_and_documents(exported, file, run_verifier, forgery):
+    good = run_verifier(exported[0], "--json")
     assert good.returncode == 0
     found = json.loads(good.stdout)
     assert (found["ok"], found["verdict"]) == (True, "proven")
@@ -227,14 +227,14 @@ def test_exit_codes_and_documents(exported, file, forgery):
     (check,) = [one for one in json.loads(bad.stdout)["checks"] if one["name"] == "episodes"]
     assert check["problems"] == ["episodes: row 7 was altered"]
     assert check["outcome"] == "FAILS"
-    assert "verdict        NOT proven" in run("-I", file, forgery.folder).stdout
+    assert "verdict        NOT proven" in run_verifier(forgery.folder).stdout
 
 
 @pytest.mark.parametrize("manifest", [None, "{", "[]", '{"format": 2}', '{"format": 1}'])
-def test_a_folder_that_is_not_an_export_is_refused(file, tmp_path, manifest):
+def test_a_folder_that_is_not_an_export_is_refused(run_verifier, tmp_path, manifest):
     if manifest is not None:
         (tmp_path / "manifest.json").write_text(manifest)
-    done = run("-I", file, tmp_path)
+    done = run_verifier(tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "is not an export that can be read" in done.stderr
     assert "Traceback" not in done.stderr
@@ -249,10 +249,10 @@ def exploration_of_strangers(f, command):
 
 
 @pytest.mark.parametrize("alter", [schedule_of_strangers, exploration_of_strangers])
-def test_nothing_that_an_export_names_is_run(file, forgery, tmp_path, alter):
+def test_nothing_that_an_export_names_is_run(run_verifier, forgery, tmp_path, alter):
     alter(forgery, ["touch", str(tmp_path / "ran")])
     forgery.cover_up()
-    done = run("-I", file, forgery.folder, "--json")
+    done = run_verifier(forgery.folder, "--json")
     assert not (tmp_path / "ran").exists()
     assert done.stderr == ""
     (check,) = [one for one in json.loads(done.stdout)["checks"] if one["name"] == "replay"]
@@ -268,7 +268,7 @@ def test_another_manifest_is_named(exported):
     assert of_folder(folder, manifest="0" * 64) == {"files": [said]}
 
 
-def test_a_tail_that_was_cut_off_is_known_elsewhere(exported, file, forgery, tmp_path):
+def test_a_tail_that_was_cut_off_is_known_elsewhere(exported, run_verifier, forgery, tmp_path):
     """All links of the shorter record are right: only its manifest or an anchor can tell."""
     folder, digest = exported
     heads = json.loads((folder / "manifest.json").read_text())["heads"]
@@ -278,10 +278,10 @@ def test_a_tail_that_was_cut_off_is_known_elsewhere(exported, file, forgery, tmp
     forgery.cover_up()
     assert not set(of_folder(forgery.folder)) & {"ledger", "rules", "replay"}
     assert of_folder(forgery.folder, manifest=digest)["files"]
-    done = run("-I", file, forgery.folder, "--anchor", anchor)
+    done = run_verifier(forgery.folder, "--anchor", anchor)
     assert done.returncode == 1
     assert "ledger: row 26 was seen elsewhere, and is missing here" in done.stdout
-    assert run("-I", file, folder, "--anchor", anchor).returncode == 0
+    assert run_verifier(folder, "--anchor", anchor).returncode == 0
 
 
 def test_junk_of_systems_is_no_problem_and_strangers_are(exported, tmp_path):
@@ -657,12 +657,12 @@ def test_the_second_computation_has_the_determinants_of_the_matrices(stages, dim
     assert "log det Λ of pool 0" in second.differs(wrong)
 
 
-def test_the_file_proves_the_policies_of_a_wide_table(tmp_path, file):
+def test_the_file_proves_the_policies_of_a_wide_table(tmp_path, run_verifier):
     folder = played(tmp_path, **CAMPAIGNS["wide"])
     policies = [rs.Policy.from_bytes(path.read_bytes()) for path in folder.glob("policies/*")]
     assert len(policies) >= 3
     assert {policy.table is None for policy in policies} == {False}
-    found = run("-I", file, folder, "--json")
+    found = run_verifier(folder, "--json")
     assert json.loads(found.stdout)["verdict"] == "proven", found
 
 

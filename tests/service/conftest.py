@@ -6,6 +6,11 @@ from rareswitch.campaigns import learn, open_store
 from running_service import report_of, run_service, study
 
 
+@pytest.fixture(autouse=True)
+def cheap(cheap_passwords, copied_files):
+    """Hash passwords with little work, and copy new stores, in every test of the service."""
+
+
 @pytest.fixture
 def store(tmp_path, migrated):
     """Open a fresh store in a file."""

@@ -66,7 +66,7 @@ def test_answers_are_as_described(described, path, method):
     )
 
     @settings(
-        max_examples=10, deadline=None, database=None, derandomize=True,
+        max_examples=6, deadline=None, database=None, derandomize=True,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases)
