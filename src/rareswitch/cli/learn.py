@@ -101,7 +101,7 @@ def learn(out: Path | None, as_json: bool, **settings: Any) -> None:
       rareswitch learn --schedule uniform-grid,batches=20 --seed 3
       rareswitch learn --schedule determinant-growth,eta=8 --beta 1
       rareswitch learn --schedule adaptive-budget,switches=60
-      rareswitch learn --schedule my_rules:EveryMonday,day=3
+      rareswitch learn --schedule my_rules:Weekly,day=3
       rareswitch learn --schedule spread-budget,switches=9,first=200 --control 0,share=0.2
       rareswitch learn --instance tabular --states 5 --actions 3 --horizon 6
     """

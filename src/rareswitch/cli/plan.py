@@ -94,7 +94,7 @@ class SimulatorError(Exception):
 @click.option(
     "--candidate",
     multiple=True,
-    help="Further rule to compare, e.g. my_rules:EveryMonday,day=3. May be repeated.",
+    help="Further rule to compare, e.g. my_rules:Weekly,day=3. May be repeated.",
 )
 @click.option(
     "--simulator",
