@@ -56,8 +56,9 @@ from rareswitch.campaigns.store.tables import campaigns
 from rareswitch.campaigns.store.transaction import begin_chains
 from rareswitch.core.episode import Episode
 from rareswitch.core.policy import Policy
-from rareswitch.support.arguments import flag, plural, whole
+from rareswitch.support.arguments import flag, whole
 from rareswitch.support.persistent import PersistentList
+from rareswitch.support.words import plural
 
 IMPORTED_TOGETHER = 1000
 # With more reports at once, garbage collection costs more than reading.

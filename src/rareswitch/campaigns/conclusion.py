@@ -11,7 +11,7 @@ from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import Terms
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 
 def why_not_at_the_end(state: State, assigned: int) -> str | None:

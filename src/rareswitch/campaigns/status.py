@@ -22,7 +22,7 @@ from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.store.rows import StoredRecord, heads_of, rows_of
 from rareswitch.campaigns.store.tables import assignments, episodes
 from rareswitch.campaigns.store.transaction import cohorts_of
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 CONFIDENCE = 0.95
 COUNTED_ONE_BY_ONE = 5000  # rows; more are counted by an index of all rows

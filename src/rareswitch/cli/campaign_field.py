@@ -13,7 +13,7 @@ import click
 from rareswitch.cli.campaign_verb import FILE, NEW_FILE, Answer, verb, wants_json
 from rareswitch.cli.interrupt import interruptible
 from rareswitch.cli.progress import progress
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign

@@ -12,7 +12,7 @@ import click
 
 import rareswitch as rs
 from rareswitch.cli.campaign_verb import Answer, verb
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Status, Store

@@ -26,7 +26,7 @@ from rareswitch.cli.experiments import need
 from rareswitch.cli.progress import progress
 from rareswitch.cli.scenario_worlds import environment_world, finite_world
 from rareswitch.cli.worlds import FINITE, world_options
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 if TYPE_CHECKING:
     from rareswitch.campaigns import Campaign, Protocol, SimulatedCampaign, Store, World

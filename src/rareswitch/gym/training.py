@@ -31,6 +31,7 @@ from rareswitch.learning.health import Health
 from rareswitch.learning.learner import Learner
 from rareswitch.support.arguments import Floats, Ints
 from rareswitch.support.streams import Seed
+from rareswitch.support.words import plural
 from rareswitch.trajectories import Rewards, Trajectory, episode_of
 
 if TYPE_CHECKING:
@@ -538,8 +539,7 @@ class Training:
 
     @property
     def _switches(self) -> str:
-        made = len(self.learner.ledger) - 1
-        return f"{made} switch" if made == 1 else f"{made} switches"
+        return plural(len(self.learner.ledger) - 1, "switch", "switches")
 
     def __repr__(self) -> str:
         mean = f", return {self.totals.mean():.4g} per episode" if self._totals else ""

@@ -189,15 +189,6 @@ def short_repr(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
-def plural(number: int, noun: str, several: str = "") -> str:
-    """Return a number with its noun.
-
-    >>> plural(1, "episode"), plural(3, "entry", "entries")
-    ('1 episode', '3 entries')
-    """
-    return f"{number} {noun if number == 1 else several or noun + 's'}"
-
-
 def require_memory(needed: float, what: str) -> None:
     """Raise MemoryError if `what` needs more bytes than the machine has."""
     try:

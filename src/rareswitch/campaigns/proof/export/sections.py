@@ -36,7 +36,7 @@ from rareswitch.campaigns.rulebook.approval import Approval
 from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, DataQuality
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 MOST_LISTED = 200  # corrections, reasons and sites; the files have all
 # Entries that a protocol foresees. The register of unplanned changes has all others.

@@ -7,7 +7,7 @@ from rareswitch.campaigns.analysis import Analysis
 from rareswitch.campaigns.conclusion import describe_error
 from rareswitch.campaigns.proof.export.blocks import Facts, Section, Table
 from rareswitch.campaigns.rulebook.stopping import Watched, watch
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 
 def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from rareswitch.support.arguments import plural
+from rareswitch.support.words import plural
 
 MOST_CHANGES = 5
 LARGEST = 1e300  # larger numbers are not shown
