@@ -24,6 +24,7 @@ PURE = {
     "collections",
     "contextlib",
     "dataclasses",
+    "difflib",
     "enum",
     "functools",
     "copy",
