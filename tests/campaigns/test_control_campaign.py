@@ -265,7 +265,7 @@ def test_protocols_without_shares_keep_their_text():
 @pytest.mark.parametrize(
     ("old", "new", "match"),
     [
-        ('plays = "usual care"', 'plays = "none"', "plays must be the name or the place"),
+        ('plays = "usual care"', 'plays = "none"', "plays must be the name or the position"),
         ('plays = "usual care"', "plays = 7", "control must be"),
         ("share = 0.25", "share = 0.95", "floor must be at most 1 minus"),
         ("share = 0.25", "", "control must have plays and share"),

@@ -139,7 +139,7 @@ def test_without_scikit_learn_nothing_is_fitted_but_all_is_used(monkeypatch):
         lambda: Scaling.min_max(SAMPLE),
         lambda: Cosines.radial(inputs=3, components=5, bandwidths=1.0),
     ):
-        with pytest.raises(ImportError, match=r"must be installed: pip install 'rareswitch\[feat"):
+        with pytest.raises(ImportError, match=r"must be installed: pip install '\.\[feat"):
             fit()
 
 

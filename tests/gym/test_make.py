@@ -124,5 +124,5 @@ def test_a_module_that_is_not_there_is_said():
 
 def test_without_gymnasium_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("rareswitch.support.extras.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"gymnasium.*pip install 'rareswitch\[gym\]'"):
+    with pytest.raises(ImportError, match=r"gymnasium.*pip install '\.\[gym\]'"):
         made("FrozenLake-v1")

@@ -52,7 +52,8 @@ def test_a_look_that_saves_deployments_at_equal_regret_is_recommended():
     assert name.startswith("worthwhile ")
     assert name.endswith(" (mixture), at most 10")
     assert made.recommended.candidate.guaranteed
-    assert made.reason.startswith("it has the least simulated regret, 0.5 [0.5, 0.5]")
+    chosen = "the rule inside was chosen because it has the least simulated regret, 0.5 [0.5, 0.5]"
+    assert made.reason.startswith(chosen)
     assert made.reason.endswith("it makes 4 [4, 4] instead of 10, with 0.51 [0.51, 0.51].")
     assert f"{type(rule).__name__}(schedule=rs." in made.code
     assert "--schedule worthwhile,schedule=" in made.command
