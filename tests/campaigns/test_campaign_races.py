@@ -1,5 +1,7 @@
 """Many processes at once: one of them wins where one may, and nothing is lost where all may."""
 
+import sqlite3
+
 import pytest
 
 from campaign_builders import chain, check_chains, create, propose
@@ -102,3 +104,25 @@ def test_eight_who_make_the_store_and_write_lose_nothing(store_url, again):
         assert len(campaign.entries) == 2
     assert rows == acknowledged
     assert sorted(rows.values()) == list(range(1, WRITERS * EACH + 1))
+
+
+def test_a_new_file_that_others_switch_to_the_log_is_waited_for(tmp_path, monkeypatch):
+    """SQLite refuses at once if two processes switch a file to the write-ahead log."""
+    asked = []
+
+    class Contended(sqlite3.Connection):
+        def execute(self, statement, *arguments):
+            if "journal_mode" in statement and len(asked) < 3:
+                asked.append(statement)
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                raise error
+            return super().execute(statement, *arguments)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        "sqlite3.connect", lambda *given, **named: connect(*given, **named, factory=Contended)
+    )
+    with open_store(tmp_path / "store.db", create=True) as store:
+        create(store)
+    assert len(asked) == 3

@@ -395,11 +395,25 @@ def _make_durable(connection: sqlite3.Connection) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if tables and "alembic_version" not in tables:
         return  # another program's database; `check_schema` refuses it
-    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-    if mode != "wal":
+    if _switch_to_wal(connection) != "wal":
         raise sqlite3.OperationalError("a write-ahead log is not possible on this file system")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")  # deleted bytes are overwritten with zeros
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> str:
+    """Ask for the write-ahead log until the file is free; return the journal's mode.
+
+    SQLite does not wait by itself if several processes switch a new file at the same moment.
+    """
+    end = time.monotonic() + LONGEST_WAIT
+    while True:
+        try:
+            return str(connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() >= end:
+                raise
+        time.sleep(0.01)
 
 
 def _size(path: str) -> int:
