@@ -67,12 +67,12 @@ def newest_python() -> Path:
     return found[max(found)]
 
 
-def install(python: Path, wheel: Path, extras: str, folder: Path) -> None:
-    """Install a wheel and the requirements of some extras into a new virtual environment."""
+def install(python: Path, wheel: str, folder: Path, *options: str) -> None:
+    """Install a wheel, FILE or FILE[extras], into a new virtual environment."""
     uv = [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "--quiet", "--python", str(python), str(folder)], check=True)
     place = ["--quiet", "--python", str(folder / "bin" / "python")]
-    subprocess.run([*uv, "pip", "install", *place, f"{wheel}[{extras}]"], check=True)
+    subprocess.run([*uv, "pip", "install", *place, *options, wheel], check=True)
 
 
 def applies(needed: Requirement, extras: frozenset[str]) -> bool:
@@ -98,13 +98,8 @@ class EmptyEnvironment:
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         self._folder, self._requires = folder, requirements_of(wheel)
-        subprocess.run(
-            [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True
-        )
         self._bin = folder / "venv" / "bin"
-        pip = [sys.executable, "-m", "pip", "--python", str(self._bin / "python"), "install"]
-        options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
-        subprocess.run([*pip, *options, str(wheel)], check=True)
+        install(Path(sys.executable), str(wheel), folder / "venv", "--no-deps")
 
     def distributions(self, *extras: str) -> set[str]:
         """Return the names of all distributions that an install with these extras brings."""

@@ -242,7 +242,7 @@ def test_every_extra_installs_on_the_newest_python(wheel, tmp_path):
     """The index has all requirements for it, and they work together."""
     extras = set(PROJECT["optional-dependencies"]) - {"test", "check", "docs", "dev"}
     place = tmp_path / "environment"
-    install(newest_python(), wheel, ",".join(sorted(extras)), place)
+    install(newest_python(), f"{wheel}[{','.join(sorted(extras))}]", place)
     command = ("train", "FrozenLake-v1", "--episodes", "20", "--horizon", "9", "--json")
     for program, *arguments in (
         ("rareswitch", *command),

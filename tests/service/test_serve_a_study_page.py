@@ -12,7 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -124,9 +128,19 @@ class Follower:
 
     def click(self, text):
         """Click on a link; it may come later, and a page that follows the study replaces it."""
+
+        def clicked(driver):
+            try:
+                driver.find_element(By.LINK_TEXT, text).click()
+            except WebDriverException as error:
+                if "does not belong to the document" in str(error):  # replaced before the click
+                    return False
+                raise
+            return True
+
         missing = (NoSuchElementException, StaleElementReferenceException)
         waiting = WebDriverWait(self.browser.driver, PATIENCE, ignored_exceptions=missing)
-        waiting.until(lambda driver: driver.find_element(By.LINK_TEXT, text).click() or True)
+        waiting.until(clicked)
 
     def accept(self, printed, name):
         """Open the link of an invitation and set a password."""

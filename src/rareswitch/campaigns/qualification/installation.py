@@ -1,6 +1,7 @@
 """Installation: the files of the package, its libraries, and the machine."""
 
 import base64
+import csv
 import hashlib
 import json
 import locale
@@ -160,13 +161,15 @@ def _own_files(folder: Path) -> Iterator[Path]:
 def _recorded(folder: Path) -> dict[str, str] | None:
     """Return the hashes of the package's files by name; None if no wheel installed this folder."""
     found = _distribution()
-    if found is None or _is_editable(found) or found.files is None:
+    if found is None or _is_editable(found):
         return None
-    own = [path for path in found.files if path.parts[0] == PACKAGE]
-    own = [path for path in own if "__pycache__" not in path.parts]
+    # `found.files` leaves out missing files from Python 3.12 on.
+    rows = list(csv.reader((found.read_text("RECORD") or "").splitlines()))
+    own = {name: value for name, value, *_ in rows if name.startswith(f"{PACKAGE}/")}
+    own = {name: value for name, value in own.items() if "__pycache__" not in name.split("/")}
     if not own or Path(str(found.locate_file(PACKAGE))).resolve() != folder.resolve():
         return None  # the package was imported from another folder
-    return {path.as_posix(): path.hash.value if path.hash else "" for path in own}
+    return {name: value.partition("=")[2] for name, value in own.items()}
 
 
 def _is_editable(found: Distribution) -> bool:
