@@ -70,9 +70,11 @@ def newest_python() -> Path:
 def install(python: Path, wheel: str, folder: Path, *options: str) -> None:
     """Install a wheel, FILE or FILE[extras], into a new virtual environment."""
     uv = [sys.executable, "-m", "uv"]
+    variables = os.environ | {"UV_SYSTEM_CERTS": "1"}
     subprocess.run([*uv, "venv", "--quiet", "--python", str(python), str(folder)], check=True)
     place = ["--quiet", "--python", str(folder / "bin" / "python")]
-    subprocess.run([*uv, "pip", "install", *place, *options, wheel], check=True)
+    install = [*uv, "pip", "install", *place, *options, wheel]
+    subprocess.run(install, check=True, env=variables)
 
 
 def applies(needed: Requirement, extras: frozenset[str]) -> bool:

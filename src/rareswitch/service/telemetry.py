@@ -89,3 +89,5 @@ def begin_log(*, as_json: bool, level: int = logging.INFO) -> None:
         found = logging.getLogger(name)
         found.handlers, found.propagate = [handler], False
         found.setLevel(level if name == "rareswitch" else logging.WARNING)
+    # A connection whose server is gone cannot be reset; the answer 503 has its own line.
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
