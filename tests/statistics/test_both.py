@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from oracles import ragged_episode
 from rareswitch.core.policy import fit
-from rareswitch.statistics import BothHistories, history_of
+from rareswitch.statistics import BothHistories, dense, history_of, one_hot
 
 DENSE = rs.Task(dim=3, horizon=4, stages="auto", end_reward=0.25)
 TASKS = {"dense": DENSE, "one-hot": replace(DENSE, dim=6, one_hot=True)}
@@ -50,17 +50,34 @@ def test_it_holds_the_history_of_each_kind(task):
 
 
 @BY_TASK
-@given(st.integers(0, 10**6), st.sets(st.integers(0, 9)), st.booleans())
-def test_no_byte_depends_on_when_it_is_folded(task, seed, folds, corrected):
+@given(
+    st.integers(0, 10**6),
+    st.sets(st.integers(0, 9)),
+    st.sampled_from([1, 25, 10**6]),
+    st.booleans(),
+)
+def test_no_byte_depends_on_when_it_is_folded(task, seed, folds, most, corrected):
     log = log_of(task, 10, seed)
-    often = seldom = history_of(task, 0.5)
-    for k, episode in enumerate(log):
-        often, seldom = often.absorb(episode), seldom.absorb(episode)
-        if corrected and k == 5:
-            often, seldom = often.replace(log[2], log[3]), seldom.replace(log[2], log[3])
-        if k in folds:
-            often = often.fold()
-    assert contents(often) == contents(seldom)
+    found = {
+        "both": history_of(task, 0.5),
+        "own": history_of(replace(task, stages="own"), 0.5),
+        "shared": history_of(replace(task, stages="shared"), 0.5),
+    }
+    waiting = found["both"]
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (dense, one_hot):
+            patch.setattr(kind, "MOST_WAITING", most)  # then a history is folded without a fit
+        for k, episode in enumerate(log):
+            found = {name: one.absorb(episode) for name, one in found.items()}
+            waiting = waiting.absorb(episode)
+            if corrected and k == 5:
+                found = {name: one.replace(log[2], log[3]) for name, one in found.items()}
+                waiting = waiting.replace(log[2], log[3])
+            if k in folds:
+                found["both"] = found["both"].fold()
+    assert contents(found["both"]) == contents(waiting)
+    assert contents(waiting.own) == contents(found["own"])
+    assert contents(waiting.shared) == contents(found["shared"])
 
 
 def test_only_the_gram_that_rules_watch_follows_every_episode():

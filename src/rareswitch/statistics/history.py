@@ -158,12 +158,12 @@ class SummedHistory(BaseHistory):
         return self._pool_value_sums(pool, following, ended)
 
     def absorb(self, *episodes: Episode) -> Self:
-        longer = self._wait([(episode, 1.0) for episode in self._checked(*episodes)])
+        checked, longer = self._checked(*episodes), self._copy()
         longer._uncounted = self._uncounted.extend([episode.features for episode in episodes])
         longer.episodes += len(episodes)
-        if self.watched or not len(longer._waiting):
+        if self.watched:
             longer._count()
-        return longer
+        return longer._wait([(episode, 1.0) for episode in checked])
 
     def remove(self, *episodes: Episode) -> Self:
         shorter = self._wait([(episode, -1.0) for episode in self._checked(*episodes)])
