@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,6 +188,41 @@ def test_roles_and_events_are_counted(study):
     assert sum(one.episodes for one in found.events) == sum("nausea" in one for one in told)
 
 
+def test_returns_and_harm_are_counted_by_subgroup_and_treatment_given(study, store):
+    """A participant who got another action than assigned counts for the action that was given."""
+    found, rows = analyse(study), [row for *_, row in outcomes_of(study)]
+    cells = [(subgroup, action) for subgroup in ("mild", "severe") for action in ACTIONS]
+    unknown = ("severe", None)  # the correction of p9 does not tell the action
+    assert [(one["subgroup"], one["action"]) for one in found.treatments] == [*cells, unknown]
+    given = defaultdict(list)
+    for row in rows:
+        report = row["report"]
+        action = ACTIONS[report["actions"][0]] if "actions" in report else None
+        given[report["subgroup"], action].append(report)
+    for one in found.treatments:
+        mine = given[one["subgroup"], one["action"]]
+        assert one["episodes"] == one["told"] == len(mine)
+        assert one["mean_return"] == pytest.approx(np.mean([sum(r["rewards"]) for r in mine]))
+        assert one["events"] == {"nausea": sum("nausea" in r["events"] for r in mine)}
+    result = CliRunner().invoke(main, ["campaign", "analyse", "--store", store.url])
+    row = found.treatments[-2]
+    start = f"severe    {row['action']}"
+    (line,) = [line for line in result.output.splitlines() if line.startswith(start)]
+    assert line.split()[-2:] == [str(row["told"]), str(row["events"]["nausea"])]
+    assert "Subgroups and treatments" in interim(study, closed=True)
+    assert "Subgroups and treatments" not in interim(study)
+
+
+def test_a_position_among_a_part_of_the_actions_names_no_treatment(store):
+    campaign = Campaign.create(store, protocol(intake=Intake()), by="ana")
+    episode = rs.Episode(features=[ROWS[2]], rewards=[1.0], next_features=[])
+    told = {"episode": episode, "actions": [1], "first_features": ROWS[1:]}
+    campaign.record(Report(id="p0", **told))
+    campaign.record(Report(id="p1", **told | {"actions": [2], "first_features": ROWS}))
+    counts = {one["action"]: one["episodes"] for one in analyse(campaign).treatments}
+    assert counts == {"usual care": 0, "low": 0, "high": 1, None: 1}
+
+
 def test_missing_outcomes_count_as_the_protocol_says(store):
     worst = {}
     for way in ("reported", "zero", "worst"):
@@ -329,6 +365,51 @@ def test_an_amended_length_is_no_planned_end(store):
     play(campaign, range(30))
     assert campaign.state.stopped
     assert analyse(campaign).not_at_the_end.startswith("an amendment changed the number")
+
+
+def test_who_signs_an_amendment_reads_the_conclusion_that_it_costs(store, tmp_path):
+    rule = ControlSuperiority(margin=0.3, confidence=0.999)
+    two = Approval(by="second-person")
+    plan = protocol(episodes=40, stopping=(rule,), approval=two)
+    campaign = Campaign.create(store, plan, by="ana")
+    for changes, said in (
+        ({"episodes": 30}, "another number of episodes: nothing is concluded at the planned end; "),
+        ({"stopping": []}, "another rule control-superiority: nothing is concluded from it; "),
+        ({"episodes": 30, "stopping": []}, "planned end, and another rule control-superiority: "),
+        ({"budget": {"deployments": 1}}, None),
+    ):
+        entry = campaign.amend(changes, by="ana", reason="slow")
+        cost = status(campaign).amendment["cost"]
+        assert (cost is None) if said is None else said in cost
+        shown = CliRunner().invoke(main, ["campaign", "status", "--store", store.url]).output
+        assert (f"cost: {cost}\n" in shown) is (said is not None)
+        campaign.reject(entry.number, by="ben", reason="no")
+    export(campaign, tmp_path / "out", by="ana", reason="final")
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert text.count("proposed, rejected: ") == 4
+    changed = {"budget": {"deployments": 1}}
+    alone = Campaign.create(store, replace(plan, name="alone", approval=Approval()), by="ana")
+    alone.amend(changed, by="ana", reason="less")
+    export(alone, tmp_path / "alone", by="ana", reason="final")
+    assert "proposed, " not in (tmp_path / "alone" / "report.html").read_text()
+
+
+def test_a_conclusion_tells_the_rows_recorded_since_the_end(store):
+    campaign = Campaign.create(store, protocol(episodes=40, missing="zero"), by="ana")
+    play(campaign, range(40), missing=(11,))
+    campaign.stop(by="ana", reason="reports are in")
+    before = analyse(campaign)
+    assert "Since the end" not in before.claim
+    low, high = before.combined["low"], before.combined["high"]
+    name = rs.campaigns.episodes(campaign, limit=100)[0]["episode_id"]
+    campaign.withdraw(name, by="ana", reason="consent")
+    told = "Since the end, 1 correction or withdrawal was recorded; before, the difference was "
+    known = f"{before.combined['difference']:.4g}, from {low:.4g} to {high:.4g}."
+    assert analyse(campaign).claim.endswith(told + known)
+    right = rs.Episode(features=[ROWS[0]], rewards=[1.0], next_features=[])
+    campaign.record(Report(id="p11", episode=right, first_features=ROWS, actions=[0]))
+    two = "Since the end, 1 report and 1 correction or withdrawal were recorded; before, "
+    assert f"{two}the difference was {known}" in analyse(campaign).claim
 
 
 def test_roles_that_can_be_chosen_prove_nothing(store):

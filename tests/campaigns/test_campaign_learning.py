@@ -33,6 +33,7 @@ from rareswitch.campaigns.learning.fold import Fold
 from rareswitch.campaigns.proof.export.words import candidate_lines
 from rareswitch.campaigns.store.rows import StoredRecord
 from rareswitch.campaigns.store.tables import progress, snapshots
+from rareswitch.campaigns.treatments import Treated, treatment_rows
 from rareswitch.core.task import Task
 
 SECOND = Approval(by="second-person", retry_after=4)
@@ -245,7 +246,8 @@ def by_subgroup(rng, number, subgroup, **told):
     reward = 0.5 if subgroup != "severe" else float(place == 2)
     episode = rs.Episode(features=first[[place]], rewards=[reward], next_features=[])
     told = {"id": f"p{number}", "first_features": first, "actions": [place]} | told
-    return Report(episode=episode, subgroup=subgroup, **told)
+    events = (None, {}, {"serious": 2}, {"serious": 0, "nausea": 1})[number % 4]
+    return Report(episode=episode, subgroup=subgroup, events=events, **told)
 
 
 def differences(candidate, in_force, reports, names):
@@ -266,10 +268,32 @@ def differences(candidate, in_force, reports, names):
     return sorted(found, key=lambda one: -one[2])
 
 
+def treatments(candidate, in_force, reports, names):
+    """Return the row of each treatment in each subgroup, counted one by one."""
+    found = []
+    for subgroup in (*SUBGROUPS, None):
+        mine = [one for one in reports if one.subgroup == subgroup]
+        for place, name in enumerate(names if mine else ()):
+            given = [one for one in mine if one.actions[0] == place]
+            told = [one.events for one in given if one.events is not None]
+            now, then = (
+                float(np.mean([p.propensities(0, one.first_features)[place] for one in mine]))
+                for p in (in_force, candidate)
+            )
+            found.append({
+                "subgroup": subgroup, "action": name, "episodes": len(given), "told": len(told),
+                "mean_return": float(np.mean([one.total for one in given])) if given else None,
+                "events": {kind: sum(events.get(kind, 0) > 0 for events in told)
+                           for kind in ("serious", "nausea")},
+                "now": now, "then": then,
+            })  # fmt: skip
+    return found
+
+
 def test_evidence_tells_how_each_subgroup_would_be_treated(tmp_path):
     """Corrections count, withdrawals do not, and no report without a subgroup does."""
     rng, names, seen, moved = np.random.default_rng(4), ("a", "b", "c"), 0, 0
-    declared = AnalysisTerms(subgroups=Subgroups(names=SUBGROUPS))
+    declared = AnalysisTerms(subgroups=Subgroups(names=SUBGROUPS), events=("serious", "nausea"))
     with open_store(tmp_path / "s.db", create=True) as store:
         task = Task(dim=3, horizon=1, episodes=60)
         campaign = create(store, task=task, actions=names, analysis=declared)
@@ -294,11 +318,38 @@ def test_evidence_tells_how_each_subgroup_would_be_treated(tmp_path):
                     assert one == dict(zip(keys, right, strict=True)) | {"share": one["share"]}
                     assert one["share"] == pytest.approx(right[2])
                 seen, moved = seen + len(due), moved + sum(one[3] is not None for one in due)
+                rows = treatments(policy, before, told.values(), names)
+                for one, right in zip(candidate.evidence["treatments"], rows, strict=True):
+                    numbers = {k: pytest.approx(right[k]) for k in ("mean_return", "now", "then")}
+                    assert one == right | numbers
         assert seen >= 8
         assert moved >= 2
         lines = candidate_lines(**campaigns.candidates(campaign)[-1])
         assert [line for line in lines if line.startswith("severe (")]
+        row = next(one for one in rows if one["subgroup"] == "severe" and one["action"] == "c")
+        (line,) = [line for line in lines if line.startswith("severe, c: ")]
+        assert f"{row['now']:.0%} → {row['then']:.0%}; {row['episodes']} episodes, mean" in line
+        assert f"serious in {row['events']['serious']}" in line
+        assert not [line for line in lines if line.startswith("most frequent action")]
         assert verify(campaign).verdict == "proven"
+
+
+def test_without_one_table_of_actions_evidence_has_no_treatments(tmp_path):
+    """The protocol names none, or some of its actions were not offered: a position is no name."""
+    for names in ((), ("a", "b", "c", "d")):
+        with open_store(tmp_path / f"{len(names)}.db", create=True) as store:
+            campaign = create(store, actions=names)
+            fill(campaign, range(11))
+            with Learning(campaign) as learning:
+                assert "treatments" not in learning.step().evidence
+
+
+def test_many_actions_have_no_table():
+    treated = [Treated(None, 0, 0.5, {"serious": 1})]
+    for number in (1, 12, 13):
+        names = [f"action {k}" for k in range(number)]
+        rows = treatment_rows(treated, subgroups=(), actions=names, kinds=("serious",))
+        assert len(rows) == (12 if number == 12 else 0)
 
 
 def test_evidence_without_subgroups_has_none(tmp_path):

@@ -131,7 +131,47 @@ def test_no_subgroup_is_too_strange_to_print(changes):
     assert all(line == one_line(line) for line in found)
 
 
-@pytest.mark.parametrize("name", [*EVIDENCE, "subgroups"])
+HIGH = {"subgroup": "severe", "action": "high dose", "now": 0.33, "then": 0.63, "episodes": 21,
+        "told": 21, "mean_return": 0.642, "events": {"serious": 3, "nausea": 0}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "severe, high dose: 33% → 63%; 21 episodes, mean return 0.642, serious in 3, nausea "
+         "in 0"),
+        ({"told": 19, "mean_return": None}, "severe, high dose: 33% → 63%; 21 episodes, serious "
+         "in 3, nausea in 0 of 19 that tell"),
+        ({"episodes": 0, "told": 0, "mean_return": None}, "severe, high dose: 33% → 63%; 0 "
+         "episodes"),
+        ({"events": {}, "action": 2, "episodes": 1}, "severe, action 2: 33% → 63%; 1 episode, mean "
+         "return 0.642"),
+    ],
+)  # fmt: skip
+def test_each_treatment_is_a_line_and_replaces_the_changes_of_the_first_stage(changes, said):
+    stages = [{"stage": k, "from": "low", "to": "high", "share": 0.4} for k in (0, 1)]
+    found = lines(treatments=[HIGH | changes], changes=stages)
+    assert found[5:8] == [
+        "most frequent action in 40% of states of stage 1: low → high",
+        "probability of each treatment, now → then, and its episodes so far:",
+        said,
+    ]
+
+
+def test_treatments_without_a_subgroup_are_told_apart():
+    known, unknown = HIGH | {"events": {}}, HIGH | {"events": {}, "subgroup": None}
+    assert "no subgroup, high dose: 33%" in "\n".join(lines(treatments=[known, unknown]))
+    assert "\nhigh dose: 33%" in "\n".join(lines(treatments=[unknown]))
+    assert "and 4 more treatments: `candidates --json` has all" in lines(treatments=[known] * 40)
+
+
+@given(st.dictionaries(st.sampled_from([*HIGH]), JSON))
+def test_no_treatment_is_too_strange_to_print(changes):
+    found = lines(treatments=[HIGH | changes])
+    assert all(line == one_line(line) for line in found)
+
+
+@pytest.mark.parametrize("name", [*EVIDENCE, "subgroups", "treatments"])
 @example(value=[""])
 @given(value=JSON)
 def test_no_evidence_is_too_strange_to_print(name, value):

@@ -626,6 +626,8 @@ def test_a_rejected_candidate_leaves_the_version_in_force_and_is_asked_again(doo
     assert (found["version"], found["asked_again"]) == (1, 7)
     line = "decision       no decision is pending; the schedule is asked again at episode 7"
     assert line in said("status")
+    wait = "no policy is due: after a rejection the schedule is asked at row 7\ntrigger: "
+    assert said("learn").startswith(wait)
     recorded(doors, 1, first=6)
     assert "decision       no decision is pending\n" in said("status")
     assert f"ben rejected candidate {number}: too few" in said("ledger")

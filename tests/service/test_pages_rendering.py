@@ -35,7 +35,7 @@ from rareswitch.service.pages.records import (
     protocol_page,
     refusals_page,
 )
-from rareswitch.service.pages.rendering import figure
+from rareswitch.service.pages.rendering import figure, percent
 from rareswitch.service.pages.study import studies_page, study_page
 from rareswitch.service.pages.view import View
 from study_builders import create_study, run_study
@@ -214,7 +214,7 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
     candidate = study.state.waiting
     page = check_page(candidate_page(EVERYTHING, study, candidate.number))
     assert [one.text for one in page.all("h2")] == [
-        "What changes", "For whom", "Expected gain", "Price", "Is it worth it?",
+        "Probability of each treatment", "For whom", "Expected gain", "Price", "Is it worth it?",
         "Evidence as signed", "Signatures",
     ]  # fmt: skip
     gain, text = candidate.evidence["gain"], page.text
@@ -224,9 +224,8 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
     assert f"over the {left} episodes left the difference is between" in text
     assert f"{figure(left * gain['low'])} to {figure(left * gain['high'])} in total" in text
     assert "A signature spends 1 of the 2 deployments left, so 1 would remain." in text
-    for change in candidate.evidence["changes"]:
-        assert change["from"] in text
-        assert change["to"] in text
+    for row in candidate.evidence["treatments"]:
+        assert f"{row['action']} {percent(row['now'])} {percent(row['then'])}" in text
     for one in candidate.evidence["subgroups"]:
         assert f"{one['subgroup']} ({one['episodes']} episodes)" in text
     assert "approve version 4 for deployment" in text
@@ -268,6 +267,8 @@ def test_a_loss_and_an_unknown_gain_are_said_as_such(study):
     {"subgroups": [{"subgroup": HOSTILE, "share": 0.4, "share_of_change": 0.2, "from": HOSTILE,
                     "to": 1, "episodes": 1}],
      "worth": {"accepted": True, "reasons": [], "gain": {"value": 0.2}}},
+    {"treatments": [7, {}, {"now": "x"}, {"subgroup": HOSTILE, "action": HOSTILE, "now": 0.1,
+                    "then": 0.2, "episodes": 1, "told": 1, "events": {HOSTILE: 1}}]},
 ])  # fmt: skip
 def test_evidence_of_any_shape_is_shown(tmp_path, evidence):
     with open_store(tmp_path / "store.db", create=True) as store:
@@ -277,6 +278,33 @@ def test_evidence_of_any_shape_is_shown(tmp_path, evidence):
         page = check_page(candidate_page(EVERYTHING, campaign, number))
         assert "alert(" not in page.html or "&lt;script&gt;" in page.html
         assert len(page.all("script")) == 2
+
+
+def test_a_signer_sees_each_treatment_now_and_then(tmp_path):
+    row = {"subgroup": "severe", "action": "high dose", "now": 0.3333, "then": 0.634, "told": 20,
+           "episodes": 21, "mean_return": 0.642, "events": {"serious": 3}}  # fmt: skip
+    changes = [{"stage": k, "from": "low", "to": f"high {k}", "share": 0.5} for k in (0, 1)]
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create(store, approval=Approval(by="second-person"))
+        fill(campaign, range(1, 6))
+        evidence = {"treatments": [row, row | {"subgroup": None}], "changes": changes}
+        page = check_page(
+            candidate_page(EVERYTHING, campaign, propose(campaign, evidence=evidence).number)
+        )
+        cells = '<td>high dose</td><td class="n">33%</td><td class="n">63%</td>'
+        assert f'<th scope="row">severe</th>{cells}' in page.html
+        assert f'<th scope="row">no subgroup</th>{cells}' in page.html
+        assert "<td>serious in 3 of 20 that tell</td>" in page.html
+        assert "high 1" in page.html  # later stages have no other table
+        assert "high 0" not in page.html
+
+
+def test_who_signs_an_amendment_reads_its_cost(tmp_path):
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create_study(store)
+        campaign.amend({"episodes": 700}, by="Ana Ruiz", reason="slow")
+        cost = "Cost: another number of episodes: nothing is concluded at the planned end"
+        assert cost in check_page(study_page(EVERYTHING, campaign)).text
 
 
 def test_hostile_texts_are_escaped(tmp_path):

@@ -1,8 +1,9 @@
 """Comparison of the learned policies with the concurrent control, from the record alone.
 
 `rulebook/comparison.py` has the estimators and their proofs. This module counts a record by
-version, by declared subgroup, by action (for episodes of one step), and adverse events by role.
-An episode counts for its assigned role and action, even if another action was taken.
+version, by declared subgroup, by action (for episodes of one step), and adverse events by role and
+by treatment. An episode counts for its assigned role and action, even if another action was taken;
+only in the counts by treatment it counts for the action that was given.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from rareswitch.campaigns.action_comparison import Choices, compare_actions, read_choices
 from rareswitch.campaigns.conclusion import conclude, describe_error, why_not_at_the_end
+from rareswitch.campaigns.report import read_bodies
 from rareswitch.campaigns.rulebook.attribution import Assigned
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.comparison import (
@@ -22,11 +24,13 @@ from rareswitch.campaigns.rulebook.comparison import (
     bounds_at_any_time,
     difference_at_the_end,
 )
-from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
+from rareswitch.campaigns.rulebook.rows import Entry, EpisodeRow, Record
 from rareswitch.campaigns.rulebook.running_mean import Place
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.terms import MISSING, Terms
+from rareswitch.campaigns.treatments import Treated, treatment_rows
 from rareswitch.core.control import CONTROL, LEARNED, ROLES
+from rareswitch.support.words import plural
 
 READ_TOGETHER = 512
 DIGITS = 10  # further digits of an interval depend on the machine's logarithm
@@ -85,8 +89,10 @@ class Analysis:
     """The comparison of learned members with their concurrent control.
 
     `combined` is the planned comparison over all versions. `others` count missing outcomes in the
-    ways that the protocol did not choose. `not_at_the_end` is the reason why the interval of a
-    study of planned length is invalid, or None. `claim` is the conclusion in one sentence.
+    ways that the protocol did not choose. `treatments` count returns and adverse events by subgroup
+    and first action. `not_at_the_end` is the reason why
+    the interval of a study of planned length is invalid, or None. `claim` is the conclusion in one
+    sentence.
     """
 
     horizon: int
@@ -100,6 +106,7 @@ class Analysis:
     reference: str | None
     roles: Mapping[str, Mapping[str, Any]]
     events: tuple[EventCount, ...]
+    treatments: tuple[Mapping[str, Any], ...]
     not_at_the_end: str | None
     claim: str
     error: str
@@ -113,7 +120,7 @@ class Analysis:
     def plain(self) -> dict[str, Any]:
         plain = dict(vars(self))
         plain["events"] = [one._asdict() for one in self.events]
-        for name in ("others", "versions", "subgroups", "actions"):
+        for name in ("others", "versions", "subgroups", "actions", "treatments"):
             plain[name] = list(plain[name])
         return plain
 
@@ -156,6 +163,14 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         for name in names
     ]
     combined = ways.pop(plan.missing if plan.missing in ways else "reported")
+    since = ""
+    if state.stopped is not None and (later := _rows_since(record, state.stopped)):
+        before, way = _Counted(record, state, upto=state.stopped.position), combined["missing"]
+        strata = before.with_missing(way)
+        earlier = compare("all versions", "", strata, missing=way, confidence=confidence)
+        if not_at_the_end is not None:
+            earlier = _without_ends(earlier)
+        since = f" {_say_since(later, earlier)}"
     reference, actions = _actions(record, state, counted) if horizon == 1 else (None, [])
     if not_at_the_end is not None:  # hide an interval that is invalid
         combined, *others = (_without_ends(row) for row in (combined, *ways.values()))
@@ -175,8 +190,9 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         reference=reference,
         roles=counted.roles,
         events=tuple(counted.events(plan.events)),
+        treatments=tuple(counted.treatments(terms)),
         not_at_the_end=not_at_the_end,
-        claim=conclude(state, combined, not_at_the_end, counted.not_reported),
+        claim=conclude(state, combined, not_at_the_end, counted.not_reported) + since,
         error=describe_error(state.revisions[0]),
     )
 
@@ -184,7 +200,8 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
 class _Counted:
     """The counts of a record: last reported outcomes, and episodes without a report."""
 
-    def __init__(self, record: Record, state: State) -> None:
+    def __init__(self, record: Record, state: State, upto: int | None = None) -> None:
+        """Count the rows of the log up to a row, by default all."""
         self.horizon = horizon = state.terms.horizon
         self.cohorts = Cohorts(horizon=horizon, control=state.terms.control_share)
         self.given: dict[str, Assigned] = {}
@@ -195,7 +212,7 @@ class _Counted:
         unreported = {name for name in self.given if name not in cancelled}
         last: dict[str, EpisodeRow] = {}
         places: dict[str, tuple[Place, float]] = {}
-        for row in record.rows("episodes"):
+        for row in record.rows("episodes", upto=upto):
             name, role = row.episode_id, state.role(row.version, row.member)
             if row.revision:
                 place, before = places[name]
@@ -281,6 +298,44 @@ class _Counted:
                 for kind in kinds:
                     seen = found.get((role, kind), Counter())
                     yield EventCount(role, kind, told[role], seen["episodes"], seen["events"])
+
+    def treatments(self, terms: Terms) -> list[dict[str, Any]]:
+        """Count the episodes by subgroup and first action."""
+        treated = []
+        for start in range(0, len(self.outcomes), READ_TOGETHER):
+            block = self.outcomes[start : start + READ_TOGETHER]
+            reports = read_bodies([one.row.body for one in block if one.row.body is not None])
+            for one, report in zip(block, reports, strict=True):
+                action, events = None, json.loads(one.row.claims).get("events")
+                if report.first_features is not None and report.actions is not None:
+                    offered = len(report.first_features)  # of fewer, a position is no name
+                    action = int(report.actions[0]) if offered == len(terms.actions) else None
+                treated.append(Treated(one.subgroup, action, one.row.total, events))
+        plan = terms.analysis
+        names = plan.subgroups.names if plan.subgroups is not None else ()
+        return treatment_rows(treated, subgroups=names, actions=terms.actions, kinds=plan.events)
+
+
+def _rows_since(record: Record, stopped: Entry) -> list[EpisodeRow]:
+    """Return the rows of the log that were recorded after the study ended."""
+    return list(record.rows("episodes", after=stopped.position))
+
+
+def _say_since(later: Sequence[EpisodeRow], earlier: ComparisonRow) -> str:
+    """Describe the rows since the end, and the comparison before them."""
+    changed = sum(bool(row.revision) for row in later)
+    corrections = plural(changed, "correction or withdrawal", "corrections or withdrawals")
+    parts = [plural(len(later) - changed, "report")] if len(later) > changed else []
+    parts += [corrections] if changed else []
+    were = "was" if len(later) == 1 else "were"
+    known = "unknown"
+    if earlier["difference"] is not None:
+        known = f"{earlier['difference']:.4g}"
+    if earlier["low"] is not None:
+        known += f", from {earlier['low']:.4g} to {earlier['high']:.4g}"
+    return (
+        f"Since the end, {' and '.join(parts)} {were} recorded; before, the difference was {known}."
+    )
 
 
 def add_missing(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
+from rareswitch.campaigns.rulebook.rows import Entry
 from rareswitch.campaigns.rulebook.state import State
 from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import Terms
@@ -32,6 +33,22 @@ def why_not_at_the_end(state: State, assigned: int) -> str | None:
     if assigned < first.episodes:
         return f"{stopped.actor} ended the study before its planned end"
     return None
+
+
+def cost_of_amendment(state: State, amendment: Entry) -> str | None:
+    """Return the conclusion that a study loses by an amendment; None if it loses none.
+
+    The first revision of the protocol planned the conclusion.
+    """
+    first, after = state.revisions[0], Terms.of(amendment.payload["protocol"])
+    lost = []
+    if first.control_share and after.episodes != first.episodes:
+        lost.append("another number of episodes: nothing is concluded at the planned end")
+    if superiority_rule(first) != superiority_rule(after):
+        lost.append(f"another rule {ControlSuperiority.name}: nothing is concluded from it")
+    if not lost:
+        return None
+    return f"{', and '.join(lost)}; the interval valid at any time still holds"
 
 
 def _amended(state: State) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 
 from rareswitch.campaigns.analysis import Analysis, ComparisonRow, analyse_record, comparison_row
 from rareswitch.campaigns.campaign import Campaign
+from rareswitch.campaigns.conclusion import cost_of_amendment
 from rareswitch.campaigns.errors import NotAllowedError
 from rareswitch.campaigns.learning.learning import progress_of
 from rareswitch.campaigns.report import Report
@@ -303,6 +304,7 @@ def _proposal(state: State, entry: Entry | None) -> dict[str, Any] | None:
         "signatures": [signed_plain(state, one) for one in (entry, *approvals)],
         "comments": [signed_plain(state, one) for one in comments_on(state, entry.number)],
         "owed": _owed(state, entry),
+        "cost": cost_of_amendment(state, entry) if entry.kind == "amendment" else None,
     }
 
 

@@ -177,7 +177,9 @@ def _proposed(campaign: Campaign, found: list[dict[str, Any]], plain: dict[str, 
         needed = needed_approval(waiting["number"], waiting["proposer"], approval, approvers)
         lines.append(f"candidate {now.waiting['number']} {needed}")
     elif not found:
-        lines += ["no policy is due", *map(trigger_line, now.triggers)]
+        later = now.asked_again
+        wait = "" if later is None else f": after a rejection the schedule is asked at row {later}"
+        lines += [f"no policy is due{wait}", *map(trigger_line, now.triggers)]
     return Answer(plain | {"triggers": list(now.triggers)}, "\n".join(lines))
 
 

@@ -51,9 +51,10 @@ def analyse(campaign: Campaign) -> Answer:
     """Compare learned policies with the control.
 
     It shows the difference of mean returns: combined over versions, by version, by declared
-    subgroup and, if episodes have one step, by action. Adverse events by role and the conclusion
-    follow. The interval "at the end" is for a study that ended as planned; the interval "valid at
-    any time" holds at every look. docs/campaigns/statistics.md describes the methods.
+    subgroup and, if episodes have one step, by action. Adverse events by role and by treatment, and
+    the conclusion follow. The interval "at the end" is for a study that ended as planned; the
+    interval "valid at any time" holds at every look. docs/campaigns/statistics.md describes the
+    methods.
     """
     found = rs.campaigns.analyse(campaign)
     return Answer(found.plain, "\n".join(analysis_lines(found)))
@@ -297,6 +298,10 @@ def analysis_lines(found: Analysis) -> list[str]:
     if found.events:
         events = [one._asdict() | {"reported": one.told} for one in found.events]
         lines += ["", *table(events, ("role", "event", "reported", "episodes", "events"))]
+    if found.treatments:
+        counted = [_treatment(one) for one in found.treatments]
+        shown = [name for name in counted[0] if any(row[name] is not None for row in counted)]
+        lines += ["", "by treatment given, plain counts:", *table(counted, shown)]
     several = bool(found.subgroups or found.actions)
     together = "; those of subgroups hold together, and so do those of actions" if several else ""
     said = (f"Intervals have {found.confidence:.4g} confidence{together}.", found.claim)
@@ -325,6 +330,14 @@ def _comparison(
         AT_THE_END: ends(row["low"], row["high"]),
         AT_ANY_TIME: ends(row["any_time_low"], row["any_time_high"]),
     }
+
+
+def _treatment(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells of a treatment: episodes, mean return, and episodes with each event."""
+    cells = {"subgroup": row["subgroup"], "treatment": row["action"], "episodes": row["episodes"],
+             "mean return": row["mean_return"]}  # fmt: skip
+    events = {f"with {kind}": number for kind, number in row["events"].items()}
+    return cells | ({"reports of events": row["told"]} | events if events else {})
 
 
 def _difference(row: Mapping[str, Any]) -> str:
@@ -362,6 +375,7 @@ def _pending(found: Status, protocol: dict[str, Any], approval: Approval) -> lis
         lines.append(one_line(f"{name} {entry['number']} by {entry['actor']}: {entry['reason']}"))
         if name == "amendment":
             lines += changed_keys(protocol, entry["payload"]["protocol"])
+            lines += [f"cost: {entry['cost']}"] if entry["cost"] else []
         approvers = [one["by"] for one in entry["signatures"] if one["kind"] == "approved"]
         lines += signature_text(entry)
         asked = approval if name == "amendment" else approval.for_reopening

@@ -229,12 +229,16 @@ def amend(campaign: Campaign, changes: Path, **signed: Any) -> Answer:
     approval, intake, stopping or access. If a second person signs policies, a second person must
     approve the amendment too.
     """
+    from rareswitch.campaigns.conclusion import cost_of_amendment
+
     before = campaign.terms.plain
     entry = campaign.amend(tomllib.loads(changes.read_text(encoding="utf-8")), **signed)
     told, state = entry.payload, campaign.state
     plain = {"entry": entry.number, "kind": entry.kind, "protocol": told["digest"]}
     plain["revision"] = len(state.revisions)
-    lines = list(changed_keys(before, told["protocol"]))
+    lines = [*changed_keys(before, told["protocol"])]
+    if cost := cost_of_amendment(state, entry):
+        lines.append(f"cost: {cost}")
     if entry.kind == "amended":
         lines.append(f"revision {plain['revision']} of the protocol is in force")
     else:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from rareswitch.campaigns.learning.fold import Fold
 from rareswitch.campaigns.report import Report, read_bodies
 from rareswitch.campaigns.rulebook.rows import EpisodeRow, Record
 from rareswitch.campaigns.rulebook.state import Version
+from rareswitch.campaigns.rulebook.terms import Terms
+from rareswitch.campaigns.treatments import Treated, treatment_rows
 from rareswitch.core.candidate import reasons_of
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation.agreement import BLOCK_STATES
@@ -46,7 +48,8 @@ def evidence_of(
     offers = Offers()
     told = [(row.body, row) for row in rows.values() if row.body is not None]
     for report, (_, row) in zip(read_bodies([body for body, _ in told]), told, strict=True):
-        offers.add(report, row.version, json.loads(row.claims).get("subgroup"))
+        claims = json.loads(row.claims)
+        offers.add(report, row.version, claims.get("subgroup"), claims.get("events"))
     offers.find_propensities(lambda version: policies(versions[version - 1].digest))
     gain, warnings = _gain(candidate, in_force, offers)
     disagreement, changes = offers.compare(candidate, in_force, fold.terms.actions)
@@ -58,6 +61,8 @@ def evidence_of(
             candidate, in_force, fold.terms.actions, subgroups=declared.names
         )
         more |= {"subgroups": by_subgroup} if by_subgroup else {}
+    if treatments := offers.by_treatment(candidate, in_force, fold.terms):
+        more["treatments"] = treatments
     return more | {
         "episodes": learner.episodes,
         "triggers": [trigger.to_dict() for trigger in fold.triggers],
@@ -107,20 +112,27 @@ class Offers:
         self._played: list[tuple[int, int, Report]] = []  # version, first state, report
         self.trajectories: list[Trajectory] = []
         self._silent = self._otherwise = 0
-        self._subgroups: dict[str, list[int]] = {}  # by name, the first states of episodes
+        self._subgroups: dict[str | None, list[int]] = {}  # by name, the first states of episodes
+        self._treated: list[Treated] = []
 
     def rows(self, state: int) -> Rows:
         """Return the rows that were offered in a state."""
         return self._rows[state]
 
-    def add(self, report: Report, version: int, subgroup: str | None = None) -> None:
+    def add(
+        self,
+        report: Report,
+        version: int,
+        subgroup: str | None = None,
+        events: Mapping[str, int] | None = None,
+    ) -> None:
         """Add an episode, if its report contains the offers and the actions."""
         if report.first_features is None or report.actions is None:
             self._silent += 1
             return
         self._played.append((version, len(self._rows), report))
-        if subgroup is not None:
-            self._subgroups.setdefault(subgroup, []).append(len(self._rows))
+        self._subgroups.setdefault(subgroup, []).append(len(self._rows))
+        self._treated.append(Treated(subgroup, int(report.actions[0]), report.total, events))
         offered = [report.first_features, *report.episode.next_features]
         self._rows += offered
         self._stages += range(len(offered))
@@ -228,6 +240,37 @@ class Offers:
             )
         # Shares that differ only by rounding stay in the protocol's order.
         return sorted(found, key=lambda one: -round(one["share"], 9))
+
+    def by_treatment(
+        self, candidate: Policy, in_force: Policy, terms: Terms
+    ) -> list[dict[str, Any]]:
+        """Return a row for each first action in each subgroup, as `treatment_rows` counts them.
+
+        `now` and `then` are the mean probabilities of the action at the first stage, under the
+        policy in force and under the candidate. There are no rows if the actions offered to some
+        episode are not all actions of the protocol.
+        """
+        first = [state for states in self._subgroups.values() for state in states]
+        if not first or any(len(self._rows[state]) != len(terms.actions) for state in first):
+            return []
+        plan = terms.analysis
+        rows = treatment_rows(
+            self._treated,
+            subgroups=plan.subgroups.names if plan.subgroups is not None else (),
+            actions=terms.actions,
+            kinds=plan.events,
+        )
+        shares = {
+            subgroup: [
+                self._shares(policy, states).mean(axis=0) for policy in (in_force, candidate)
+            ]
+            for subgroup, states in self._subgroups.items()
+        }
+        places = {name: place for place, name in enumerate(terms.actions)}
+        for row in rows:
+            now, then = (share[places[row["action"]]] for share in shares[row["subgroup"]])
+            row |= {"now": float(now), "then": float(then)}
+        return rows
 
     def _shares(self, policy: Policy, states: Sequence[int]) -> Floats:
         """Return the probability of each action in these states, (n, A)."""

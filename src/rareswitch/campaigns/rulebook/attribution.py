@@ -116,8 +116,10 @@ def assign(
         raise NotAllowedError("the campaign has stopped; no episode may begin")
     planned = state.terms.episodes
     if begun - len(state.cancelled) >= planned:
+        cost = ", but then nothing is concluded at the planned end"
         raise NotAllowedError(
             f"all {planned} planned episodes have begun; an amendment may raise their number"
+            f"{cost if state.terms.control_share else ''}"
         )
     if (salt is not None) != state.terms.intake.concealed:
         raise NotAllowedError("a salt is drawn where the protocol conceals the allocation")

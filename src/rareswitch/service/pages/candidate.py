@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.proof.export.words import (
     UNCERTAIN,
+    Treatment,
     candidate_lines,
     is_number,
     one_line,
+    treatments_of,
 )
 from rareswitch.campaigns.rulebook.names import same_person
 from rareswitch.campaigns.rulebook.state import Candidate, State
@@ -57,7 +59,10 @@ def candidate_page(
     price = price_of(state, found, heads["episodes"].length)
     evidence = found.evidence if isinstance(found.evidence, dict) else {}
     gain = gain_of(evidence)
+    treatments = treatments_of(evidence)
     changes, subgroups = change_rows(evidence), subgroup_rows(evidence)
+    if treatments:  # they show the first stage
+        changes = [one for one in changes if one[0] != "0"]
     return render(
         "candidate.html",
         view,
@@ -74,6 +79,7 @@ def candidate_page(
         whom_chart=_whom_chart(subgroups, changes),
         changes=changes,
         subgroups=subgroups,
+        treatments=treatment_table(treatments),
         lines=candidate_lines(**vars(found)),
         warnings=[one_line(str(one)) for one in _listed(evidence, "warnings")],
         signatures=signatures_of(entries, number),
@@ -133,6 +139,35 @@ def subgroup_rows(evidence: dict[str, Any]) -> list[tuple[str, str, float, str]]
             episodes = plural(number, "episode") if type(number) is int else "–"
             rows.append((_word(one.get("subgroup")), episodes, one["share"], change))
     return rows
+
+
+class Treatments(NamedTuple):
+    """A table of treatments; `numbers` are the columns of numbers."""
+
+    header: list[str]
+    rows: list[list[str]]
+    numbers: range
+
+
+def treatment_table(treatments: Sequence[Treatment]) -> Treatments | None:
+    """Return the probability now and then, episodes, return and adverse events of treatments."""
+    if not treatments:
+        return None
+    named, harmful = treatments[0].whom != "", bool(treatments[0].events)
+    header = [
+        *(["Subgroup"] if named else []), "Treatment", "Now", "Then", "Episodes so far",
+        "Mean return", *(["Adverse events, in episodes"] if harmful else []),
+    ]  # fmt: skip
+    rows = [
+        [
+            *([one.whom] if named else []), one.action, percent(one.now), percent(one.then),
+            count(one.episodes), "–" if one.mean_return is None else figure(one.mean_return),
+            *([one.harm or "–"] if harmful else []),
+        ]
+        for one in treatments
+    ]  # fmt: skip
+    first = header.index("Now")
+    return Treatments(header, rows, range(first, first + 4))
 
 
 def summary(found: Candidate, state: State, gain: Gain | None, evidence: dict[str, Any]) -> str:

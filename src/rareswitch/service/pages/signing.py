@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from rareswitch.campaigns.conclusion import cost_of_amendment
 from rareswitch.campaigns.proof.export.words import one_line
 from rareswitch.campaigns.rulebook.approval import Owed
 from rareswitch.campaigns.rulebook.rows import Entry
@@ -20,6 +21,7 @@ class Proposal(NamedTuple):
     changes: list[Difference]
     signs: str
     owed: Owed
+    cost: str | None = None  # the conclusion that an amendment loses
 
 
 class Signature(NamedTuple):
@@ -40,7 +42,8 @@ def proposals_of(state: State) -> list[Proposal]:
         entry = state.amendment
         changes = differences(state.terms.plain, entry.payload["protocol"])
         signs = who_signs(state.terms, entry.actor)
-        found.append(Proposal("amendment", entry, changes, signs, state.owed(entry)))
+        owed, cost = state.owed(entry), cost_of_amendment(state, entry)
+        found.append(Proposal("amendment", entry, changes, signs, owed, cost))
     if state.reopening is not None:
         entry = state.reopening
         signs = who_signs(state.terms, entry.actor)

@@ -29,6 +29,7 @@ from rareswitch.campaigns.proof.export.trial_sections import looks_section, pool
 from rareswitch.campaigns.proof.export.words import is_number, one_line
 from rareswitch.campaigns.rulebook.rows import Entry, Record
 from rareswitch.campaigns.rulebook.state import State
+from rareswitch.campaigns.treatments import TREATMENT_COLUMNS
 
 SPECIAL = "\\`*_{}[]<>|#&~$"
 LONG = 28  # characters of a cell that may wrap
@@ -133,7 +134,11 @@ def _analysis_files(analysis: Analysis) -> dict[str, str]:
 
 def data_dictionary(compared: bool = False) -> str:
     """Return the meaning of every column; `compared` adds the comparison with a control."""
-    more = {"analysis.csv, analysis.json": COMPARISON_COLUMNS, "events.csv": EVENT_COLUMNS}
+    more = {
+        "analysis.csv, analysis.json": COMPARISON_COLUMNS,
+        "analysis.json, treatments": TREATMENT_COLUMNS,
+        "events.csv": EVENT_COLUMNS,
+    }
     files = {
         "episodes.parquet": PARQUET_COLUMNS,
         "cohorts.csv, cohorts.json": COHORT_COLUMNS,

@@ -255,6 +255,11 @@ def _adaptations(protocol: dict[str, Any], approval: Approval) -> list[tuple[str
 
 def _changes(facts: Facts) -> list[Block]:
     rows, revisions, corrections = list[tuple[Any, ...]](), [facts.revisions[0]], 0
+    ends = {
+        one.payload.get("amendment"): one.kind
+        for one in facts.entries
+        if one.kind in ("amended", "rejected")
+    }
     for entry in facts.entries:
         payload, kind = entry.payload, entry.kind
         by_rule = kind == "candidate" and payload["planned"]
@@ -263,6 +268,9 @@ def _changes(facts: Facts) -> list[Block]:
         change = str(payload.get("episode_id", ""))
         if kind == "candidate":
             change = f"a candidate for version {payload['version']} that was not due"
+        elif kind == "amendment":
+            end = ends.get(entry.number, "not decided")
+            change = f"proposed, {end}: {_amended(revisions[-1], payload['protocol'])}"
         elif kind == "amended":
             revisions.append(payload["protocol"])
             change = f"protocol revision {len(revisions)}: {_amended(*revisions[-2:])}"

@@ -1,6 +1,6 @@
 """The sections of a report about the control, the looks, and the principles of adaptive designs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rareswitch.campaigns.analysis import Analysis
@@ -71,6 +71,28 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
             Table(("role", "event", "reported", "episodes with it", "events"),
                   list(analysis.events)),
         ], closed=True)  # fmt: skip
+    if analysis.treatments:
+        yield Section("Subgroups and treatments", "19", [
+            "An episode counts for the first action that was given, in whatever role. Means are "
+            "plain: they do not compare treatments, because a policy gives a treatment to "
+            "participants whom it seems to suit.",
+            treatments_table(analysis.treatments),
+        ], closed=True)  # fmt: skip
+
+
+def treatments_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return episodes, mean return and adverse events of each treatment in each subgroup."""
+    kinds = [f"with {kind}" for kind in rows[0]["events"]]
+    named = any(row["subgroup"] is not None for row in rows)
+    return Table(
+        (*(("subgroup",) if named else ()), "treatment", "episodes", "mean return",
+         *(("reports of events", *kinds) if kinds else ())),
+        [
+            (*((row["subgroup"],) if named else ()), row["action"], row["episodes"],
+             row["mean_return"], *((row["told"], *row["events"].values()) if kinds else ()))
+            for row in rows
+        ],
+    )  # fmt: skip
 
 
 def _cells(row: Mapping[str, Any]) -> list[Any]:

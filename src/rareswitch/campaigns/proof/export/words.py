@@ -6,11 +6,13 @@ is "not recorded".
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from rareswitch.support.words import plural
 
 MOST_CHANGES = 5
+MOST_TREATMENTS = 36
+NO_SUBGROUP = "no subgroup"
 LARGEST = 1e300  # larger numbers are not shown
 NOT_RECORDED = "not recorded"
 ONE_IS_ENOUGH = "one reached trigger is enough"
@@ -52,13 +54,15 @@ def candidate_lines(
     fitted = plural(episodes, "episode") if known else "episodes whose number is unknown"  # type: ignore[arg-type]
     unplanned = "" if planned else ", unplanned"
     entered = "declined" if others.get("status") == "declined" else "proposed"
+    treatments = treatments_of(found)
     return [
         f"candidate {number} for version {version}: fitted on {fitted}, {entered} by "
         f"{one_line(proposer)}{unplanned}",
         *trigger_lines(_listed(found, "triggers")),
         _difference(found.get("disagreement", NOT_RECORDED)),
-        *_action_changes(_listed(found, "changes")),
-        *map(_subgroup_line, _listed(found, "subgroups")),
+        *_action_changes(_listed(found, "changes"), without_first=bool(treatments)),
+        *(_subgroup_line(one, bool(treatments)) for one in _listed(found, "subgroups")),
+        *_treatments(treatments),
         _gain(found),
         *_worth(found.get("worth")),
         *(f"warning: {_word(warning)}" for warning in _listed(found, "warnings")),
@@ -125,9 +129,13 @@ def _difference(share: Any) -> str:
     return f"differs from the policy in force in {share:.0%} of logged states"
 
 
-def _action_changes(changes: list[Any]) -> Iterator[str]:
-    """Yield the largest changes of action, a sentence each."""
+def _action_changes(changes: list[Any], *, without_first: bool) -> Iterator[str]:
+    """Yield the largest changes of action, a sentence each.
+
+    `without_first` leaves out the first stage, which the lines of treatments show.
+    """
     known = [one for one in changes if isinstance(one, dict) and is_number(one.get("share"))]
+    known = [one for one in known if not (without_first and one.get("stage") == 0)]
     known.sort(key=lambda one: -one["share"])  # stable: equal shares keep their order
     for one in known[:MOST_CHANGES]:
         actions = f"{_action(one.get('from'))} → {_action(one.get('to'))}"
@@ -137,8 +145,10 @@ def _action_changes(changes: list[Any]) -> Iterator[str]:
         yield f"and {len(known) - MOST_CHANGES} smaller changes"
 
 
-def _subgroup_line(one: Any) -> str:
+def _subgroup_line(one: Any, told: bool = False) -> str:
     """Describe the change of treatment in a subgroup.
+
+    The lines of treatments, if they are `told`, show the direction of the change.
 
     >>> one = {"subgroup": "severe", "episodes": 212, "share": 0.64, "from": "usual care",
     ...     "to": "high dose", "share_of_change": 0.9}
@@ -155,10 +165,83 @@ def _subgroup_line(one: Any) -> str:
     if share == 0:
         return f"{line}treated as before"
     line += f"treated otherwise in {share:.0%} of cases"
-    if not is_number(part):
+    if told or not is_number(part):
         return line
     often = "mostly" if part > 0.5 else "most often"  # type: ignore[operator]
     return f"{line}, {often} {_action(one.get('from'))} → {_action(one.get('to'))}"
+
+
+class Treatment(NamedTuple):
+    """The probability of a first action in a subgroup, now and then, and its episodes so far."""
+
+    whom: str  # "" if no row names a subgroup
+    action: str
+    now: float
+    then: float
+    episodes: int
+    mean_return: float | None
+    told: int  # episodes whose reports tell about adverse events
+    events: dict[str, int]  # episodes with each kind
+
+    @property
+    def harm(self) -> str:
+        """The adverse events in words; "" without declared kinds or without an episode."""
+        if not self.events or not self.episodes:
+            return ""
+        counts = ", ".join(f"{kind} in {number}" for kind, number in self.events.items())
+        return counts if self.told == self.episodes else f"{counts} of {self.told} that tell"
+
+
+def treatments_of(evidence: Any) -> list[Treatment]:
+    """Return the treatments of the evidence that can be read."""
+    rows = _listed(evidence, "treatments") if isinstance(evidence, dict) else []
+    known = [one for one in rows if isinstance(one, dict) and _is_treatment(one)]
+    named = any(one.get("subgroup") is not None for one in known)
+    return [
+        Treatment(
+            ("" if not named else NO_SUBGROUP) if one.get("subgroup") is None
+            else _word(one["subgroup"]),
+            _action(one.get("action")),
+            one["now"],
+            one["then"],
+            one["episodes"],
+            one["mean_return"] if is_number(one.get("mean_return")) else None,
+            one["told"],
+            {_word(kind): number for kind, number in one["events"].items()},
+        )
+        for one in known
+    ]  # fmt: skip
+
+
+def _is_treatment(one: dict[str, Any]) -> bool:
+    """Return whether the evidence has the probabilities and counts of a treatment."""
+    events = one.get("events")
+    if not isinstance(events, dict):
+        return False
+    counts = [*events.values(), one.get("episodes"), one.get("told")]
+    whole = all(type(count) is int and is_number(count) for count in counts)
+    return whole and is_number(one.get("now")) and is_number(one.get("then"))
+
+
+def _treatments(rows: list[Treatment]) -> Iterator[str]:
+    """Yield a line for each first action in each subgroup.
+
+    >>> row = Treatment("severe", "high dose", 0.33, 0.63, 21, 0.64, 21, {"serious": 3})
+    >>> print(*_treatments([row]), sep="\\n")
+    probability of each treatment, now → then, and its episodes so far:
+    severe, high dose: 33% → 63%; 21 episodes, mean return 0.64, serious in 3
+    """
+    if rows:
+        yield "probability of each treatment, now → then, and its episodes so far:"
+    for row in rows[:MOST_TREATMENTS]:
+        whom = f"{row.whom}, " if row.whom else ""
+        mean = "" if row.mean_return is None else f", mean return {row.mean_return:.3g}"
+        yield (
+            f"{whom}{row.action}: {row.now:.0%} → {row.then:.0%}; "
+            f"{plural(row.episodes, 'episode')}{mean}{row.harm and f', {row.harm}'}"
+        )
+    if len(rows) > MOST_TREATMENTS:
+        yield f"and {len(rows) - MOST_TREATMENTS} more treatments: `candidates --json` has all"
 
 
 def _gain(evidence: dict[str, Any]) -> str:
