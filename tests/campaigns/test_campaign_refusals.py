@@ -435,6 +435,7 @@ ANALYSIS = AnalysisTerms(
 UNDECLARED = [
     ({"subgroup": "worse"}, "subgroup must be one of mild, severe, as the protocol declares"),
     ({"events": {"nausea": 1, "Ada": 2}}, "events must be of the kinds serious, nausea, as the"),
+    ({"events": {"nausae": 0}}, "events must be of the kinds serious, nausea, as the"),
 ]
 
 

@@ -124,7 +124,7 @@ class Protocol:
         if isinstance(switches, int) and switches > self.budget:
             raise ValueError(
                 f"budget must be at least {switches}, the switches that the schedule may make; got "
-                f"{self.budget}"
+                f"{self.budget} ([budget] deployments)"
             )
 
     def check_artifacts(self, artifacts: Mapping[str, bytes]) -> None:

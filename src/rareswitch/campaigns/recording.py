@@ -23,7 +23,7 @@ from rareswitch.campaigns.reading import known_part
 from rareswitch.campaigns.report import Report, count_deviations
 from rareswitch.campaigns.rulebook import attribution
 from rareswitch.campaigns.rulebook.attribution import Assigned, Attribution, LastRow
-from rareswitch.campaigns.rulebook.claims import broken_claim
+from rareswitch.campaigns.rulebook.claims import broken_claim, undeclared_event
 from rareswitch.campaigns.rulebook.names import ENGINE
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 from rareswitch.campaigns.rulebook.running_mean import Place
@@ -327,7 +327,8 @@ def check_terms(terms: Terms, reports: Sequence[Report]) -> None:
     for report in reports:
         if report.subgroup is None and report.events is None:
             continue
-        if (why := broken_claim(terms.analysis, report.claimed)) is not None:
+        kinds = undeclared_event(terms.analysis, report.events)
+        if (why := kinds or broken_claim(terms.analysis, report.claimed)) is not None:
             raise RefusedError(why)
 
 

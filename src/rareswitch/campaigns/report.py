@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.campaigns.rulebook.claims import CLAIMED_TEXTS, checked_events
+from rareswitch.campaigns.rulebook.claims import CLAIMED_TEXTS, checked_events, occurred
 from rareswitch.campaigns.rulebook.names import checked_name, checked_text
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of
 from rareswitch.core.control import Player
@@ -153,7 +153,7 @@ class Report:
         told: dict[str, Any] = {
             name: text for name in CLAIMED_TEXTS if (text := getattr(self, name)) is not None
         }
-        return told if self.events is None else told | {"events": dict(self.events)}
+        return told if self.events is None else told | {"events": occurred(self.events)}
 
     @cached_property
     def body(self) -> bytes:

@@ -156,7 +156,7 @@ def withdraw(campaign: Campaign, episode_id: str, **signed: str) -> Answer:
     The episode also leaves its cohort for good. Its rows stay in the record.
     """
     found = campaign.withdraw(episode_id, **signed)
-    return Answer(found._asdict(), _recorded(found))
+    return Answer(found._asdict(), f"withdrew {episode_id}: {_recorded(found)}")
 
 
 @verb('cancel site-3:0042 --by ana --reason "did not come"', signed=True)

@@ -136,7 +136,8 @@ def read_rule(
     keeps_budgets = hasattr(cls, "for_budget") and "switches" not in known
     allowed = [*known, *(["switches"] if keeps_budgets else [])]
     if unknown := [name for name in arguments if name not in allowed]:
-        raise ValueError(f"{kind} has no argument {unknown[0]!r}; it takes {', '.join(allowed)}")
+        takes = [*allowed, *(["first", "apart"] if table is RULES and "first" not in known else [])]
+        raise ValueError(f"{kind} has no argument {unknown[0]!r}; it takes {', '.join(takes)}")
     if keeps_budgets and "switches" in arguments:
         if more := [name for name in arguments if name != "switches"]:
             raise ValueError(f"{kind} takes switches or {more[0]}, not both")

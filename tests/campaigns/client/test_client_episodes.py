@@ -181,6 +181,8 @@ def test_claims_reach_the_record_and_a_name_does_not_reach_the_log(make_server, 
         episode.reward(1.0)
         with pytest.raises(ValueError, match="subgroup must be one of mild, severe"):
             episode.tell(subgroup="other")
+        with pytest.raises(ValueError, match="events must be of the kinds nausea, serious"):
+            episode.tell(events={"nausae": 0})
         episode.tell(subgroup="severe", events={"nausea": 2, "serious": 0})
     client.flush()
     report = rows_of(server)["berlin:1"]["report"]

@@ -17,6 +17,8 @@ from rareswitch.campaigns.rulebook.claims import (
     CLAIMS,
     broken_claim,
     checked_events,
+    occurred,
+    undeclared_event,
 )
 from rareswitch.campaigns.rulebook.names import checked_text
 from rareswitch.core.policy import Policy
@@ -288,8 +290,11 @@ def checked_claims(agreement: Agreement, claims: Mapping[str, Any]) -> dict[str,
             told[name] = checked_text(name, value, most=1000)
         else:
             raise TypeError(f"claims must be {', '.join(CLAIMS)} or participant; got {name!r}")
+    kinds = undeclared_event(agreement.analysis, told.get("events"))
+    if "events" in told:
+        told["events"] = occurred(told["events"])
     claimed = {name: value for name, value in told.items() if name != "participant"}
-    if (why := broken_claim(agreement.analysis, claimed)) is not None:
+    if (why := kinds or broken_claim(agreement.analysis, claimed)) is not None:
         raise ValueError(why)
     return told
 
@@ -306,5 +311,6 @@ def check_report(agreement: Agreement, values: Mapping[str, Any]) -> None:
         agreement.offer(report.first_features, "first_features")
     for t, rows in enumerate(episode.next_features):
         agreement.offer(rows, f"next_features[{t}]")
-    if (why := broken_claim(agreement.analysis, report.claimed)) is not None:
+    kinds = undeclared_event(agreement.analysis, report.events)
+    if (why := kinds or broken_claim(agreement.analysis, report.claimed)) is not None:
         raise ValueError(why)

@@ -18,10 +18,8 @@ MOST_EVENTS = 2**31  # of one kind, in one episode
 def checked_events(events: Any) -> dict[str, int]:
     """Return the number of adverse events of each kind, in the order of their names.
 
-    A count of 0 means that the kind did not occur: the kind is left out.
-
-    >>> checked_events({"nausea": 2, "serious": 0}), checked_events({})
-    ({'nausea': 2}, {})
+    >>> checked_events({"serious": 0, "nausea": 2}), checked_events({})
+    ({'nausea': 2, 'serious': 0}, {})
     """
     if not isinstance(events, Mapping):
         raise TypeError(
@@ -34,7 +32,23 @@ def checked_events(events: Any) -> dict[str, int]:
         if name in counts:
             raise ValueError(f"events must be of distinct kinds; got {short_repr(kind)} twice")
         counts[name] = whole("events: each count", count, least=0, most=MOST_EVENTS)
-    return {name: count for name, count in sorted(counts.items()) if count}
+    return dict(sorted(counts.items()))
+
+
+def occurred(events: Mapping[str, int]) -> dict[str, int]:
+    """Return the events as a record has them: without kinds that did not occur."""
+    return {kind: count for kind, count in events.items() if count}
+
+
+def undeclared_event(analysis: AnalysisTerms, events: Mapping[str, int] | None) -> str | None:
+    """Return why the kinds of events are not allowed, those with 0 among them; None if they are."""
+    for kind in events or {}:
+        if analysis.events and kind not in analysis.events:
+            return (
+                f"events must be of the kinds {', '.join(analysis.events)}, as the protocol "
+                f"declares; got {short_repr(kind)}"
+            )
+    return None
 
 
 def broken_claim(analysis: AnalysisTerms, claims: Any) -> str | None:
@@ -72,15 +86,9 @@ def _broken_events(analysis: AnalysisTerms, counts: Any) -> str | None:
     if not analysis.events:
         return "events must not be told: [analysis] of the protocol declares none"
     try:
-        occurred = checked_events(counts)
+        events = checked_events(counts)
     except (TypeError, ValueError) as error:
         return str(error)
-    if len(occurred) < len(counts):
+    if not all(events.values()):
         return "events: a record leaves out kinds that did not occur; got a count of 0"
-    for kind in counts:
-        if kind not in analysis.events:
-            return (
-                f"events must be of the kinds {', '.join(analysis.events)}, as the protocol "
-                f"declares; got {short_repr(kind)}"
-            )
-    return None
+    return undeclared_event(analysis, counts)  # the names as they stand
