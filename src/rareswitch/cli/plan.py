@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
 
 SETTINGS = ("switches", "target", "price", "randomise", "first", "apart")
+ONE_STATE = (
+    "note: all episodes of an instance begin in one state, so --horizon 1 plans for that state "
+    "alone; --scenarios plans for participants of several kinds"
+)
 
 
 class SimulatorError(Exception):
@@ -226,6 +230,8 @@ def make(settings: dict[str, Any], *, quiet: bool) -> tuple[Plan, Setting | None
                 task = replace(task, feature_norm=settings["feature_norm"])
         else:
             task, simulator = build_task(settings)
+            if simulator is not None and task.horizon == 1 and not quiet:
+                click.echo(ONE_STATE, err=True)
             if settings["simulator"]:
                 simulator = load_simulator(settings["simulator"])
             play = simulator and guarded(simulator)
