@@ -240,7 +240,7 @@ def test_every_instance_can_be_planned_for(options):
 @pytest.mark.parametrize(("horizon", "noted"), [(1, True), (2, False)])
 def test_a_plan_of_one_step_in_an_instance_says_that_it_has_one_state(horizon, noted):
     sizes = ("--states", 2, "--actions", 2, "--horizon", horizon, "--episodes", 20)
-    play = ("--instance", "tabular", *sizes, "--switches", 2, "--beta", 1, "--rounds", 1)
+    play = ("--instance", "tabular", *sizes, "--switches", 2, "--beta", 1, "--rounds", 2)
     result = call("plan", *play)
     assert result.exit_code == 0
     assert ("begin in one state" in result.stderr) is noted
