@@ -509,6 +509,34 @@ def test_an_error_in_a_rule_is_a_few_lines_with_arm_rule_file_and_line(beside, m
 @pytest.mark.parametrize(
     ("code", "words"),
     [
+        ("stays_due = True\n    def due(self, clock):\n        return clock.episode % 5 == 0",
+         "Halving has stays_due = True, but it was due before episode 5 and, without a switch, not "
+         "before episode 6"),
+        ("def due(self, clock):\n        return 'yes'",
+         "Halving.due must return a bool; it returned 'yes' before episode 2"),
+        ("def due(self, clock):\n        return clock.growth > 1.0",
+         "Halving.due must return a bool; it returned array([False, False, False]) before episode"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["run", "learn", "plan"])
+def test_a_faulty_rule_is_refused_before_anything_runs(beside, here, command, code, words):
+    rule = f"class Halving:\n    def __init__(self, every=14):\n        pass\n\n    {code}\n"
+    (beside / "rules_beside_the_spec.py").write_text(rule, encoding="utf-8")
+    (here / "rules_beside_the_spec.py").write_text(rule, encoding="utf-8")
+    small = ("--episodes", 40, "--horizon", 3, "--dim", 5)
+    told = refused(*{
+        "run": ("run", "study/my.toml", "--allow", "rules_beside_the_spec"),
+        "learn": ("learn", *small, "--schedule", "rules_beside_the_spec:Halving"),
+        "plan": ("plan", *small, "--switches", 3, "--candidate", "rules_beside_the_spec:Halving"),
+    }[command])  # fmt: skip
+    assert words in told
+    assert ("arm 'mine'" if command == "run" else "rules_beside_the_spec:Halving: ") in told
+    assert not (here / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
         (f"{DUE}    def __init__(self, every):\n        {{}}[every]\n", "KeyError: 14"),
         ("import nothing_of_the_kind\n", "No module named 'nothing_of_the_kind'"),
         ("class Halving(:\n", "SyntaxError: invalid syntax"),

@@ -9,6 +9,7 @@ from rareswitch.experiments.worlds import Adversary, ObliviousAdversary, Simulat
 from rareswitch.sim.mdp import FiniteLinearMDP
 from rareswitch.sim.rollout import MOST_SUMMED
 from rareswitch.support.arguments import require_memory
+from rareswitch.testing import refuse_faulty_rule
 
 
 def check(experiment: Experiment) -> None:
@@ -128,6 +129,8 @@ def _check_algorithm(experiment: Experiment, arm: Arm, task: Task) -> Algorithm:
     """Return the algorithm of an arm, or raise ValueError if task or figure do not suit it."""
     algorithm = arm.algorithm(task)
     algorithm.check(task)
+    if isinstance(algorithm, Scheduled):
+        refuse_faulty_rule(algorithm.schedule, task)
     figure = FIGURES[experiment.figure]
     if not figure.accepts(arm, algorithm, task):
         raise ValueError(
