@@ -8,14 +8,17 @@ from rareswitch.experiments.spec import Arm, Experiment, explain_error
 from rareswitch.experiments.worlds import Adversary, ObliviousAdversary, Simulated, build_world
 from rareswitch.sim.mdp import FiniteLinearMDP
 from rareswitch.sim.rollout import MOST_SUMMED
-from rareswitch.support.arguments import require_memory
+from rareswitch.support.arguments import did_you_mean, require_memory
 from rareswitch.testing import refuse_faulty_rule
 
 
 def check(experiment: Experiment) -> None:
     """Raise ValueError if an experiment cannot be run or drawn; the error names the arm."""
     if experiment.figure not in list(FIGURES):
-        raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {experiment.figure!r}")
+        raise ValueError(
+            f"figure must be one of {', '.join(FIGURES)}; got {experiment.figure!r}"
+            f"{did_you_mean(experiment.figure, FIGURES)}"
+        )
     for arm in experiment.arms:
         try:
             _check_memory(experiment, arm)
