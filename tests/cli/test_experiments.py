@@ -133,6 +133,15 @@ def test_scale_options_replace_those_of_the_spec(here, mine, pools):
     assert pools[0][0] == 3
 
 
+def test_results_of_another_scale_are_replaced_with_a_note(here, mine):
+    assert "held" not in call("run", mine).stderr
+    assert "held" not in call("run", mine).stderr
+    said = call("run", mine, "--rounds", 1).stderr
+    assert "note: results/mini held 3 rounds of 24 episodes with seed 0, and now holds" in said
+    assert "are kept in results/pieces, so the earlier command restores it" in said
+    assert "1 rounds of 24 episodes" in call("run", mine).stderr
+
+
 def test_the_same_command_again_computes_nothing_and_changes_nothing(here, mine, pools):
     call("run", mine)
     before = contents(here / "results" / "mini")
@@ -405,6 +414,8 @@ def test_results_of_different_specs_share_a_folder(here, mine):
 def test_the_help_of_reproduce_lists_every_experiment():
     words = {word.strip(".;,") for word in call("reproduce", "--help").output.split()}
     assert set(PAPER) <= words
+    said = " ".join(call("reproduce", "--help").output.split())
+    assert "Those of the paper are figure1 figure2 figure3; lower-bound switches bounds" in said
 
 
 LAKE = """

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rareswitch.cli.allow import allow_option
-from rareswitch.experiments import FIELD, PAPER
+from rareswitch.experiments import FIELD, OF_ITS_THEOREMS, OF_THE_PAPER, PAPER
 
 if TYPE_CHECKING:
     from rareswitch.experiments.claims import Claim
     from rareswitch.experiments.results import Results
+    from rareswitch.experiments.spec import Experiment
     from rareswitch.experiments.store import Piece
 
 QUICK_ROUNDS = 3
@@ -51,10 +52,12 @@ def scale_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-REPRODUCE = f"""Run the paper's experiments and check its claims.
+REPRODUCE = f"""Run the experiments of the paper, and ours, and check claims.
 
-The command draws the figures and writes report.html. NAMES are experiments of the paper, by
-default all: {" ".join(PAPER)}. One more experiment, {FIELD}, compares mixtures with other
+The command draws the figures and writes report.html. NAMES are experiments, by default all: {
+    " ".join(PAPER)
+}. Those of the paper are {" ".join(OF_THE_PAPER)}; {" ".join(OF_ITS_THEOREMS)} measure its
+theorems; the others are ours. One more experiment, {FIELD}, compares mixtures with other
 methods in fifteen worlds and takes more than an hour of CPU time. After Ctrl-C or a crash, the same
 command continues. Results do not depend on the number of workers.
 
@@ -87,7 +90,7 @@ def reproduce(
     cluster: str | None,
     as_json: bool,
 ) -> None:
-    """Run the paper's experiments."""
+    """Run the experiments of the paper, and ours."""
     need("experiments")
     from rareswitch.experiments.load import load_own
     from rareswitch.experiments.run import reproduce as run_all
@@ -162,6 +165,7 @@ def run(
         specs = [load_spec(spec, overrides, allow=allow)]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    replaced = replaced_scale(specs[0], out / specs[0].name)
 
     def work(pool: Any, report: Any) -> dict[str, Results]:
         return run_all(specs, out, pool, report)
@@ -188,6 +192,13 @@ def run(
     if rounds < FEW_ROUNDS:
         note = f"note: intervals of fewer than {FEW_ROUNDS} rounds are too narrow; these are of "
         click.echo(f"{note}{rounds}", err=True)
+    if replaced:
+        click.echo(
+            f"note: {out / specs[0].name} held {replaced}, and now holds the results above; the "
+            f"pieces of both are kept in {out / 'pieces'}, so the earlier command restores it "
+            "without playing again",
+            err=True,
+        )
 
 
 @click.command()
@@ -210,6 +221,19 @@ def plot(folder: Path) -> None:
     except OSError as error:
         raise click.ClickException(f"{folder} cannot be written to ({error.strerror})") from None
     click.echo(f"figure         {folder / 'figure.png'}, .pdf, .svg")
+
+
+def replaced_scale(spec: Experiment, folder: Path) -> str:
+    """Return the rounds, episodes and seed of the results in a folder if they are others."""
+    from rareswitch.experiments.results import load_manifest
+
+    try:
+        found = load_manifest(folder)["spec"]
+    except (OSError, ValueError):
+        return ""
+    if (found.rounds, found.episodes, found.seed) == (spec.rounds, spec.episodes, spec.seed):
+        return ""
+    return f"{found.rounds} rounds of {found.episodes} episodes with seed {found.seed}"
 
 
 def need(extra: str) -> None:
