@@ -138,6 +138,11 @@ class Learner:
         The call is atomic: if one episode is invalid, none is absorbed. A rule that looks at
         candidates needs episodes with `first_features`.
         """
+        if listed := [one for one in episodes if isinstance(one, list | tuple)]:
+            raise TypeError(
+                "episode must be an Episode, and several are separate arguments, as in "
+                f"absorb(*episodes); got {short_repr(listed[0])}"
+            )
         history, paths = self._state.history.absorb(*episodes), self._state.paths
         if hasattr(self.schedule, "accepts"):
             told = [episode for episode in episodes if episode.first_features is not None]
