@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -105,6 +105,7 @@ def reproduce(
         specs = load_own(names or PAPER, overrides)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    replaced = replaced_scales(specs, out)
     command = " ".join(["rareswitch reproduce", *names, *(["--quick"] if quick else [])])
     given = {"rounds": rounds, "episodes": episodes, "seed": seed}
     command += "".join(f" --{key} {value}" for key, value in given.items() if value is not None)
@@ -120,6 +121,7 @@ def reproduce(
     for claim in claims:
         click.echo(f"{claim.verdict:14} {claim.name}: {claim.evidence}")
     click.echo(f"report         {out / 'report.html'}")
+    note_replaced(replaced, out)
 
 
 @click.command()
@@ -165,7 +167,7 @@ def run(
         specs = [load_spec(spec, overrides, allow=allow)]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    replaced = replaced_scale(specs[0], out / specs[0].name)
+    replaced = replaced_scales(specs, out)
 
     def work(pool: Any, report: Any) -> dict[str, Results]:
         return run_all(specs, out, pool, report)
@@ -192,13 +194,7 @@ def run(
     if rounds < FEW_ROUNDS:
         note = f"note: intervals of fewer than {FEW_ROUNDS} rounds are too narrow; these are of "
         click.echo(f"{note}{rounds}", err=True)
-    if replaced:
-        click.echo(
-            f"note: {out / specs[0].name} held {replaced}, and now holds the results above; the "
-            f"pieces of both are kept in {out / 'pieces'}, so the earlier command restores it "
-            "without playing again",
-            err=True,
-        )
+    note_replaced(replaced, out)
 
 
 @click.command()
@@ -223,17 +219,30 @@ def plot(folder: Path) -> None:
     click.echo(f"figure         {folder / 'figure.png'}, .pdf, .svg")
 
 
-def replaced_scale(spec: Experiment, folder: Path) -> str:
-    """Return the rounds, episodes and seed of the results in a folder if they are others."""
+def replaced_scales(specs: Sequence[Experiment], out: Path) -> list[str]:
+    """Describe the results in `out` that these experiments replace with another scale."""
     from rareswitch.experiments.results import load_manifest
 
-    try:
-        found = load_manifest(folder)["spec"]
-    except (OSError, ValueError):
-        return ""
-    if (found.rounds, found.episodes, found.seed) == (spec.rounds, spec.episodes, spec.seed):
-        return ""
-    return f"{found.rounds} rounds of {found.episodes} episodes with seed {found.seed}"
+    replaced = []
+    for spec in specs:
+        try:
+            found = load_manifest(out / spec.name)["spec"]
+        except (OSError, ValueError):
+            continue
+        if (found.rounds, found.episodes, found.seed) != (spec.rounds, spec.episodes, spec.seed):
+            scale = f"{found.rounds} rounds of {found.episodes} episodes with seed {found.seed}"
+            replaced.append(f"{out / spec.name} held {scale}")
+    return replaced
+
+
+def note_replaced(replaced: list[str], out: Path) -> None:
+    """Print a note for results of another scale that were replaced."""
+    for one in replaced:
+        click.echo(
+            f"note: {one}, and now holds the results above; the pieces of both are kept in "
+            f"{out / 'pieces'}, so the earlier command restores it without playing again",
+            err=True,
+        )
 
 
 def need(extra: str) -> None:
