@@ -3,7 +3,7 @@ import pytest
 
 import rareswitch as rs
 from oracles import Asked, Starts
-from rareswitch.testing import check_features, check_schedule
+from rareswitch.testing import check_features, check_schedule, refuse_faulty_rule
 
 GROWTH = rs.DeterminantGrowth(eta=2.0)
 
@@ -267,6 +267,43 @@ class WritesInItsTriggers(Watching):
 def test_a_schedule_that_breaks_its_promise_is_named(schedule, message):
     with pytest.raises(AssertionError, match=message):
         check_schedule(schedule)
+
+
+def test_most_ends_the_check_early():
+    assert check_schedule(PersistentGrid([50]), most=49) is None
+    long = rs.Task(dim=2, horizon=3, episodes=10**9)
+    assert check_schedule(GROWTH, long, most=20) is None
+    with pytest.raises(ValueError, match="most must be"):
+        check_schedule(GROWTH, most=0)
+
+
+class Raises:
+    def due(self, clock):
+        raise ValueError("no calendar")
+
+
+@pytest.mark.parametrize(
+    "around", [lambda rule: rule, lambda rule: rs.rules.Capped(rule, switches=3)]
+)
+def test_a_rule_outside_the_package_is_refused_if_it_is_faulty(around):
+    task = rs.Task(dim=2, horizon=3, episodes=60)
+    with pytest.raises(ValueError, match="has stays_due = True, but it was due before episode 5"):
+        refuse_faulty_rule(PersistentGrid([5]), task)
+    for rule in (Weekly(), GROWTH, Raises()):
+        assert refuse_faulty_rule(around(rule), task) is None
+
+
+@pytest.mark.parametrize("rule", [AnswersWithANumber(), AnswersNothing(), AnswersWithAnArray()])
+def test_a_learner_and_a_simulation_name_a_rule_that_does_not_answer_with_a_bool(rule):
+    told = rf"schedule: {type(rule).__name__}.due must return a bool; it returned .* episode 2"
+    world = rs.worlds.hard_to_learn(d=5, horizon=2, delta=0.3, seed=0)
+    with pytest.raises(TypeError, match=told):
+        rs.simulate(world, rule, episodes=5)
+    with pytest.raises(TypeError, match=told):
+        rs.simulate(world, rs.rules.Capped(rule, switches=2), episodes=5)
+    learner = rs.Learner(world.task(episodes=5), rule)
+    with pytest.raises(TypeError, match=told.replace("episode 2", "episode 1")):
+        learner.due  # noqa: B018
 
 
 def one_hot(state):

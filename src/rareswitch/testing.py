@@ -13,16 +13,20 @@ from rareswitch.core.task import Task, checked_task
 from rareswitch.support.arguments import Rows, whole
 
 EPISODES = 200  # for the check of an open-ended task
+MOST_ASKED = 10_000  # episodes in the check before a run: some tenths of a second
 
 
-def check_schedule(schedule: Schedule, task: Task | None = None, *, seed: int = 0) -> None:
+def check_schedule(
+    schedule: Schedule, task: Task | None = None, *, seed: int = 0, most: int | None = None
+) -> None:
     """Check that a schedule answers with a bool, is a pure function, and keeps its promises.
 
     The check simulates a learner on `task`, by default Task(dim=2, horizon=3, episodes=200), whose
     log-determinants grow at random. It asks before every episode and deploys when a switch is due.
     A schedule with `triggers` must be due exactly when one of them is reached. A schedule with
     `stays_due` must stay due until the switch. A schedule with `upcoming` must be due exactly on
-    the dates that it returns.
+    the dates that it returns. With `most`, the check
+    ends after this number of episodes.
 
     >>> from rareswitch import DeterminantGrowth
     >>> check_schedule(DeterminantGrowth(eta=2.0))
@@ -30,6 +34,8 @@ def check_schedule(schedule: Schedule, task: Task | None = None, *, seed: int = 
     task = Task(dim=2, horizon=3, episodes=EPISODES) if task is None else task
     name = type(checked_schedule(schedule, checked_task(task))).__name__
     last = EPISODES if task.episodes is None else task.episodes
+    if most is not None:
+        last = min(last, whole("most", most, least=1))
     last = whole("episodes", last, least=1, most=10**6)
     pools, rng = task.pools, np.random.default_rng(seed)
     logdet, trace = np.zeros(pools.count), np.full(pools.count, float(task.dim))
@@ -50,6 +56,25 @@ def check_schedule(schedule: Schedule, task: Task | None = None, *, seed: int = 
             _check_date(name, schedule.upcoming(task, clock.deployed_at), clock, due)
         if due:
             ledger = ledger.deploy(episode=k, logdet=logdet, trace=trace)
+
+
+def refuse_faulty_rule(schedule: Schedule, task: Task) -> None:
+    """Raise ValueError if a rule outside the package fails `check_schedule`.
+
+    The check ends after `MOST_ASKED` episodes. Rules of the package are not checked. An exception
+    in the rule's own code is left to the run, which raises it with its place.
+    """
+    inner: Any = schedule
+    while inner is not None and type(inner).__module__.startswith("rareswitch."):
+        inner = getattr(inner, "schedule", None)
+    if inner is None:
+        return
+    try:
+        check_schedule(schedule, task, most=MOST_ASKED)
+    except AssertionError as error:
+        raise ValueError(str(error)) from None
+    except Exception:
+        return
 
 
 def _ask(schedule: Schedule, name: str, clock: Clock) -> bool:

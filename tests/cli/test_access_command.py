@@ -112,7 +112,9 @@ def test_a_token_in_a_name(folder):
     with_person("Ben", ("approver", "trial"))
     made = spoken("token", "mine", "--grant", "approver", "trial", "--account", "ben")
     assert made["account"] == "ben"
-    assert "needs an account" in failed("token", "robot", "--grant", "approver", "trial")
+    personal = failed("token", "robot", "--grant", "approver", "trial")
+    assert "needs an account" in personal
+    assert "name the person with --account NAME" in personal
     assert "those of the account" in failed(
         "token", "mine", "--grant", "auditor", "trial", "--account", "ben"
     )

@@ -122,6 +122,27 @@ def test_propensities_are_fitted_on_demand(here):
     path.unlink()
 
 
+def test_a_table_with_other_names_has_its_columns_named(here):
+    path = here / "walk.csv"
+    rows = ["walker,place,turn,gain,over,propensity"]
+    for n, one in enumerate(read_log("walk/log.jsonl")):
+        last = len(one.actions) - 1
+        rows += [
+            f"{n},{one.observations[t]},{one.actions[t]},{one.rewards[t]},"
+            f"{int(t == last)},{one.propensities[t]}"
+            for t in range(last + 1)
+        ]
+    path.write_text("\n".join(rows) + "\n")
+    told = " ".join(refused("compare", "walk", "--log", path).split())
+    assert "--columns episode=… --columns observation=…" in told
+    names = ["episode=walker", "observation=place", "action=turn", "reward=gain", "terminated=over"]
+    options = [word for name in names for word in ("--columns", name)]
+    data = compared("walk", "--version", 3, "--log", path, *options)
+    assert data["episodes"] == 200
+    assert data["propensities"] == "logged"
+    path.unlink()
+
+
 def test_features_that_are_code_are_found_again():
     assert compared("own", "--version", 2, "--allow", "cli.walk")["version"] == 2
 
@@ -145,6 +166,9 @@ def test_it_is_printed_for_people():
         (("walk--no-policies", "--against", 1), "version must be stored in walk--no-policies"),
         (("walk", "--log", "walk/agent.bin"), "path must end with one of .jsonl"),
         (("walk", "--estimator", "guess"), "--estimator"),
+        (("walk", "--columns", "action=turn"), "--columns needs a --log with a row for each step"),
+        (("walk", "--log", "x.csv", "--columns", "action"), "--columns must be PART=COLUMN or"),
+        (("walk", "--log", "x.csv", "--columns", "a=b", "--columns", "a=c"), "once for each part"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )

@@ -133,6 +133,15 @@ def test_scale_options_replace_those_of_the_spec(here, mine, pools):
     assert pools[0][0] == 3
 
 
+def test_results_of_another_scale_are_replaced_with_a_note(here, mine):
+    assert "held" not in call("run", mine).stderr
+    assert "held" not in call("run", mine).stderr
+    said = call("run", mine, "--rounds", 1).stderr
+    assert "note: results/mini held 3 rounds of 24 episodes with seed 0, and now holds" in said
+    assert "are kept in results/pieces, so the earlier command restores it" in said
+    assert "1 rounds of 24 episodes" in call("run", mine).stderr
+
+
 def test_the_same_command_again_computes_nothing_and_changes_nothing(here, mine, pools):
     call("run", mine)
     before = contents(here / "results" / "mini")
@@ -405,6 +414,8 @@ def test_results_of_different_specs_share_a_folder(here, mine):
 def test_the_help_of_reproduce_lists_every_experiment():
     words = {word.strip(".;,") for word in call("reproduce", "--help").output.split()}
     assert set(PAPER) <= words
+    said = " ".join(call("reproduce", "--help").output.split())
+    assert "Those of the paper are figure1 figure2 figure3; lower-bound switches bounds" in said
 
 
 LAKE = """
@@ -504,6 +515,34 @@ def test_an_error_in_a_rule_is_a_few_lines_with_arm_rule_file_and_line(beside, m
         lines[-1],
     ]
     assert " of 2 pieces are kept in results; the same command continues" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("stays_due = True\n    def due(self, clock):\n        return clock.episode % 5 == 0",
+         "Halving has stays_due = True, but it was due before episode 5 and, without a switch, not "
+         "before episode 6"),
+        ("def due(self, clock):\n        return 'yes'",
+         "Halving.due must return a bool; it returned 'yes' before episode 2"),
+        ("def due(self, clock):\n        return clock.growth > 1.0",
+         "Halving.due must return a bool; it returned array([False, False, False]) before episode"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["run", "learn", "plan"])
+def test_a_faulty_rule_is_refused_before_anything_runs(beside, here, command, code, words):
+    rule = f"class Halving:\n    def __init__(self, every=14):\n        pass\n\n    {code}\n"
+    (beside / "rules_beside_the_spec.py").write_text(rule, encoding="utf-8")
+    (here / "rules_beside_the_spec.py").write_text(rule, encoding="utf-8")
+    small = ("--episodes", 40, "--horizon", 3, "--dim", 5)
+    told = refused(*{
+        "run": ("run", "study/my.toml", "--allow", "rules_beside_the_spec"),
+        "learn": ("learn", *small, "--schedule", "rules_beside_the_spec:Halving"),
+        "plan": ("plan", *small, "--switches", 3, "--candidate", "rules_beside_the_spec:Halving"),
+    }[command])  # fmt: skip
+    assert words in told
+    assert ("arm 'mine'" if command == "run" else "rules_beside_the_spec:Halving: ") in told
+    assert not (here / "results").exists()
 
 
 @pytest.mark.parametrize(

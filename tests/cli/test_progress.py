@@ -33,11 +33,27 @@ def test_without_a_terminal_there_is_at_most_one_line_a_second(capsys, clock):
         for now in (100.5, 101.0, 101.9, 103.0):
             clock.append(now)
             report(int(now) - 99, "lsvi-ucb, rounds 0–9" if now == 103.0 else "")
+        clock.append(104.0)
+        report(9)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        "pieces: 2 of 9, 1 s",
-        "pieces: 4 of 9, 3 s lsvi-ucb, rounds 0–9",
+        "pieces: 2 of 9, 1 s, about 7 s left",
+        "pieces: 4 of 9, 3 s, about 5 s left lsvi-ucb, rounds 0–9",
+        "pieces: 9 of 9, 4 s",
+    ]
+
+
+def test_the_remaining_time_counts_only_steps_of_this_run(capsys, clock):
+    with progress("pieces", 0) as report:
+        report(40, total=100)  # kept by an earlier run
+        clock.append(110.0)
+        report(40, total=100)
+        clock.append(400.0)
+        report(50, total=100)
+    assert capsys.readouterr().err.splitlines() == [
+        "pieces: 40 of 100, 10 s",
+        "pieces: 50 of 100, 300 s, about 25 min left",
     ]
 
 

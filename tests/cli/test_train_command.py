@@ -85,6 +85,14 @@ def test_train_says_what_was_picked_and_why_and_what_came_of_it(here):
     assert {path.name for path in folder.iterdir()} == FILES | {"agent.bin"}
 
 
+def test_a_budget_that_the_episodes_cut_is_noted(here):
+    few = ("train", "FrozenLake-v1", "--episodes", 6, "--horizon", 8, "--evaluate", 0)
+    said = call(*few, "--switches", 50, "--out", "cut")
+    assert "note: --switches 50 is more than 6 episodes allow: at most 5 policies" in said.stderr
+    assert "switches        5 of at most 5" in said.stdout
+    assert "note: --switches" not in call(*few, "--switches", 5, "--out", "kept").stderr
+
+
 def test_the_numbers_are_those_of_the_library(here):
     data = trained(*LAKE, "--seed", 3, "--switches", 4, "--out", "lake")
     world = gymnasium.make("FrozenLake-v1")

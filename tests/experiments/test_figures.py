@@ -148,7 +148,6 @@ SPECS = {
     "worth": {"arms": WORTH, "defaults": ""},
     "field": {"arms": EVERY + GRID},
 }
-FAMILIES = ["LSVI-UCB", "LSVI-UCB-Batch", "LSVI-UCB-RareSwitch"]
 
 
 def legends(figure):
@@ -218,9 +217,10 @@ def test_final_has_a_row_for_each_arm(drawn):
     np.testing.assert_allclose(points, runs.final.mean(axis=1))
 
 
-def test_pareto_and_beta_name_the_families(drawn):
-    assert legends(drawn("pareto")[1]) == [["uniformly random", *FAMILIES]]
-    assert legends(drawn("beta")[1]) == [FAMILIES]
+def test_pareto_and_beta_have_the_labels_of_the_arms(drawn):
+    labels = ["uniformly random", "LSVI-UCB", "Batch B=…", "RareSwitch η=…"]  # random has its name
+    assert legends(drawn("pareto")[1]) == [labels]
+    assert legends(drawn("beta")[1]) == [["LSVI-UCB", "Batch B=4", "RareSwitch η=2"]]
 
 
 def test_switches_show_every_arm_once_and_the_bound_of_rareswitch(drawn):
@@ -449,9 +449,10 @@ def test_the_arms_of_a_family_are_shades_of_its_colour_from_dark_to_light(drawn)
 def test_families_have_the_colour_and_marker_of_the_table(drawn):
     runs, figure = drawn("beta")
     rows = [runs.arms_of(name)[0][1].family for name in ("every-episode", "uniform-grid")]
-    for line, row in zip(figure.axes[0].get_lines(), rows, strict=False):
+    labels = ["LSVI-UCB", "Batch B=4"]
+    for line, row, label in zip(figure.axes[0].get_lines(), rows, labels, strict=False):
         drawn_as = (line.get_label(), to_hex(line.get_color()), line.get_marker())
-        assert drawn_as == (row.label, *LINE_STYLES[row.name])
+        assert drawn_as == (label, *LINE_STYLES[row.name])
 
 
 OWN_RULES = """
@@ -559,14 +560,38 @@ def test_pareto_joins_arms_of_equal_settings_only_and_uses_the_labels(own):
     assert joined(figure.axes[0]) == {
         "LSVI-UCB": [made["lsvi-ucb"]],
         **{
-            f"Rare β={beta} λ={ridge}": [made[f"rare-{eta}-b{beta}-l{ridge}"] for eta in (2, 8)]
+            f"Rare η=…, β={beta} λ={ridge}": [
+                made[f"rare-{eta}-b{beta}-l{ridge}"] for eta in (2, 8)
+            ]
             for beta in ("0.3", "1")
             for ridge in ("0.1", "1")
         },
-        "my Weekly": [made["weekly-3"], made["weekly-7"]],
+        "my Weekly …": [made["weekly-3"], made["weekly-7"]],
     }
     lines = [container.lines[0] for container in figure.axes[0].containers]
     assert len({(to_hex(line.get_color()), line.get_marker()) for line in lines}) == 6
+
+
+@pytest.mark.parametrize(
+    ("label", "drawn_as"),
+    [
+        ("mixture, {switches} switches", "mixture, … switches"),
+        ("my rule (B={switches})", "my rule (B=…)"),
+        ("one label for all", "one label for all"),
+        ("{switches}", "spread budget"),
+        ("spread-{switches}", "spread budget"),  # the name
+    ],
+)
+def test_a_line_keeps_the_label_that_a_person_wrote(label, drawn_as):
+    arms = f"""
+[[arms]]
+name = "spread-{{switches}}"
+label = "{label}"
+schedule = {{ kind = "spread-budget", switches = [2, 4, 10] }}
+"""
+    for kind in ("pareto", "budget"):
+        _, figure = drawn_by_hand(arms=arms, figure=kind)
+        assert legends(figure)[0] == [drawn_as]
 
 
 def test_lines_whose_labels_say_nothing_are_told_apart_by_their_settings():
@@ -583,7 +608,7 @@ def test_arguments_of_a_rule_that_are_no_numbers_make_lines_too():
     arms = arms.replace("batch-{batches}", "batch-{batches}-{spread}")
     arms = arms.replace("B={batches}", "B={batches} {spread}")
     _, figure = drawn_by_hand(arms=arms, figure="pareto")
-    assert list(joined(figure.axes[0])) == ["Batch last", "Batch balanced"]
+    assert list(joined(figure.axes[0])) == ["Batch B=… last", "Batch B=… balanced"]
 
 
 @pytest.mark.parametrize(

@@ -297,6 +297,19 @@ def test_lists_that_make_too_many_arms_are_refused_before_they_are_made():
     ],
 )
 def test_a_misspelt_key_is_told_the_right_one(arms, words):
+    refused(toml(figure="paretto"), "got 'paretto'; did you mean pareto?")
+    refused(
+        toml(world='\n[world]\nkind = "frozenlake"\n'),
+        "got 'frozenlake'; did you mean frozen-lake?",
+    )
+    refused(
+        toml(world='\n[world]\nkind = "frozen-lake"\nhorizn = 8\n'),
+        "no argument 'horizn'; it takes chance, horizon; did you mean horizon?",
+    )
+    refused(
+        toml(arms=EVERY.replace("every-episode", "rareswitch.rules:UniformGird")),
+        "module rareswitch.rules has no 'UniformGird'); did you mean UniformGrid?",
+    )
     refused(toml(episode=3), "episode is not a key of an experiment; did you mean episodes?")
     message = refused(toml(arms=arms), f"arm 'lsvi-ucb': {words}")
     assert "permitted" not in message

@@ -85,6 +85,8 @@ def test_what_is_no_word_is_refused_with_those_there_are():
         named("linear,order=3")
     with pytest.raises(ValueError, match="radial has no argument 'order'; it takes components"):
         named("radial,order=3")
+    with pytest.raises(ValueError, match=r"got 'linaer'; did you mean linear\?"):
+        named("linaer")
     with pytest.raises(ValueError, match="degree must be"):
         named("polynomial,degree=0")
 

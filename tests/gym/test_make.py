@@ -1,5 +1,6 @@
 """Environments by name: Gymnasium's, those a module registers, and classes of one's own."""
 
+import re
 import sys
 
 import gymnasium
@@ -72,6 +73,13 @@ def test_a_module_may_register_the_name():
 def test_what_makes_no_environment_is_refused(name):
     with pytest.raises(ValueError, match="world must be an environment registered with Gymnasium"):
         made(name, allow=OURS)
+
+
+@pytest.mark.usefixtures("own_doors")
+def test_a_misspelt_class_is_named_with_its_module_and_a_suggestion():
+    told = "module own_doors has no class Dor; did you mean Door?"
+    with pytest.raises(ValueError, match=re.escape(told)):
+        made("own_doors:Dor", allow=OURS)
 
 
 @pytest.mark.usefixtures("own_doors")

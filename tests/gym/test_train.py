@@ -28,6 +28,15 @@ def test_a_frozen_lake_is_learnt():
     assert len(training.switch_episodes) == 10
 
 
+def test_a_faulty_rule_in_words_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rule = "class Yes:\n    def due(self, clock):\n        return 'yes'\n"
+    (tmp_path / "rule_of_train.py").write_text(rule)
+    told = "schedule rule_of_train:Yes: Yes.due must return a bool; it returned 'yes' before"
+    with pytest.raises(ValueError, match=told):
+        train(Walk(), episodes=20, schedule="rule_of_train:Yes", allow=["rule_of_train"])
+
+
 def test_slippery_ice_is_learnt():
     world = gymnasium.make("FrozenLake-v1")
     training = train(world, episodes=800, horizon=40, switches=15, recipe=SMALL)

@@ -744,6 +744,13 @@ def test_an_episode_that_was_interrupted_leaves_no_trace_then_or_later(kind):
         assert [d.episode for d in tried.ledger] == [d.episode for d in plain.ledger]
 
 
+def test_a_list_of_episodes_is_refused_with_the_right_call():
+    learner = make()
+    with pytest.raises(TypeError, match=r"separate arguments, as in absorb\(\*episodes\); got \["):
+        learner.absorb([])
+    assert learner.episodes == 0
+
+
 def absorbed_by(learner):
     """Return an episode that the learner below has absorbed."""
     return small_log(5, 6, one_hot=learner.task.one_hot, steps=3)[1]

@@ -64,6 +64,9 @@ def test_a_decision_needs_a_signature(waiting):
         answer = running.ask("PUT", path, "approver", body, headers=if_match(candidate))
         assert answer.status_code == status, answer.text
         assert PASSWORD not in answer.text
+        if status == 403:
+            wrong = {"password": "The password is wrong", "passkey": "The passkey is not yours"}
+            assert answer.json()["title"] == wrong[signature[0][0]]
     assert running.service.find_campaign("doors").version == 1
 
 

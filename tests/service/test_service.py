@@ -4,10 +4,12 @@ import asyncio
 import io
 import json
 import logging
+import socket
 from typing import ClassVar
 
 import pytest
 
+from cli.terminal import call
 from rareswitch.service.limits import Rate
 from rareswitch.service.live import live_events
 from rareswitch.service.problems import Problem
@@ -22,6 +24,15 @@ def sign_in(running, role="statistician"):
     session = running.service.access.sign_in(f"the {role}", PASSWORD)
     running.client.cookies.set("rareswitch_session", session.secret)
     return session
+
+
+def test_a_store_is_made_only_once_the_service_has_its_address(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        result = call("serve", "--store", f"sqlite:///{tmp_path}/none.db", "--bind", address)
+    assert result.exit_code == 1
+    assert f"cannot listen on {address}" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_session_reads_and_changes_only_with_its_csrf_text(running):

@@ -77,8 +77,9 @@ def test_columns_of_other_names_are_named():
         "table must be a log of episodes, or a table of steps with a column for each of episode, "
         "observation, action, reward, terminated; it has patient, step, age, weight, action, "
         "outcome, terminated, propensity, version, and lacks episode, observation, reward. Name "
-        'them: read_log(…, columns={"episode": "…", "observation": "…", "reward": "…"}), or give '
-        "them to from_steps"
+        'them: read_log(…, columns={"episode": "…", "observation": "…", "reward": "…"}), with '
+        "rareswitch compare --columns episode=… --columns observation=… --columns reward=…, or "
+        "give them to from_steps"
     )
 
 
@@ -107,6 +108,20 @@ def test_a_file_of_steps_without_an_episode_is_named(tmp_path):
         ValueError, match=r"torn.csv must have a header, and the same number of cells"
     ):
         read_log(tmp_path / "torn.csv")
+
+
+MASKED = "episode,state,action,reward,terminated,{}\n0,1,0,1,0,{}\n0,2,1,0,1,{}\n"
+
+
+def test_masks_of_a_csv_file_have_a_column_for_each_action(tmp_path):
+    path = tmp_path / "masked.csv"
+    path.write_text(MASKED.format("mask_0,mask_1", "1,0", "1,1"))
+    (one,) = read_log(path)
+    assert one.masks.tolist() == [[True, False], [True, True], [True, True]]
+    path.write_text(MASKED.format("mask", '"[1, 0]"', '"[1, 1]"'))
+    told = r"mask must be a column of 0 and 1 for each action, such as mask_0, .* got '\[1, 0\]'"
+    with pytest.raises(ValueError, match=told):
+        read_log(path)
 
 
 def test_done_is_not_taken_for_an_end_beside_truncated():

@@ -215,9 +215,19 @@ def token(
 ) -> Answer:
     """Issue a token for a device or a program.
 
-    LABEL describes its use. The secret is printed once.
+    LABEL describes its use. The secret is printed once. A token with the role approver or
+    administrator acts for a person: give --account.
     """
+    from rareswitch.campaigns.access import ForbiddenError
+    from rareswitch.campaigns.access.roles import PERSONAL
+
     given = _grants(grants)
+    personal = [grant.role for grant in given if grant.role in PERSONAL]
+    if account is None and personal:
+        raise ForbiddenError(
+            f"a token with the role {personal[0]} needs an account: a person answers for it; name "
+            "the person with --account NAME"
+        )
     made, secret = access.issue_token(label, given, by=by, account=account, days=days)
     text = (
         f"token          {made.id}, {made.label}, until {made.expires}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rareswitch.evaluation import Comparison
     from rareswitch.gym.run import RunFolder
     from rareswitch.trajectories import Trajectory
+    from rareswitch.trajectories.steps import Columns
 
 # Equal to evaluation.ESTIMATORS; importing that would load NumPy.
 ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
@@ -41,7 +42,15 @@ FITTED = "the recommended policy was fitted on these episodes, so it looks bette
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
-    help="File of episodes.  [default: the folder's log, from the later policy on]",
+    help="File of episodes (.jsonl, .parquet, .csv).  [default: the folder's log, from the later "
+    "policy on]",
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="PART=COLUMN,…",
+    help="Columns of a --log with a row for each step, e.g. observation=stock,weekday. May be "
+    "repeated.",
 )
 @click.option(
     "--estimator",
@@ -62,6 +71,7 @@ def compare(
     version: int | None,
     against: int | None,
     log: Path | None,
+    columns: tuple[str, ...],
     estimator: str,
     fit_propensities: bool,
     allow: tuple[str, ...],
@@ -82,6 +92,7 @@ def compare(
       rareswitch compare cards --version 12
       rareswitch compare cards --version 12 --against 3
       rareswitch compare cards --log other-seed/log.jsonl
+      rareswitch compare shop --log sales.csv --columns episode=week --columns action=order
     """
     need("gym")
     from rareswitch.evaluation import Method
@@ -93,7 +104,7 @@ def compare(
         stages = candidate.policy.stages or training.picked["stages"]
         found = judged(
             candidate,
-            chosen(training, log, version, against),
+            chosen(training, log, named(columns, log), version, against),
             against=None if against is None else training.policy(against),
             propensities="fitted" if fit_propensities else "logged",
             method=Method(estimator=estimator, stages=stages, seed=seed),
@@ -116,18 +127,44 @@ def compare(
 
 
 def chosen(
-    training: RunFolder, log: Path | None, version: int | None, other: int | None
+    training: RunFolder,
+    log: Path | None,
+    columns: Columns | None,
+    version: int | None,
+    other: int | None,
 ) -> Iterator[Trajectory]:
     """Return the episodes of `log`, or of the training since the later deployment."""
     from rareswitch.trajectories import read_log
 
     if log is not None:
-        return read_log(log)
+        return read_log(log, columns=columns)
     every = read_log(training.log, drop_torn=True)
     if version is None:
         return every
     later = max(version, other or 0)
     return (one for one in every if (one.version or 0) >= later)
+
+
+def named(texts: Sequence[str], log: Path | None) -> Columns | None:
+    """Return the columns of --columns by the parts of a step.
+
+    >>> named(["observation=stock,weekday", "action=order"], Path("sales.csv"))
+    {'observation': ['stock', 'weekday'], 'action': 'order'}
+    """
+    if not texts:
+        return None
+    if log is None or log.suffix in (".jsonl", ".ndjson"):
+        raise ValueError("--columns needs a --log with a row for each step, .csv or .parquet")
+    columns: dict[str, str | list[str]] = {}
+    for text in texts:
+        part, equals, names = text.partition("=")
+        if not equals or not names or part in columns:
+            raise ValueError(
+                "--columns must be PART=COLUMN or PART=COLUMN,COLUMN, as in "
+                f"observation=stock,weekday, once for each part; got {text}"
+            )
+        columns[part] = names.split(",") if "," in names else names
+    return columns
 
 
 def described(

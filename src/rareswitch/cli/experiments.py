@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rareswitch.cli.allow import allow_option
-from rareswitch.experiments import FIELD, PAPER
+from rareswitch.experiments import FIELD, OF_ITS_THEOREMS, OF_THE_PAPER, PAPER
 
 if TYPE_CHECKING:
     from rareswitch.experiments.claims import Claim
     from rareswitch.experiments.results import Results
+    from rareswitch.experiments.spec import Experiment
     from rareswitch.experiments.store import Piece
 
 QUICK_ROUNDS = 3
@@ -51,10 +52,12 @@ def scale_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-REPRODUCE = f"""Run the paper's experiments and check its claims.
+REPRODUCE = f"""Run the experiments of the paper, and ours, and check claims.
 
-The command draws the figures and writes report.html. NAMES are experiments of the paper, by
-default all: {" ".join(PAPER)}. One more experiment, {FIELD}, compares mixtures with other
+The command draws the figures and writes report.html. NAMES are experiments, by default all: {
+    " ".join(PAPER)
+}. Those of the paper are {" ".join(OF_THE_PAPER)}; {" ".join(OF_ITS_THEOREMS)} measure its
+theorems; the others are ours. One more experiment, {FIELD}, compares mixtures with other
 methods in fifteen worlds and takes more than an hour of CPU time. After Ctrl-C or a crash, the same
 command continues. Results do not depend on the number of workers.
 
@@ -87,7 +90,7 @@ def reproduce(
     cluster: str | None,
     as_json: bool,
 ) -> None:
-    """Run the paper's experiments."""
+    """Run the experiments of the paper, and ours."""
     need("experiments")
     from rareswitch.experiments.load import load_own
     from rareswitch.experiments.run import reproduce as run_all
@@ -102,6 +105,7 @@ def reproduce(
         specs = load_own(names or PAPER, overrides)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    replaced = replaced_scales(specs, out)
     command = " ".join(["rareswitch reproduce", *names, *(["--quick"] if quick else [])])
     given = {"rounds": rounds, "episodes": episodes, "seed": seed}
     command += "".join(f" --{key} {value}" for key, value in given.items() if value is not None)
@@ -117,6 +121,7 @@ def reproduce(
     for claim in claims:
         click.echo(f"{claim.verdict:14} {claim.name}: {claim.evidence}")
     click.echo(f"report         {out / 'report.html'}")
+    note_replaced(replaced, out)
 
 
 @click.command()
@@ -162,6 +167,7 @@ def run(
         specs = [load_spec(spec, overrides, allow=allow)]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    replaced = replaced_scales(specs, out)
 
     def work(pool: Any, report: Any) -> dict[str, Results]:
         return run_all(specs, out, pool, report)
@@ -188,6 +194,7 @@ def run(
     if rounds < FEW_ROUNDS:
         note = f"note: intervals of fewer than {FEW_ROUNDS} rounds are too narrow; these are of "
         click.echo(f"{note}{rounds}", err=True)
+    note_replaced(replaced, out)
 
 
 @click.command()
@@ -210,6 +217,32 @@ def plot(folder: Path) -> None:
     except OSError as error:
         raise click.ClickException(f"{folder} cannot be written to ({error.strerror})") from None
     click.echo(f"figure         {folder / 'figure.png'}, .pdf, .svg")
+
+
+def replaced_scales(specs: Sequence[Experiment], out: Path) -> list[str]:
+    """Describe the results in `out` that these experiments replace with another scale."""
+    from rareswitch.experiments.results import load_manifest
+
+    replaced = []
+    for spec in specs:
+        try:
+            found = load_manifest(out / spec.name)["spec"]
+        except (OSError, ValueError):
+            continue
+        if (found.rounds, found.episodes, found.seed) != (spec.rounds, spec.episodes, spec.seed):
+            scale = f"{found.rounds} rounds of {found.episodes} episodes with seed {found.seed}"
+            replaced.append(f"{out / spec.name} held {scale}")
+    return replaced
+
+
+def note_replaced(replaced: list[str], out: Path) -> None:
+    """Print a note for results of another scale that were replaced."""
+    for one in replaced:
+        click.echo(
+            f"note: {one}, and now holds the results above; the pieces of both are kept in "
+            f"{out / 'pieces'}, so the earlier command restores it without playing again",
+            err=True,
+        )
 
 
 def need(extra: str) -> None:

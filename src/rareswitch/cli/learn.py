@@ -188,14 +188,17 @@ def build_task(world: FiniteMDP, settings: dict[str, Any]) -> Task:
 def build_schedule(task: Task, settings: dict[str, Any]) -> Schedule | None:
     """Return the schedule of --schedule; None is the random policy."""
     from rareswitch.rules.words import make_schedule, parse
+    from rareswitch.testing import refuse_faulty_rule
 
     text = settings["schedule"]
     if text == RANDOM:
         return None
     try:
-        return make_schedule(*parse(text), task, ridge=settings["ridge"], allow=typed_modules(text))
+        rule = make_schedule(*parse(text), task, ridge=settings["ridge"], allow=typed_modules(text))
+        refuse_faulty_rule(rule, task)
     except (TypeError, ValueError) as error:
         raise ValueError(f"--schedule {text}: {error}") from None
+    return rule
 
 
 def build_recipe(settings: dict[str, Any]) -> Recipe:

@@ -303,11 +303,14 @@ def build_task(settings: dict[str, Any]) -> tuple[Task, Simulator | None]:
 
 def build_candidate(text: str, task: Task, settings: dict[str, Any]) -> Schedule:
     from rareswitch.rules.words import make_schedule, parse
+    from rareswitch.testing import refuse_faulty_rule
 
     try:
-        return make_schedule(*parse(text), task, ridge=settings["ridge"], allow=typed_modules(text))
+        rule = make_schedule(*parse(text), task, ridge=settings["ridge"], allow=typed_modules(text))
+        refuse_faulty_rule(rule, task)
     except (TypeError, ValueError) as error:
         raise ValueError(f"--candidate {text}: {error}") from None
+    return rule
 
 
 def load_simulator(path: str) -> Simulator:

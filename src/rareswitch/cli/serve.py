@@ -76,8 +76,9 @@ def serve(
     """Serve the campaigns of a store over HTTP.
 
     Sites get treatments and report, approvers sign, and every person with a role sees the state of
-    the study. The first start prints a link, once: the first administrator sets a password with it
-    and invites others. On Ctrl-C or SIGTERM the service answers all accepted requests and stops.
+    the study. A missing store is created, and the output says that it is empty. The first start
+    prints a link, once: the first administrator sets a password with it and invites others. On
+    Ctrl-C or SIGTERM the service answers all accepted requests and stops.
 
     \b
     Examples:

@@ -124,6 +124,8 @@ def train(out: Path | None, as_json: bool, **options: Any) -> None:
         folder = RunFolder(out or default_path(settings))
         folder.check(settings)
         summary = folder.summary
+    if not as_json:
+        note_cut_budget(options["switches"], options["episodes"])
     if summary is None:
         summary = finish(folder, arguments, options["env_id"], quiet=as_json)
     elif not as_json:
@@ -135,6 +137,16 @@ def train(out: Path | None, as_json: bool, **options: Any) -> None:
     else:
         show_summary(summary)
         click.echo(f"folder          {folder.path}")
+
+
+def note_cut_budget(switches: int | None, episodes: int) -> None:
+    """Print a note if there are fewer episodes than the budget of switches needs."""
+    if switches is not None and switches >= episodes:
+        click.echo(
+            f"note: --switches {switches} is more than {episodes} episodes allow: at most "
+            f"{episodes - 1} policies follow the first",
+            err=True,
+        )
 
 
 def checked_arguments(options: dict[str, Any]) -> dict[str, Any]:

@@ -128,12 +128,23 @@ def checked_schedule(schedule: Any, task: Task | None = None, name: str = "sched
     return schedule
 
 
+def is_due(schedule: Schedule, clock: Clock) -> bool:
+    """Return the answer of a schedule, or raise TypeError if it is not a bool."""
+    due = schedule.due(clock)
+    if not isinstance(due, bool | np.bool):
+        raise TypeError(
+            f"schedule: {type(schedule).__name__}.due must return a bool; it returned "
+            f"{short_repr(due)} before episode {clock.episode}"
+        )
+    return bool(due)
+
+
 def triggers_of(schedule: Schedule, clock: Clock) -> tuple[Trigger, ...]:
     """Return the triggers of a rule, or its answer `due` as a single trigger."""
     triggers = getattr(schedule, "triggers", None)
     if triggers is not None:
         return tuple(triggers(clock))
-    due = bool(schedule.due(clock))
+    due = is_due(schedule, clock)
     return (Trigger("due", float(due), 1.0, due),)
 
 

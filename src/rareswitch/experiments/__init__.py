@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
-# The names of the paper's experiments, in the order of the report.
+# The experiments of `rareswitch reproduce` by name, in the order of the report.
 PAPER = {
     path.stem.partition("-")[2]: path
     for path in sorted((Path(__file__).parent / "paper").glob("*.toml"))
 }
+# Those of the paper itself, and those that measure its theorems; the others are ours.
+OF_THE_PAPER = ("figure1", "figure2", "figure3")
+OF_ITS_THEOREMS = ("lower-bound", "switches", "bounds")
 # The comparison with other methods in many worlds: its name and its file.
 FIELD = "field"
 FIELD_SPEC = Path(__file__).parent / "field.toml"

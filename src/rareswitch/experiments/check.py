@@ -8,13 +8,17 @@ from rareswitch.experiments.spec import Arm, Experiment, explain_error
 from rareswitch.experiments.worlds import Adversary, ObliviousAdversary, Simulated, build_world
 from rareswitch.sim.mdp import FiniteLinearMDP
 from rareswitch.sim.rollout import MOST_SUMMED
-from rareswitch.support.arguments import require_memory
+from rareswitch.support.arguments import did_you_mean, require_memory
+from rareswitch.testing import refuse_faulty_rule
 
 
 def check(experiment: Experiment) -> None:
     """Raise ValueError if an experiment cannot be run or drawn; the error names the arm."""
     if experiment.figure not in list(FIGURES):
-        raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {experiment.figure!r}")
+        raise ValueError(
+            f"figure must be one of {', '.join(FIGURES)}; got {experiment.figure!r}"
+            f"{did_you_mean(experiment.figure, FIGURES)}"
+        )
     for arm in experiment.arms:
         try:
             _check_memory(experiment, arm)
@@ -128,6 +132,8 @@ def _check_algorithm(experiment: Experiment, arm: Arm, task: Task) -> Algorithm:
     """Return the algorithm of an arm, or raise ValueError if task or figure do not suit it."""
     algorithm = arm.algorithm(task)
     algorithm.check(task)
+    if isinstance(algorithm, Scheduled):
+        refuse_faulty_rule(algorithm.schedule, task)
     figure = FIGURES[experiment.figure]
     if not figure.accepts(arm, algorithm, task):
         raise ValueError(

@@ -5,8 +5,10 @@ are shades of its colour, from dark to light, and every line also has a dash pat
 grey printing.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -321,8 +323,9 @@ def _join_arms(
 ) -> list[Line]:
     """Return the lines of a figure: each joins arms of one rule that differ only in `joined`.
 
-    The label of a line is the rule's label. Several lines of one rule, and lines of users' rules,
-    are labelled by the words that the labels of their arms share.
+    The label of a line is the label of its arms, with … for the parts that differ. Arms whose label
+    is only their name have the rule's label; several lines of one rule, and lines of users' rules,
+    then have the words that these names share.
     """
     lines: list[Line] = []
     for family, ((colour, marker), members) in _find_families(results).items():
@@ -334,7 +337,10 @@ def _join_arms(
         shades = _make_shades(colour, len(groups), own)
         for shade, rows in zip(shades, groups.values(), strict=True):
             arms = [results.arms[i] for i in rows]
-            shared = _share_words(arms) if own or len(groups) > 1 else ""
+            written = all(arm.label != arm.name for arm in arms)
+            shared = _join_labels(arms) if written else ""
+            if not shared and (own or len(groups) > 1):
+                shared = _share_words(arms)
             look = {"color": shade, "marker": marker, "markersize": 4}
             look |= {"label": shared or family.label, "linestyle": _choose_dash(len(lines), own)}
             lines.append((rows, arms, look))
@@ -345,6 +351,37 @@ def _join_arms(
         for words, look in alike:
             look["label"] = ", ".join([label, *(f"{k}={words.get(k)}" for k in differing)])
     return lines
+
+
+def _join_labels(arms: list[Arm]) -> str:
+    """Return the label of all these arms, with … for the parts that differ.
+
+    The text is empty if the labels have different numbers of words, or no word in common.
+    """
+    labels = [arm.label.split() for arm in arms]
+    if len({len(words) for words in labels}) > 1:
+        return ""
+    joined = [_join_words(dict.fromkeys(same_place)) for same_place in zip(*labels, strict=True)]
+    return " ".join(joined) if any(re.search(r"\w", word) for word in joined) else ""
+
+
+def _join_words(words: Iterable[str]) -> str:
+    """Return a word; of different words, … with the text that they share around their numbers."""
+    first, *others = words
+    if not others:
+        return first
+    before = re.sub(r"[\w.]*$", "", _share_start([first, *others]))
+    backwards = [word[: len(before) - 1 : -1] if before else word[::-1] for word in words]
+    after = re.sub(r"^[\w.]*", "", _share_start(backwards)[::-1])
+    return f"{before}…{after}"
+
+
+def _share_start(words: Iterable[str]) -> str:
+    """Return the text with which all words begin."""
+    return "".join(
+        letters[0]
+        for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*words, strict=False))
+    )
 
 
 def _share_words(arms: list[Arm]) -> str:

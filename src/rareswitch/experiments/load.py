@@ -16,6 +16,7 @@ from rareswitch.experiments import FIELD, FIELD_SPEC, PAPER
 from rareswitch.experiments.check import check
 from rareswitch.experiments.spec import Experiment, read_experiment
 from rareswitch.experiments.worlds import check_type, is_simulated
+from rareswitch.support.arguments import did_you_mean
 
 MOST_ARMS = 10_000
 Overrides = dict[str, int | None]
@@ -89,7 +90,8 @@ def load_own(names: Iterable[str], overrides: Overrides | None = None) -> list[E
                 check(experiments[-1])
         else:
             allowed = ", ".join((*PAPER, FIELD, *field))
-            raise ValueError(f"NAMES must be among {allowed}; got {name}")
+            meant = did_you_mean(name, (*PAPER, FIELD, *field))
+            raise ValueError(f"NAMES must be among {allowed}; got {name}{meant}")
     return experiments
 
 

@@ -5,7 +5,6 @@ world is a Gymnasium environment or a user's function: its optimum may be unknow
 records its return.
 """
 
-import difflib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -17,7 +16,7 @@ from rareswitch.rules.table import Row
 from rareswitch.rules.words import read_rule
 from rareswitch.sim import worlds
 from rareswitch.sim.mdp import FiniteMDP
-from rareswitch.support.arguments import one_of, short_repr, whole
+from rareswitch.support.arguments import did_you_mean, one_of, short_repr, whole
 from rareswitch.support.imports import allowed_modules, checked_maker, load_module, load_object
 from rareswitch.support.streams import Seed
 
@@ -51,9 +50,9 @@ def check_keys(
     for key in given:
         if key not in allowed:
             near = SYNONYMS.get(key, "")
-            close = [near] if near in allowed else difflib.get_close_matches(key, allowed, 1)
-            hint = f"did you mean {close[0]}?" if close else f"its keys are {', '.join(allowed)}"
-            raise ValueError(f"{key} is not a key of {what}; {hint}")
+            hint = f"; did you mean {near}?" if near in allowed else did_you_mean(key, allowed)
+            hint = hint or f"; its keys are {', '.join(allowed)}"
+            raise ValueError(f"{key} is not a key of {what}{hint}")
     for key in required:
         if key not in given:
             raise ValueError(f"{key} must be given; it is a required key of {what}")
@@ -336,6 +335,7 @@ def read_world(table: Mapping[str, Any]) -> World:
     if kind not in (names := [row.name for row in KINDS]):
         raise ValueError(
             f"world kind must be one of {', '.join(names)}, or module:function; got {kind!r}"
+            f"{did_you_mean(kind, names)}"
         )
     return read_rule(kind, arguments, KINDS)
 

@@ -19,7 +19,7 @@ from rareswitch.features.polynomial import Polynomial
 from rareswitch.features.scaling import UnitNorm, in_range
 from rareswitch.features.spaces import OWN_FEATURES, Space, action_count, space_of
 from rareswitch.rules.words import parse
-from rareswitch.support.arguments import short_repr
+from rareswitch.support.arguments import did_you_mean, short_repr
 from rareswitch.support.imports import checked_maker, load_object
 
 # The largest table, in pairs of a state and an action.
@@ -121,11 +121,13 @@ def features_named(
     if word not in (words := [DEFAULT, TABLE, *BASES]):
         raise ValueError(
             f"features must be one of {', '.join(words)}, or module:name; got {text!r}"
+            f"{did_you_mean(word, words)}"
         )
     known = list(inspect.signature(BASES[word]).parameters)[1:] if word in BASES else []
     if unknown := [name for name in arguments if name not in known]:
         takes = f"it takes {', '.join(known)}" if known else "it takes none"
-        raise ValueError(f"{word} has no argument {unknown[0]!r}; {takes}")
+        meant = did_you_mean(unknown[0], known)
+        raise ValueError(f"{word} has no argument {unknown[0]!r}; {takes}{meant}")
     if word == DEFAULT:
         return default_features(observation_space, actions, sample)
     if word == TABLE:

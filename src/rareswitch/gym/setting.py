@@ -24,7 +24,7 @@ from rareswitch.features.spaces import kind_of
 from rareswitch.gym.exact import step_limit, valid_model
 from rareswitch.gym.rollout import RandomActor, Rollout, action_space, check_world
 from rareswitch.learning.learner import Learner
-from rareswitch.support.arguments import one_of, real, short_repr, whole
+from rareswitch.support.arguments import did_you_mean, one_of, real, short_repr, whole
 from rareswitch.support.extras import require
 from rareswitch.support.imports import checked_maker, load_module
 from rareswitch.support.streams import Seed
@@ -374,15 +374,21 @@ def made(
     if not isinstance(name, str):
         raise TypeError(f"world must be the name of an environment; got {short_repr(name)}")
     given = dict(arguments or {})
+    reason = ""
     if ":" in name:  # Gymnasium would import any module
-        own = getattr(load_module(name, allow=allow), name.partition(":")[2], None)
+        module, wanted = load_module(name, allow=allow), name.partition(":")[2]
+        own = getattr(module, wanted, None)
+        if own is None:
+            meant = did_you_mean(wanted, dir(module))
+            reason = f"module {module.__name__} has no class {wanted or 'of this name'}{meant}"
         if callable(own):
             return checked_maker(name, own, ("reset", "step"))(**given)
     try:
         return gymnasium.make(name, **given)
     except gymnasium.error.Error as error:
         raise ValueError(
-            f"world must be an environment registered with Gymnasium, or module:Class; {error}"
+            f"world must be an environment registered with Gymnasium, or module:Class; "
+            f"{reason or error}"
         ) from None
 
 

@@ -17,6 +17,7 @@ from rareswitch.rules.paper import EveryEpisode
 from rareswitch.rules.words import make_schedule, parse
 from rareswitch.support.arguments import short_repr, whole
 from rareswitch.support.streams import Seed
+from rareswitch.testing import refuse_faulty_rule
 from rareswitch.trajectories import Rewards, Trajectory, read_log
 
 # Default budget of switches: at most this number, and at most one in twenty episodes.
@@ -218,6 +219,7 @@ def _environment(world: Any, arguments: Mapping[str, Any] | None, allow: Collect
 def _rule_in_words(text: str, setting: Setting, episodes: int, allow: Collection[str]) -> Schedule:
     try:
         rule: Schedule = make_schedule(*parse(text), setting.task(episodes), allow=allow)
+        refuse_faulty_rule(rule, setting.task(episodes))
     except (TypeError, ValueError) as error:
         raise ValueError(f"schedule {text}: {error}") from None
     return rule

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rareswitch.core.candidate import RECENT, Candidate
-from rareswitch.core.clock import Clock, Deployment, Ledger, Schedule, checked_schedule
+from rareswitch.core.clock import Clock, Deployment, Ledger, Schedule, checked_schedule, is_due
 from rareswitch.core.episode import Episode
 from rareswitch.core.exploration import Bonus, Exploration
 from rareswitch.core.policy import Policy, check_control, fit
@@ -125,7 +125,7 @@ class Learner:
         """Whether the schedule asks for a new policy before the next episode."""
         if self.task.episodes is not None and self.episodes >= self.task.episodes:
             return False  # there is no next episode
-        return bool(self.schedule.due(self.clock))
+        return is_due(self.schedule, self.clock)
 
     @property
     def stored_rows(self) -> int:
@@ -138,6 +138,11 @@ class Learner:
         The call is atomic: if one episode is invalid, none is absorbed. A rule that looks at
         candidates needs episodes with `first_features`.
         """
+        if listed := [one for one in episodes if isinstance(one, list | tuple)]:
+            raise TypeError(
+                "episode must be an Episode, and several are separate arguments, as in "
+                f"absorb(*episodes); got {short_repr(listed[0])}"
+            )
         history, paths = self._state.history.absorb(*episodes), self._state.paths
         if hasattr(self.schedule, "accepts"):
             told = [episode for episode in episodes if episode.first_features is not None]

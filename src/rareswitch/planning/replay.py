@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 
-from rareswitch.core.clock import Ledger, Schedule
+from rareswitch.core.clock import Ledger, Schedule, is_due
 from rareswitch.core.episode import Episode
 from rareswitch.core.task import Task, planned_episodes
 from rareswitch.statistics import history_of
@@ -39,7 +39,7 @@ def replay_all(
             kind = type(error)
             raise kind(f"log must have episodes of the task; in number {k}, {error}") from None
         for i, (schedule, ledger) in enumerate(zip(schedules, ledgers, strict=True)):
-            if k == 1 or schedule.due(ledger.clock(task, episode=k, logdet=gram.logdet)):
+            if k == 1 or is_due(schedule, ledger.clock(task, episode=k, logdet=gram.logdet)):
                 ledgers[i] = ledger.deploy(episode=k, logdet=gram.logdet, trace=gram.trace)
         gram = gram.add_episode(episode.features, task.pools)
     return [[deployment.episode for deployment in ledger[1:]] for ledger in ledgers]

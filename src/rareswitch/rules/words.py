@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from rareswitch.core.exploration import Exploration
 from rareswitch.core.task import Task
 from rareswitch.rules.table import EXPLORATIONS, RULES, Row, row_of
 from rareswitch.rules.waiting import Waiting
-from rareswitch.support.arguments import short_repr, whole
+from rareswitch.support.arguments import did_you_mean, short_repr, whole
 from rareswitch.support.imports import has_method, load_object
 
 INNER = "/"  # separates the arguments of a rule inside another on the command line
@@ -95,8 +94,7 @@ def find_class(
             return row.cls
     if ":" not in name:
         names = ", ".join(row.name for row in table)
-        close = get_close_matches(name.replace("_", "-"), [row.name for row in table], 1)
-        meant = f"; did you mean {close[0]}?" if close else ""
+        meant = did_you_mean(name, [row.name for row in table])
         raise ValueError(f"kind must be one of {names}, or module:Class; got {name!r}{meant}")
     try:
         found = load_object(name, allow=allow, folders=folders)
@@ -137,7 +135,10 @@ def read_rule(
     allowed = [*known, *(["switches"] if keeps_budgets else [])]
     if unknown := [name for name in arguments if name not in allowed]:
         takes = [*allowed, *(["first", "apart"] if table is RULES and "first" not in known else [])]
-        raise ValueError(f"{kind} has no argument {unknown[0]!r}; it takes {', '.join(takes)}")
+        meant = did_you_mean(unknown[0], takes)
+        raise ValueError(
+            f"{kind} has no argument {unknown[0]!r}; it takes {', '.join(takes)}{meant}"
+        )
     if keeps_budgets and "switches" in arguments:
         if more := [name for name in arguments if name != "switches"]:
             raise ValueError(f"{kind} takes switches or {more[0]}, not both")

@@ -58,20 +58,23 @@ _PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
 
 class Problem(Exception):  # noqa: N818 as RFC 9457 names it
-    """An error with a problem document; `fields` are its further members."""
+    """An error with a problem document; `fields` are its further members.
 
-    def __init__(self, status: int, detail: str, **fields: Any) -> None:
+    `title` replaces the title of the status.
+    """
+
+    def __init__(self, status: int, detail: str, *, title: str = "", **fields: Any) -> None:
         super().__init__(detail)
         self.status, self.detail, self.fields = status, detail, fields
+        self.title = title or TITLES.get(status, "The request failed")
 
     @property
     def plain(self) -> dict[str, Any]:
         """The document."""
-        title = TITLES.get(self.status, "The request failed")
-        code = self.fields.get("code") or title.lower().replace(" ", "-")
+        code = self.fields.get("code") or self.title.lower().replace(" ", "-")
         return {
             "type": "about:blank",
-            "title": title,
+            "title": self.title,
             "status": self.status,
             "detail": self.detail,
             "code": code,

@@ -16,6 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rareswitch.campaigns.access import Access, Grant, operator
+from rareswitch.campaigns.campaign import list_campaigns
 from rareswitch.campaigns.errors import UnavailableError
 from rareswitch.campaigns.rulebook.names import same_person
 from rareswitch.campaigns.store import Store, open_store
@@ -155,10 +156,14 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; all acknowledged work is on disk.
 
+    A missing store is created once the service has its address, and `tell` says that it is empty.
     Each function of `beside` runs in a thread until the event is set.
     """
     begin_log(as_json=settings.log_format == "json", level=settings.log_level)
-    with open_store(settings.store, create=True) as store:
+    with (
+        listen(settings.host, settings.port) as listening,
+        open_store(settings.store, create=True) as store,
+    ):
         service, app = make_service(store, settings.service)
         config = uvicorn.Config(
             app,
@@ -184,9 +189,11 @@ def serve(
             threads.append(threading.Thread(target=notices.follow, args=(stopping,), daemon=True))
         if settings.learner:
             threads.append(threading.Thread(target=_keep_learner, args=(settings, stopping)))
-        listening = listen(settings.host, settings.port)
+        empty = service.access.is_new and not list_campaigns(store)
         link = first_link(service, administrator)
         tell(f"rareswitch serves {store.url} at {settings.service.public_url}")
+        if empty:
+            tell("the store is empty: it has no campaign and no account")
         if link is not None:
             tell(f"the first administrator, {administrator}, sets a password here, once:\n  {link}")
         with server.capture_signals():

@@ -57,16 +57,16 @@ def signature_of(call: Call, given: Signature | None, head: str) -> dict[str, An
     if given.password is not None:
         if not access.check_password(account, given.password):
             raise Problem(
-                403, "the password is not that of your account", code="signature",
-                field="signature.password",
+                403, "the password is not that of your account", title="The password is wrong",
+                code="signature", field="signature.password",
             )  # fmt: skip
         return {"method": "password", "head": head}
     assert given.passkey is not None
     key = access.signing_key(given.passkey.credential)
     if key is None or key["account"] != account:
         raise Problem(
-            403, f"signature.passkey must be a passkey of {name}", code="signature",
-            field="signature.passkey",
+            403, f"signature.passkey must be a passkey of {name}",
+            title="The passkey is not yours", code="signature", field="signature.passkey",
         )  # fmt: skip
     told = msgspec.to_builtins(given.passkey)
     kept = {name: key[name] for name in ("key", "relying_party")}

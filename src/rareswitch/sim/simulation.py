@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 
 from rareswitch.core.candidate import RECENT, Candidate
-from rareswitch.core.clock import Schedule, checked_schedule
+from rareswitch.core.clock import Schedule, checked_schedule, is_due
 from rareswitch.core.control import FLOOR, ROLES, Split
 from rareswitch.core.lsvi import QFunction
 from rareswitch.core.policy import Policy, policy_of
@@ -382,7 +382,7 @@ class Simulation:
         asked = zip(runs.tolist(), episodes.tolist(), logdet, strict=True)
         return np.array(
             [
-                bool(self.schedule.due(ledgers[r].clock(self.task, episode=k, logdet=now)))
+                is_due(self.schedule, ledgers[r].clock(self.task, episode=k, logdet=now))
                 for r, k, now in asked
             ]
         )

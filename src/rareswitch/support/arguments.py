@@ -5,6 +5,7 @@ Each function returns the converted value, which callers use instead of the give
 
 import math
 import os
+from collections.abc import Collection
 from dataclasses import fields
 from numbers import Real
 from typing import Any, TypeVar
@@ -78,6 +79,24 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool):
         raise TypeError(f"{name} must be True or False; got {short_repr(value)}")
     return bool(value)
+
+
+def did_you_mean(given: Any, allowed: Collection[str]) -> str:
+    """Return a hint with the closest of the allowed names, or an empty text.
+
+    >>> did_you_mean("uniform_gird", ["every-episode", "uniform-grid"])
+    '; did you mean uniform-grid?'
+    >>> did_you_mean("luck", ["every-episode"])
+    ''
+    """
+    if not isinstance(given, str):
+        return ""
+    from difflib import get_close_matches  # only after an error
+
+    close = get_close_matches(given, allowed, 1) or get_close_matches(
+        given.replace("_", "-"), allowed, 1
+    )
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -32,10 +32,18 @@ def load_object(name: str, *, allow: Collection[str] = (), folders: Sequence[str
     rareswitch.support.imports.ForbiddenImportError: 'math:pi' names code of the module math, \
 which is not allowed; allow it by name: --allow math (in Python: allow=("math",))
     """
+    module = load_module(name, allow=allow, folders=folders)
+    wanted = name.partition(":")[2]
     try:
-        return getattr(load_module(name, allow=allow, folders=folders), name.partition(":")[2])
-    except AttributeError as error:
-        raise ValueError(f"{name!r} cannot be imported ({error})") from None
+        return getattr(module, wanted)
+    except AttributeError:
+        from rareswitch.support.arguments import did_you_mean  # NumPy only after an error
+
+        meant = did_you_mean(wanted, dir(module))
+        raise ValueError(
+            f"{name!r} cannot be imported (module {module.__name__} has no {wanted or 'name'!r})"
+            f"{meant}"
+        ) from None
 
 
 def load_module(name: str, *, allow: Collection[str] = (), folders: Sequence[str] = ()) -> Any:

@@ -59,7 +59,9 @@ def from_table(
             f"{', '.join(REQUIRED)}; it has {', '.join(there)}, and lacks {', '.join(missing)}. "
             "Name them: read_log(…, columns={"
             + ", ".join(f'"{role}": "…"' for role in missing)
-            + "}), or give them to from_steps"
+            + "}), with rareswitch compare "
+            + " ".join(f"--columns {role}=…" for role in missing)
+            + ", or give them to from_steps"
         )
     given = {
         role: np.column_stack([np.asarray(table[one]) for one in name])
@@ -71,7 +73,8 @@ def from_table(
     if chosen["terminated"] == "done" and "truncated" in there and not named:
         raise ValueError(
             f"{place} must distinguish terminated from truncated episodes; it has done and "
-            'truncated. Name the column of true ends: read_log(…, columns={"terminated": "…"})'
+            'truncated. Name the column of true ends: read_log(…, columns={"terminated": "…"}), '
+            "with rareswitch compare --columns terminated=…"
         )
     if "step" not in given:
         return from_steps(**given)
@@ -254,6 +257,11 @@ def _column(name: str, given: Any) -> npt.NDArray[Any]:
     if not array.ndim or not len(array):
         raise ValueError(
             f"{name} must be a column with an entry for every step; got {short_repr(given)}"
+        )
+    if name in ("mask", "next_mask") and array.ndim == 1 and isinstance(array[0], str):
+        raise ValueError(
+            f"{name} must be a column of 0 and 1 for each action, such as {name}_0, {name}_1, …, "
+            f"or a list in each row, which a CSV file cannot hold; got {short_repr(str(array[0]))}"
         )
     truths = name in ("terminated", "mask", "next_mask") and array.dtype.kind in "iuf"
     if truths and np.isin(array, (0, 1)).all():  # databases have 0 and 1
