@@ -122,3 +122,12 @@ def warm_path():
 
     with warm_commands() as folder:
         yield os.pathsep.join([str(folder), sysconfig.get_path("scripts"), os.environ["PATH"]])
+
+
+@pytest.fixture(scope="session")
+def warm_script():
+    """Return a program that runs a Python script without the time of importing libraries."""
+    from warm_commands import warm_commands
+
+    with warm_commands("script") as folder:
+        yield folder / "script"
