@@ -7,6 +7,7 @@ nothing from another host: formulas are MathML, and fonts and scripts are those 
 import re
 import sys
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 
 from docutils import nodes
@@ -98,6 +99,16 @@ def _short_array(found):
     return "~numpy.ndarray" if numbers == "Any" else f"~numpy.ndarray[{numbers}]"
 
 
+def _same_tree(app, page, template, context, doctree):
+    """Make the navigation tree of the pages with source code once: none of them is in it."""
+    if page.startswith("_modules/"):
+        toctree = _trees.setdefault(page.count("/"), cache(context["toctree"]))
+        context["toctree"] = toctree
+
+
+_trees = {}  # by the depth of a page, on which its links depend
+
+
 class Property(PyProperty):
     """A property with a short type; autodoc has no event for it."""
 
@@ -145,6 +156,7 @@ def setup(app):
     app.connect("builder-inited", _write_commands)
     app.connect("autodoc-process-docstring", _to_rst)
     app.connect("autodoc-process-signature", _short_signature)
+    app.connect("html-page-context", _same_tree, priority=100)  # before the theme
     app.add_directive_to_domain("py", "property", Property, override=True)
     app.add_transform(TrimCode)
     app.add_html_math_renderer(

@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import numpy as np
+import pytest
 
 import rareswitch as rs
 from rareswitch.campaigns import Campaign, Protocol, Report
@@ -13,6 +14,17 @@ from rareswitch.core.task import Task
 
 ROWS = np.eye(3)
 CHANCES = (0.2, 0.5, 0.8)  # of a reward, by the action taken
+
+
+def mostly_in_files(names, values, *on_a_server):
+    """Return a mark: each value with a store in a file, and these with one on a server too.
+
+    It is for tests whose cases differ in what is decided or computed, not in how it is stored.
+    """
+    several = "," in names
+    cases = [("sqlite", one) for one in values] + [("postgresql", one) for one in on_a_server]
+    listed = [(kind, *one) if several else (kind, one) for kind, one in cases]
+    return pytest.mark.parametrize(f"store_url, {names}", listed, indirect=["store_url"])
 
 
 def protocol(*, episodes=60, batches=6, budget=5, **changes):

@@ -1,5 +1,6 @@
 """One hypothesis profile, small pieces of experiments, fresh stores, and warm commands."""
 
+import gc
 import os
 import shutil
 import sysconfig
@@ -9,8 +10,14 @@ from contextlib import suppress
 import pytest
 from hypothesis import settings
 
-settings.register_profile("suite", deadline=None, database=None, max_examples=40, print_blob=True)
+settings.register_profile("suite", deadline=None, database=None, max_examples=25, print_blob=True)
 settings.load_profile("suite")
+
+
+def pytest_collection_finish():
+    """Keep thousands of tests and modules, which live to the end, out of garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +122,12 @@ def warm_path():
 
     with warm_commands() as folder:
         yield os.pathsep.join([str(folder), sysconfig.get_path("scripts"), os.environ["PATH"]])
+
+
+@pytest.fixture(scope="session")
+def warm_script():
+    """Return a program that runs a Python script without the time of importing libraries."""
+    from warm_commands import warm_commands
+
+    with warm_commands("script") as folder:
+        yield folder / "script"

@@ -31,6 +31,10 @@ shared_buffers = 16MB
 dynamic_shared_memory_type = mmap  # in the data folder: kill -9 leaves nothing in /dev/shm
 fsync = on
 synchronous_commit = on
+# Without copies for other servers and the care of old tables, databases come and go with less work.
+wal_level = minimal
+max_wal_senders = 0
+autovacuum = off
 """
 
 # The pipe to this shell is closed when the tests' process ends, however it ends.

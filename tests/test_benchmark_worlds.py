@@ -87,8 +87,8 @@ def test_a_share_is_of_what_lies_above_random():
     assert Share.of(-ours, -full, random=np.full(3, -2.0)).verdict == "yes"
 
 
-def test_the_command_keeps_what_it_played_and_goes_on(tmp_path):
-    command = [sys.executable, str(BENCHMARKS / "worlds.py"), "--quick", "--worlds", "ten arms"]
+def test_the_command_keeps_what_it_played_and_goes_on(tmp_path, warm_script):
+    command = [warm_script, str(BENCHMARKS / "worlds.py"), "--quick", "--worlds", "ten arms"]
     results, table = tmp_path / "results", tmp_path / "shares.csv"
     command += ["--results", str(results), "--workers", "1", "--table", str(table)]
     first = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
@@ -104,9 +104,9 @@ def test_the_command_keeps_what_it_played_and_goes_on(tmp_path):
     assert tables[0] == tables[1] != ""
 
 
-def test_the_page_and_its_charts_show_the_published_numbers(tmp_path):
+def test_the_page_and_its_charts_show_the_published_numbers(tmp_path, warm_script):
     docs = BENCHMARKS.parent / "docs"
-    command = [sys.executable, str(BENCHMARKS / "worlds.py"), "--figure", str(tmp_path / "a.png")]
+    command = [warm_script, str(BENCHMARKS / "worlds.py"), "--figure", str(tmp_path / "a.png")]
     command += ["--read", str(docs / "_static" / "defaults.csv")]
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     page = (docs / "evidence" / "defaults.md").read_text(encoding="utf-8")

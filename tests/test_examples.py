@@ -1,7 +1,6 @@
 """The examples run from beginning to end, learn something, and print what they say."""
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -16,14 +15,19 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n"
 
 
-def printed(name: str, picture: Path, *more: str) -> str:
-    """Run an example in its quick mode, and return what it prints."""
-    command = [sys.executable, str(EXAMPLES / name), "--quick", "--picture", str(picture), *more]
-    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, capture_output=True, text=True, env=one_thread, check=False)
-    assert done.returncode == 0, done.stderr
-    assert picture.read_bytes().startswith(PNG)
-    return done.stdout
+@pytest.fixture
+def printed(warm_script, tmp_path):
+    """Return what runs an example in its quick mode, and returns what it prints."""
+    picture = tmp_path / "picture.png"
+
+    def printed(name: str, *more: str) -> str:
+        command = [warm_script, str(EXAMPLES / name), "--quick", "--picture", str(picture), *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert picture.read_bytes().startswith(PNG)
+        return done.stdout
+
+    return printed
 
 
 def number(text: str, label: str) -> float:
@@ -33,8 +37,8 @@ def number(text: str, label: str) -> float:
     return float(found[1])
 
 
-def test_frozen_lake_learns_with_few_switches_and_knows_its_optimum(tmp_path):
-    text = printed("frozen_lake.py", tmp_path / "lake.png", "--switches", "9")
+def test_frozen_lake_learns_with_few_switches_and_knows_its_optimum(printed):
+    text = printed("frozen_lake.py", "--switches", "9")
     versions = re.findall(r"^ +(\d+) +(\d+) – +(\d+) ", text, re.MULTILINE)
     assert [int(version) for version, *_ in versions] == list(range(1, 11))
     assert [int(first) for _, first, _ in versions[1:]] == [
@@ -48,22 +52,22 @@ def test_frozen_lake_learns_with_few_switches_and_knows_its_optimum(tmp_path):
     assert re.search(r"^learning, every episode .* 199$", text, re.MULTILINE)
 
 
-def test_the_recommender_learns_more_than_always_the_same_item(tmp_path):
-    text = printed("recommender.py", tmp_path / "recommender.png")
+def test_the_recommender_learns_more_than_always_the_same_item(printed):
+    text = printed("recommender.py")
     random, same = number(text, "random"), number(text, "always the same item")
     greedy, ahead = number(text, "most likely to be clicked"), number(text, "search ahead")
     assert random < same < greedy < ahead <= 10.0
     assert number(text, "recommended, fresh") > same
 
 
-def test_classic_control_says_what_it_picked_and_balances_a_pole(tmp_path):
-    text = printed("classic_control.py", tmp_path / "pole.png")
+def test_classic_control_says_what_it_picked_and_balances_a_pole(printed):
+    text = printed("classic_control.py")
     assert "features  2 actions ×" in text
     assert number(text, "recommended, fresh") > number(text, "before any data")
 
 
-def test_sepsis_is_treated_exactly_as_well_as_it_says(tmp_path):
-    text = printed("sepsis.py", tmp_path / "sepsis.png")
+def test_sepsis_is_treated_exactly_as_well_as_it_says(printed):
+    text = printed("sepsis.py")
     assert number(text, "any admissible treatment") == 0.355
     assert number(text, "clinicians") == 0.360
     assert number(text, "best single treatment") == 0.413
@@ -111,14 +115,14 @@ def test_clicks_come_as_often_as_the_chances_say(world):
     assert abs(np.sum(clicks) - np.sum(chances)) < 4.0 * spread
 
 
-def test_the_picture_of_the_readme_is_drawn(tmp_path):
+def test_the_picture_of_the_readme_is_drawn(tmp_path, warm_script):
     spec, picture = tmp_path / "few_switches.toml", tmp_path / "few-switches.png"
     text = (EXAMPLES / "few_switches.toml").read_text(encoding="utf-8")
     spec.write_text(text.replace(", 125, 500]", "]").replace(", 124]", "]"), encoding="utf-8")
     small = ["--rounds", "1", "--episodes", "60", "--workers", "1"]
     for command in (
-        ["-m", "rareswitch", "run", spec, *small, "--out", tmp_path / "out"],
-        [EXAMPLES / "few_switches.py", tmp_path / "out" / "few-switches", picture],
+        [sys.executable, "-m", "rareswitch", "run", spec, *small, "--out", tmp_path / "out"],
+        [warm_script, EXAMPLES / "few_switches.py", tmp_path / "out" / "few-switches", picture],
     ):
-        subprocess.run([sys.executable, *command], check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True)
     assert picture.read_bytes().startswith(PNG)

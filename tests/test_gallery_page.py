@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,9 @@ def shown(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_a_short_script_prints_the_output_of_the_page(name, tmp_path):
+def test_a_short_script_prints_the_output_of_the_page(name, tmp_path, warm_script):
     picture = tmp_path / "picture.png"
-    command = [sys.executable, str(ROOT / "examples" / name), "--picture", str(picture)]
+    command = [warm_script, str(ROOT / "examples" / name), "--picture", str(picture)]
     one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=one_thread, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,12 +1,14 @@
-"""`rareswitch` for tests that run many commands: each command is a fork of one warm process.
+"""`rareswitch` and scripts for tests that run many: each is a fork of one warm process.
 
 A new interpreter spends a second of CPU time on imports before a command starts. The warm process
 imports the modules once. The program `rareswitch` sends it arguments, folder, environment and open
-files. It forks, and the fork runs the command.
+files. It forks, and the fork runs the command. The program `script` runs the script that its first
+argument names.
 """
 
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -41,21 +43,22 @@ IMPORTED = (
     "rareswitch.campaigns.proof", "rareswitch.campaigns.rehearsal", "sqlalchemy.dialects.sqlite",
     "alembic.command", "orjson", "pyarrow.parquet", "matplotlib.figure", "rich.table",
 )  # fmt: skip
+LIBRARIES = ("gymnasium", "icu_sepsis", "matplotlib.pyplot", "scipy.stats", "sklearn.mixture")
 
 
 @contextmanager
-def warm_commands() -> Iterator[Path]:
-    """Yield the folder of the program, for the PATH of commands."""
+def warm_commands(kind: str = "rareswitch") -> Iterator[Path]:
+    """Yield the folder of the program `rareswitch` or `script`, for the PATH of commands."""
     with tempfile.TemporaryDirectory(prefix="warm-") as made:
         folder = Path(made)
         address = str(folder / "socket")
-        program = folder / "rareswitch"
-        real = str(Path(sysconfig.get_path("scripts")) / program.name)
+        program = folder / kind
+        real = str(Path(sysconfig.get_path("scripts")) / "rareswitch")
         python = Path(sys.executable).resolve()
         program.write_text(PROGRAM.format(python=python, address=address, real=real))
         program.chmod(0o755)
         # The warm process ends when this pipe is closed, however the tests end.
-        command = [sys.executable, __file__, address]
+        command = [sys.executable, __file__, address, kind]
         kept = {name: value for name, value in os.environ.items() if "RARESWITCH" not in name}
         settings = kept | {"OPENBLAS_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
         warm = subprocess.Popen(
@@ -66,9 +69,9 @@ def warm_commands() -> Iterator[Path]:
             yield folder
 
 
-def serve(address: str) -> None:
+def serve(address: str, kind: str) -> None:
     """Run each command that is asked for in a fork, until standard input is closed."""
-    for name in IMPORTED:
+    for name in IMPORTED if kind == "rareswitch" else LIBRARIES:
         __import__(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     listening = socket.socket(socket.AF_UNIX)
@@ -114,9 +117,14 @@ def run(asking: socket.socket) -> None:
 def finish() -> int:
     """Run the command of `sys.argv` to its end; return its exit code."""
     try:
-        from rareswitch.cli import main
+        if Path(sys.argv[0]).name == "script":
+            del sys.argv[0]
+            sys.path[0] = str(Path(sys.argv[0]).parent)
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            from rareswitch.cli import main
 
-        main()
+            main()
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
@@ -130,4 +138,4 @@ def finish() -> int:
 
 if __name__ == "__main__":
     os.setsid()
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import rareswitch as rs
-from campaign_builders import chain, check_chains, create, fill, propose, report, some_policy
+from campaign_builders import (
+    chain,
+    check_chains,
+    create,
+    fill,
+    mostly_in_files,
+    propose,
+    report,
+    some_policy,
+)
 from rareswitch.campaigns import (
     Approval,
     DamagedError,
@@ -81,7 +90,7 @@ SAME = ["ana", " ana", "Ana", "ANA ", "a na", "ana.", "an-a", "aná", "ａｎａ
         "anaʼ", "ana\u034f", "ana\ufe0f"]  # fmt: skip
 
 
-@pytest.mark.parametrize("same", SAME)
+@mostly_in_files("same", SAME, SAME[0])
 def test_whoever_proposed_cannot_approve(campaign, same):
     candidate = propose(campaign, by="ana")
     with pytest.raises(NotAllowedError, match="another person has to approve"):
@@ -108,8 +117,8 @@ HIDDEN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("by", "reason"),
+@mostly_in_files(
+    "by, reason",
     [
         ("", "x"), ("ben", " "), (None, "x"), ("...", "x"), ("ben", "x\ny"), ("b" * 201, "x"),
         *((f"ana{hidden}", "x") for hidden in HIDDEN),
@@ -335,8 +344,8 @@ def test_an_amendment_is_a_new_revision(campaign, changes):
     check_chains(campaign)
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
+@mostly_in_files(
+    "changes, why",
     [
         ({}, "must change something"),
         ({"episodes": 60, "stopping": [{"rule": "futility", "target": 1, "after": 61}]}, "after"),

@@ -10,7 +10,16 @@ import pytest
 import sqlalchemy as sa
 
 import rareswitch as rs
-from campaign_builders import check_chains, create, fill, played, propose, protocol, report
+from campaign_builders import (
+    check_chains,
+    create,
+    fill,
+    mostly_in_files,
+    played,
+    propose,
+    protocol,
+    report,
+)
 from rareswitch import campaigns
 from rareswitch.campaigns import (
     AnalysisTerms,
@@ -60,7 +69,7 @@ def lose_caches(store):
         connection.execute(progress.delete())
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@mostly_in_files("schedule", SCHEDULES, "spread")
 @pytest.mark.parametrize("exploration", [rs.Ensemble(members=3), rs.Bonus(0.5)])
 def test_a_campaign_is_the_learner_of_the_core(store, schedule, exploration):
     campaign = create(
@@ -85,7 +94,7 @@ def test_a_campaign_is_the_learner_of_the_core(store, schedule, exploration):
     check_chains(campaign)
 
 
-@pytest.mark.parametrize("delay", [0, 1, 7])
+@mostly_in_files("delay", [0, 1, 7], 7)
 def test_approvals_that_take_long_change_nothing_that_is_fitted(store, delay):
     """The policies are those of a learner that saw the log and deployed each where it was due."""
     campaign = create(store, approval=SECOND, schedule=SCHEDULES["spread"])
@@ -429,7 +438,7 @@ def test_a_learner_that_is_replaced_often_decides_as_one_that_never_is(tmp_path,
     assert ledgers[0] == ledgers[1]
 
 
-@pytest.mark.parametrize("late", [1, 3, 10])
+@mostly_in_files("late", [1, 3, 10], 3)
 def test_an_amendment_holds_for_the_rows_after_it_however_late_the_learner(store, late):
     """What was recorded before an amendment is judged by what was agreed then."""
     campaign = create(store, schedule=rs.UniformGrid(batches=2))  # due at 30
@@ -649,7 +658,7 @@ GRIDS = {
 }
 
 
-@pytest.mark.parametrize("grid", GRIDS)
+@mostly_in_files("grid", GRIDS, "growth")
 def test_no_date_comes_again_after_a_withdrawal(store, grid):
     campaign = create(store, episodes=90, schedule=GRIDS[grid], budget=20)
     fill(campaign, range(30))
@@ -786,7 +795,7 @@ def test_a_large_snapshot_is_written_in_parts_between_which_others_write(store, 
     assert verify(campaign).problems == []
 
 
-@pytest.mark.parametrize("what", DAMAGES)
+@mostly_in_files("what", DAMAGES, "one bit", "another row")
 def test_a_damaged_snapshot_puts_no_policy_in_force(store, what):
     campaign = create(store)
     fill(campaign, range(15))
@@ -812,7 +821,7 @@ def test_a_damaged_snapshot_puts_no_policy_in_force(store, what):
     assert verify(campaign).problems == []
 
 
-@pytest.mark.parametrize(
+@mostly_in_files(
     "state",
     [
         "",
@@ -825,6 +834,7 @@ def test_a_damaged_snapshot_puts_no_policy_in_force(store, what):
         '{"entries": 1e400}',
         "[" * 9999,
     ],
+    "{",
 )
 def test_damaged_progress_is_made_again(store, state):
     campaign = create(store)

@@ -91,7 +91,7 @@ CHANGES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     algorithm=st.sampled_from(["ES256", "EdDSA"]),
     seed=st.integers(0, 2**64),

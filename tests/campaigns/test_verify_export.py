@@ -403,7 +403,7 @@ def test_a_table_is_left_out_where_its_library_is_missing(exported, monkeypatch)
 # --- rows that somebody altered -------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     chain=st.sampled_from(sorted(NUMBERS)),
     done=st.sampled_from(["flip", "delete", "swap", "repeat", "insert", "field"]),
@@ -510,7 +510,7 @@ def test_rows_that_were_moved_are_named(forgery, alter, said):
             if "ledger" not in one] == [one.partition(",")[0] for one in said]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(which=st.floats(0, 0.999), where=st.floats(0, 0.999), bit=st.integers(0, 7))
 def test_any_flipped_bit_of_any_file_is_named(exported, which, where, bit):
     original, digest = exported

@@ -47,7 +47,7 @@ growths = st.lists(st.sampled_from([0.0, 0.01, 0.3, 2.0]), min_size=80, max_size
     apart=st.integers(0, 90),
     grows=growths,
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_no_deployment_comes_too_early_and_never_one_too_many(name, first, apart, grows):
     task, inner = rs.Task(dim=2, horizon=1, episodes=80), INNER[name]
     rule = Waiting(inner, first=first, apart=apart)
@@ -67,7 +67,7 @@ def test_no_deployment_comes_too_early_and_never_one_too_many(name, first, apart
     apart=st.integers(0, 30),
     grows=growths,
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_spread_budget_spends_what_fits_on_every_path(episodes, switches, first, apart, grows):
     """The claim of docs/theory/budgets.md, with its proof."""
     first = min(first, episodes - 1)

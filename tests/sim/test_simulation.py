@@ -46,10 +46,10 @@ EXPLORATIONS = [
 @pytest.mark.parametrize("exploration", EXPLORATIONS, ids=repr)
 def test_runs_stepped_together_are_bit_identical_to_each_alone(worlds, rule, exploration):
     worlds, seeds = worlds[:3], [(5, i) for i in range(3)]
-    recipe, task = rs.Recipe(exploration=exploration), worlds[0].task(episodes=48)
+    recipe, task = rs.Recipe(exploration=exploration), worlds[0].task(episodes=32)
     together = Simulation(worlds, rule, recipe, task=task, seeds=seeds).run()
     for world, seed, run in zip(worlds, seeds, together.runs(), strict=True):
-        alone = rs.simulate(world, rule, recipe, episodes=48, seed=seed)
+        alone = rs.simulate(world, rule, recipe, episodes=32, seed=seed)
         for name in PARTS:
             np.testing.assert_array_equal(getattr(run, name), getattr(alone, name), err_msg=name)
         np.testing.assert_array_equal(run.fitted_values, alone.fitted_values)
@@ -150,7 +150,7 @@ def test_no_rule_is_left_out():
     ids=["hard", "masked"],
 )
 def test_a_run_is_a_learner_action_by_action_under_every_rule(world, rule, recipe, stages):
-    episodes, rule, recipe = 28, EVERY_RULE[rule], RECIPES[recipe]
+    episodes, rule, recipe = 24, EVERY_RULE[rule], RECIPES[recipe]
     task = world.task(episodes=episodes, stages=stages)
     seeds = {"seeds": [recipe.seed], "initial_state": "uniform"}
     (run,) = Simulation([world], rule, recipe, task=task, **seeds).run().runs()

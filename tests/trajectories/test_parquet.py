@@ -55,8 +55,8 @@ def test_a_large_log_is_never_whole_in_memory(tmp_path, monkeypatch):
                              rewards=np.zeros(512))  # fmt: skip
 
     before = pa.total_allocated_bytes()
-    write_log(path, played(400))
-    size, most = 400 * 513 * 8 * 8, 0
+    write_log(path, played(250))
+    size, most = 250 * 513 * 8 * 8, 0
     assert path.stat().st_size > size / 2
     for each in read_log(path):
         most = max(most, pa.total_allocated_bytes() - before)
