@@ -11,7 +11,8 @@ import time as clock
 
 import pytest
 
-from contract_server import TOKEN, URL, deploy
+import rareswitch as rs
+from contract_server import MAP, TOKEN, URL, deploy
 from crashing_disk import Disk
 from rareswitch.campaigns import CampaignError, Intake, episodes
 from rareswitch.campaigns.client import Client, OfflineError, Timing
@@ -174,13 +175,15 @@ with Client(url, "doors", token={token!r}, folder=folder) as client:
 """
 
 
-def test_killed_again_and_again_a_client_loses_nothing_that_it_finished(server, tmp_path):
+def test_killed_again_and_again_a_client_loses_nothing_that_it_finished(make_server, tmp_path):
+    # A fast machine plays hundreds of episodes before a kill: the campaign must not end.
+    server = make_server(task=rs.Task(dim=MAP.dim, horizon=2, episodes=100_000, one_hot=True))
     rng, finished = random.Random(1), []
     with server.listening() as url:
         for round_ in range(5):
             command = [sys.executable, "-c", KILLED.format(token=TOKEN), url]
             process = subprocess.Popen(
-                [*command, str(tmp_path / "site"), str(1000 * round_)], stdout=subprocess.PIPE
+                [*command, str(tmp_path / "site"), str(10_000 * round_)], stdout=subprocess.PIPE
             )
             first = process.stdout.readline()
             clock.sleep(rng.uniform(0.0, 0.3))
@@ -197,7 +200,7 @@ def test_killed_again_and_again_a_client_loses_nothing_that_it_finished(server, 
                         episode.reward(0.5)
             client.flush(wait=60.0)
             assert client.status()[5:9] == (0, 0, 0, 0)
-    found = [one["episode_id"] for one in episodes(server.campaign, limit=1000)]
+    found = [one["episode_id"] for one in episodes(server.campaign, limit=100_000)]
     assert len(found) == len({*found})
     assert {f"berlin:{number}" for number in finished} <= {*found}
     assert len(finished) >= 5
