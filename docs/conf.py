@@ -5,6 +5,7 @@ nothing from another host: formulas are MathML, and fonts and scripts are those 
 """
 
 import re
+import struct
 import sys
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -130,6 +131,21 @@ class TrimCode(SphinxTransform):
                 block[:] = [nodes.Text(block.rawsource)]
 
 
+class WidePictures(SphinxTransform):
+    """Mark the pictures with panels side by side, which a phone cannot show in its width."""
+
+    default_priority = 400
+
+    def apply(self):
+        folder = Path(self.env.doc2path(self.env.docname)).parent
+        for image in self.document.findall(nodes.image):
+            header = (folder / image["uri"]).read_bytes()[:24]
+            if header.startswith(b"\x89PNG"):
+                (width,) = struct.unpack(">I", header[16:20])
+                if width >= 1400:
+                    image["classes"].append("wide")
+
+
 def _visit_math(self, node):
     self.body.append(_mathml(node, as_block=False))
     raise nodes.SkipNode
@@ -159,6 +175,7 @@ def setup(app):
     app.connect("html-page-context", _same_tree, priority=100)  # before the theme
     app.add_directive_to_domain("py", "property", Property, override=True)
     app.add_transform(TrimCode)
+    app.add_transform(WidePictures)
     app.add_html_math_renderer(
         "mathml", (_visit_math, None), (_visit_math_block, None)
     )
