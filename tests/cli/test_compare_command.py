@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cli.terminal import call, refused
+from rareswitch.agent import Agent
 from rareswitch.cli.compare import ESTIMATORS
-from rareswitch.evaluation import Method, compare, estimators
+from rareswitch.evaluation import Method, compare, estimators, evaluate
 from rareswitch.features import OneHot
 from rareswitch.gym.run import RunFolder
 from rareswitch.trajectories import read_log, write_log
@@ -89,14 +90,32 @@ def test_without_another_version_the_log_is_the_yardstick(here):
     assert data["largest_possible_weight"] == found.candidate.weights.possible
 
 
-def test_the_recommended_policy_is_said_to_know_the_log(here):
+def test_there_is_no_verdict_on_the_episodes_of_a_fit(here):
     data = compared("walk")
+    found = judged(here / "walk" / "log.jsonl", None)
     assert (data["version"], data["against"], data["episodes"]) == (None, None, 200)
-    assert data["gain"] == judged(here / "walk" / "log.jsonl", None).gain.to_dict()
+    assert data["gain"] == {"value": found.gain.value, "low": None, "high": None}
+    assert data["candidate"] == {"value": found.candidate.value.value, "low": None, "high": None}
+    assert data["verdict"] == "no verdict: the candidate was fitted on these episodes"
+    assert data["in_sample"]
     assert "fitted on these episodes" in data["warnings"][0]
+    assert compared("walk", "--log", "walk/log.jsonl") == data
     other = compared("walk", "--log", "walk--seed1/log.jsonl")
+    assert not other["in_sample"]
     assert not any("fitted on these" in warning for warning in other["warnings"])
     assert other["logged"] != data["logged"]
+
+
+def test_the_log_beside_an_agent_gives_no_verdict_in_python(here):
+    agent, log = Agent.load("walk/agent.bin"), "walk/log.jsonl"
+    found = compare(agent, log)
+    assert found.in_sample
+    assert "[–]" in str(found.gain)
+    assert found.warnings[0].startswith("the candidate was fitted on these episodes")
+    assert not evaluate(agent, log).value.known
+    assert not compare(agent, "walk--seed1/log.jsonl").in_sample
+    assert not compare(agent, log, in_sample=False).in_sample
+    assert not compare(RunFolder(here / "walk").policy(3), log, features=TABLE).in_sample
 
 
 def test_the_estimators_are_those_of_the_library(here):
@@ -153,7 +172,7 @@ def test_it_is_printed_for_people():
     assert [line[:16].strip() for line in lines[:4]] == names
     both = call("compare", "walk", "--against", 4).stdout.splitlines()
     assert both[2].startswith("version 4       return ")
-    assert lines[4].startswith("note            the recommended policy was fitted on these")
+    assert lines[4].startswith("note            the candidate was fitted on these episodes")
 
 
 @pytest.mark.parametrize(

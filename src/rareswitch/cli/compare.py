@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # Equal to evaluation.ESTIMATORS; importing that would load NumPy.
 ESTIMATORS = ("doubly robust", "self-normalised", "per-decision", "trajectory")
-FITTED = "the recommended policy was fitted on these episodes, so it looks better than it is"
 
 
 @click.command()
@@ -82,10 +81,10 @@ def compare(
 
     No episode is played. FOLDER is the folder of a `rareswitch train`. With --version, the episodes
     are those of its log from the deployment of the later policy on; neither policy was fitted on
-    them. The recommended policy was fitted on the whole log, so it looks better than it is; give a
-    --log of other episodes. Long horizons need many episodes, because an episode counts only as far
-    as the policy would have acted the same. If the folder names an environment or features of yours
-    as module:name, add --allow module.
+    them. The recommended policy was fitted on the whole log, so it gets no verdict without a --log
+    of other episodes. Long horizons need many episodes, because an episode counts only as far as
+    the policy would have acted the same. If the folder names an environment or features of yours as
+    module:name, add --allow module.
 
     \b
     Examples:
@@ -108,12 +107,11 @@ def compare(
             against=None if against is None else training.policy(against),
             propensities="fitted" if fit_propensities else "logged",
             method=Method(estimator=estimator, stages=stages, seed=seed),
+            in_sample=version is None and (log or training.log).resolve() == training.log.resolve(),
             progress=lambda work, done, total: report(done, work, total),
         )
-    fitted = version is None and log is None
-    warnings = [*([FITTED] if fitted else []), *found.warnings]
     if as_json:
-        click.echo(json.dumps(described(found, version, against, warnings), indent=2))
+        click.echo(json.dumps(described(found, version, against), indent=2))
         return
     line("verdict", found.verdict)
     name = "recommended" if version is None else f"version {version}"
@@ -122,7 +120,7 @@ def compare(
         line(f"version {against}", f"return {found.against.value}")
     line("the log", f"return {found.logged}")
     line("evidence", found.candidate.evidence)
-    for warning in warnings:
+    for warning in found.warnings:
         line("note", warning)
 
 
@@ -167,9 +165,7 @@ def named(texts: Sequence[str], log: Path | None) -> Columns | None:
     return columns
 
 
-def described(
-    found: Comparison, version: int | None, other: int | None, warnings: list[str]
-) -> dict[str, Any]:
+def described(found: Comparison, version: int | None, other: int | None) -> dict[str, Any]:
     """Return a comparison for `--json`."""
     return {
         "version": version,
@@ -183,5 +179,6 @@ def described(
         "candidate": found.candidate.value.to_dict(),
         "in_force": None if found.against is None else found.against.value.to_dict(),
         "logged": found.logged.to_dict(),
-        "warnings": warnings,
+        "in_sample": found.in_sample,
+        "warnings": found.warnings,
     }

@@ -1,15 +1,22 @@
 """Estimate the return of a policy from a log, and its gain over the log or another policy."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rareswitch.core.candidate import Candidate, Gain
-from rareswitch.evaluation.interval import Interval, interval_of
+from rareswitch.evaluation.interval import Interval, UnknownInterval, interval_of
 from rareswitch.evaluation.judge import Estimate, Judge, Progress
 from rareswitch.evaluation.method import Method
 from rareswitch.evaluation.target import Target
 from rareswitch.trajectories.episodes import RowsOf
+
+IN_SAMPLE = (
+    "the candidate was fitted on these episodes, so it looks better than it is: give a log of "
+    "other episodes"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -18,8 +25,9 @@ class Comparison:
 
     `gain` is the candidate's expected return minus the return of `against`, or minus the mean
     return of the log if `against` is None, with an interval paired by episode, unknown if the log
-    shows too little of either policy's behaviour. `modelled` is the
-    expected gain by the fitted model of a `rules.Candidate`, with its standard error: it needs no
+    shows too little of either policy's behaviour. If the candidate was fitted on these episodes,
+    `in_sample` is true, and there is neither a verdict nor an interval. `modelled` is the expected
+    gain by the fitted model of a `rules.Candidate`, with its standard error: it needs no
     propensities, and is only as good as the model.
     """
 
@@ -29,6 +37,7 @@ class Comparison:
     same: bool
     warnings: tuple[str, ...]
     modelled: Gain | None = None
+    in_sample: bool = False
 
     @property
     def logged(self) -> Interval:
@@ -40,6 +49,8 @@ class Comparison:
         """The result in one line: a gain, a loss, or the reason why neither is certain."""
         if self.same:
             return "no difference: the candidate is the policy in force"
+        if self.in_sample:
+            return "no verdict: the candidate was fitted on these episodes"
         sides = {"the candidate": self.candidate, "the policy in force": self.against}
         found = {name: side.weights for name, side in sides.items() if side is not None}
         for name, weights in found.items():
@@ -89,15 +100,18 @@ def evaluate(
     loggers: Mapping[int, Any] | None = None,
     propensities: str = "logged",
     method: Method | None = None,
+    in_sample: bool | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Estimate:
     """Estimate the return of a policy from a log, with the arguments of `compare`."""
     targets, writers = _targets({"candidate": candidate}, features, loggers)
+    fitted = _is_in_sample(candidate, log) if in_sample is None else in_sample
     judge = Judge(
         log, targets, writers, method=method, propensities=propensities, progress=progress
     )
     found, _ = judge.estimate("the policy", targets["candidate"])
-    return replace(found, warnings=judge.warnings(found))
+    found = replace(found, warnings=judge.warnings(found))
+    return _without_interval(found) if fitted else found
 
 
 def compare(
@@ -109,6 +123,7 @@ def compare(
     loggers: Mapping[int, Any] | None = None,
     propensities: str = "logged",
     method: Method | None = None,
+    in_sample: bool | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Comparison:
     """Compare the return of a candidate with the log's own return, or with another policy's.
@@ -118,8 +133,11 @@ def compare(
     policy in force. `features` belong to a bare `Policy`; the default is the features of the other
     side; the model of a function uses them too, or else only the stage and the action. A function's
     probabilities are rescaled to the feasible actions. `log` is a log with propensities that
-    `read_log` reads; it is truncated at the policy's horizon. A candidate that was fitted to these
-    episodes looks better than it is: keep some of them apart for the comparison.
+    `read_log` reads; it is truncated at the policy's horizon.
+
+    A candidate that was fitted on these episodes looks better than it is: keep some of them apart
+    for the comparison, or set `in_sample`, and there is no verdict. By default this is so for the
+    recommended policy of a training and the file of its log.
 
     If several policies wrote the log, `loggers` holds all of them by version: episodes are then
     weighted by the probability of their actions under all loggers together, which needs no
@@ -144,6 +162,7 @@ def compare(
             raise TypeError("against must be left out: the candidate includes the policy in force")
         modelled = candidate.gain if candidate.paths else None
         candidate, against = candidate.policy, candidate.in_force
+    fitted = _is_in_sample(candidate, log) if in_sample is None else in_sample
     given = {"candidate": candidate} | ({} if against is None else {"against": against})
     targets, writers = _targets(given, features, loggers)
     judge = Judge(
@@ -155,16 +174,39 @@ def compare(
         other, baseline = judge.estimate("the policy in force", targets["against"])
         base, same = other.value, targets["candidate"].same_as(targets["against"])
     certain = all(side.weights.support for side in (found, other) if side is not None)
+    warnings = judge.warnings(*([found] if other is None else [found, other]))
     return Comparison(
-        candidate=found,
+        candidate=_without_interval(found) if fitted else found,
         against=other,
         gain=interval_of(
-            found.value.value - base.value, resampled - baseline, judge.episodes, certain=certain
+            found.value.value - base.value,
+            resampled - baseline,
+            judge.episodes,
+            certain=certain and not fitted,
         ),
         same=same,
         modelled=modelled,
-        warnings=judge.warnings(*([found] if other is None else [found, other])),
+        warnings=(IN_SAMPLE, *warnings) if fitted else warnings,
+        in_sample=fitted,
     )
+
+
+def _is_in_sample(candidate: Any, log: Any) -> bool:
+    """Return whether the training that wrote the file of a log recommends this policy."""
+    policy = getattr(candidate, "policy", candidate)
+    if not isinstance(log, str | Path) or not hasattr(policy, "digest"):
+        return False
+    try:
+        summary = json.loads((Path(log).parent / "summary.json").read_bytes())
+        return bool(summary["recommended"]["digest"] == policy.digest)
+    except (OSError, ValueError, KeyError, TypeError):  # no folder of a training
+        return False
+
+
+def _without_interval(found: Estimate) -> Estimate:
+    """Return the estimate of a policy that was fitted on the log."""
+    value = UnknownInterval(*found.value)
+    return replace(found, value=value, warnings=(IN_SAMPLE, *found.warnings))
 
 
 def _targets(
