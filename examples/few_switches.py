@@ -6,50 +6,57 @@ python examples/few_switches.py results/few-switches few-switches.png
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from rareswitch.experiments.results import load_results
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 LINES = {
-    "mixture-": ("#0072B2", "o", "rareswitch: one untuned mixture a deployment"),
-    "batch-": ("#D55E00", "s", "LSVI-UCB-Batch (β = 1)"),
-    "rareswitch-": ("#009E73", "^", "LSVI-UCB-RareSwitch (β = 1)"),
+    "mixture-": ("#0072B2", "o", "mixture (the default)"),
+    "batch-": ("#D55E00", "s", "Batch (β = 1)"),
+    "rareswitch-": ("#009E73", "^", "RareSwitch (β = 1)"),
+}
+SINGLE = {
+    "mixture-every-episode": ("#0072B2", "*", "mixture, every episode"),
+    "lsvi-ucb": ("black", "D", "LSVI-UCB (β = 1), every episode"),
 }
 
 
 def main() -> None:
     folder, picture = map(Path, sys.argv[1:3])
-    results = load_results(folder)
-    names = [arm.name for arm in results.arms]
-    regret = dict(zip(names, results.final.mean(axis=1), strict=True))
-    deployments = dict(zip(names, results.deployments.mean(axis=1), strict=True))
+    rows = {row["name"]: row for row in load_results(folder).compare()}
+    random = rows.pop("random")["mean"]
 
-    figure, axes = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
+    figure, axes = plt.subplots(figsize=(5.4, 4.0), layout="constrained")
+
+    def draw(arms: list[dict[str, Any]], **look: Any) -> None:
+        """Draw the mean regret of arms against their deployments, with 95% intervals."""
+        mean = np.array([row["mean"] for row in arms])
+        low, high = np.array([row["interval"] for row in arms]).T
+        axes.errorbar([row["deployments"] for row in arms], mean, (mean - low, high - mean),
+                      capsize=2, **look)  # fmt: skip
+
     for start, (colour, marker, label) in LINES.items():
-        arms = [name for name in regret if name.startswith(start) and "every" not in name]
-        arms.sort(key=deployments.get)
-        axes.plot([deployments[n] for n in arms], [regret[n] for n in arms], color=colour,
-                  marker=marker, label=label)  # fmt: skip
-    for name, colour, marker, label in (
-        ("lsvi-ucb", "black", "D", "LSVI-UCB, every episode (β = 1)"),
-        ("mixture-every-episode", "#0072B2", "*", "a mixture before every episode"),
-    ):
-        axes.plot(deployments[name], regret[name], color=colour, marker=marker, ls="", ms=9,
-                  label=label)  # fmt: skip
-    axes.axhline(regret["random"], color="0.5", ls=":", label="random actions")
-    axes.set(xscale="log", ylim=(0, None), xlabel="policies deployed in 2500 episodes",
-             ylabel="average regret an episode")  # fmt: skip
+        arms = [row for name, row in rows.items() if name.startswith(start) and name not in SINGLE]
+        arms.sort(key=lambda row: row["deployments"])
+        draw(arms, color=colour, marker=marker, label=label)
+    for name, (colour, marker, label) in SINGLE.items():
+        draw([rows[name]], color=colour, marker=marker, ls="", ms=9, label=label)
+    axes.axhline(random, color="0.5", ls=":", label="random actions")
+    axes.set(xscale="log", ylim=(0, None), xlabel="deployments in 2500 episodes",
+             ylabel="average regret [95%]")  # fmt: skip
     axes.set_xticks([3, 10, 50, 500, 2500], ["3", "10", "50", "500", "2500"])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, frameon=False, loc="lower left", ncols=2, bbox_to_anchor=(0, 1))
-    figure.savefig(picture, dpi=110)
+    figure.legend(fontsize=9, frameon=False, loc="outside upper left", ncols=2)
+    figure.savefig(picture, dpi=130)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ MOST_WHATS = 3  # in a thousand words
 PROSE = ("note", "tip", "hint", "important", "warning", "caution", "seealso", "admonition")
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,}|:{3,})\s*(?:\{([\w-]+)\})?\s*(.*)$")
+_MARK = re.compile(r'^:(?:start|end)-(after|before): "(.*)"$', re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\(<?([^)\s>]*)>?(?:\s+\"[^\"]*\")?\)")
 _INSTALL = re.compile(r"pip install\s+(?:-\S+\s+)*['\"]?rareswitch\b")
 
@@ -86,18 +87,24 @@ def length_problems(root: Path) -> Iterator[str]:
             yield f'{name}: {whats} times "what" in {words} words'
 
 
-def prose(path: Path) -> str:
-    """Return the text of a page and of the files it includes, without code, tables and targets."""
+def prose(path: Path, after: str = "", before: str = "") -> str:
+    """Return the text of a page and of the files it includes, without code, tables and targets.
+
+    Of an included file, only the text after and before its marks counts.
+    """
     kept, fences = [], []  # of the open fences: the mark, and whether their text is prose
     in_formula = False
-    for line in path.read_text(encoding="utf-8").splitlines():
+    text = path.read_text(encoding="utf-8")
+    text = text[text.index(after) + len(after) :]
+    for place, line in enumerate(lines := text[: text.index(before) or None].splitlines()):
         opened = _FENCE.match(line)
         if opened and fences and not opened[2] and not opened[3] and opened[1] >= fences[-1][0]:
             fences.pop()
         elif opened and all(is_prose for _, is_prose in fences):
             fences.append((opened[1], opened[2] in PROSE))
             if opened[2] == "include":
-                kept.append(prose((path.parent / opened[3]).resolve()))
+                marks = dict(_MARK.findall("\n".join(lines[place + 1 : place + 5])))
+                kept.append(prose((path.parent / opened[3]).resolve(), **marks))
             elif opened[2] in PROSE:
                 kept.append(opened[3])
         elif line.strip().startswith("$$") or in_formula:

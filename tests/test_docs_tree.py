@@ -143,9 +143,12 @@ five
 ````
 
 ```{include} ../../README.md
+:start-after: "not this"
+:end-before: "nor"
 ```
 """
-    page = small(**{"docs/start/more.md": text, "README.md": "six"}) / "docs/start/more.md"
+    readme = "not this six nor that"
+    page = small(**{"docs/start/more.md": text, "README.md": readme}) / "docs/start/more.md"
     assert prose(page).split() == ["One", "two", "three", "four", "five", "six"]
 
 

@@ -320,11 +320,12 @@ def save_results(results: Results, folder: Path) -> None:
     write_bytes(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
 
 
-def load_results(folder: Path) -> Results:
+def load_results(folder: str | Path) -> Results:
     """Return the results that `save_results` wrote; raise ValueError for any other folder.
 
     Code named in the results is not imported.
     """
+    folder = Path(folder)
     manifest = load_manifest(folder)
     experiment, seconds = manifest["spec"], manifest["timings"]["cpu_seconds"]
     path = folder / "runs.npz"
