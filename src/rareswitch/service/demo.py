@@ -91,6 +91,7 @@ def serve_demo(settings: ServerSettings, *, tell: Callable[[str], None] = print)
         url = f"sqlite:///{Path(folder) / 'demo.db'}"
         with open_store(url, create=True) as store:
             tokens, password = prepare(store)
+        site, token = next(iter(tokens.items()))
         told = [
             "A study with three simulated sites. Nobody is treated, and no data are kept.",
             *(
@@ -98,6 +99,9 @@ def serve_demo(settings: ServerSettings, *, tell: Callable[[str], None] = print)
                 for name, roles in PEOPLE.items()
             ),
             f"Sign in at {settings.service.public_url}/sign-in",
+            f"Or be the site {site}, with the API:",
+            f"  RARESWITCH_URL={settings.service.public_url} RARESWITCH_TOKEN={token} \\",
+            f"    examples/service/curl.sh {site}:me-1 2 1",
             "While a candidate waits, participants come slowly. Ctrl-C ends the study.",
         ]
 
