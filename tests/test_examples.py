@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 PNG = b"\x89PNG\r\n"
 
 
@@ -115,14 +116,23 @@ def test_clicks_come_as_often_as_the_chances_say(world):
     assert abs(np.sum(clicks) - np.sum(chances)) < 4.0 * spread
 
 
-def test_the_picture_of_the_readme_is_drawn(tmp_path, warm_script):
+def test_the_picture_of_the_readme_is_drawn_and_its_figures_are_published(tmp_path, warm_script):
     spec, picture = tmp_path / "few_switches.toml", tmp_path / "few-switches.png"
+    script, table = ROOT / "benchmarks" / "published.py", tmp_path / "published.csv"
     text = (EXAMPLES / "few_switches.toml").read_text(encoding="utf-8")
     spec.write_text(text.replace(", 125, 500]", "]").replace(", 124]", "]"), encoding="utf-8")
     small = ["--rounds", "1", "--episodes", "60", "--workers", "1"]
     for command in (
         [sys.executable, "-m", "rareswitch", "run", spec, *small, "--out", tmp_path / "out"],
         [warm_script, EXAMPLES / "few_switches.py", tmp_path / "out" / "few-switches", picture],
+        [warm_script, script, tmp_path / "out", table],
     ):
         subprocess.run(command, check=True, capture_output=True)
     assert picture.read_bytes().startswith(PNG)
+    rows = table.read_text(encoding="utf-8").splitlines()
+    published = (ROOT / "docs" / "_static" / "published.csv").read_text(encoding="utf-8")
+    ours = [row for row in published.splitlines() if row.startswith("few-switches,")]
+    left_out = ("mixture-124,", "batch-125,", "batch-500,")
+    kept = [row for row in ours if not any(name in row for name in left_out)]
+    names = [row.split(",")[:3] for row in rows[1:]]
+    assert names == [row.split(",")[:3] for row in kept]
