@@ -166,6 +166,35 @@ def test_a_reward_outside_the_range_widens_it_and_the_log_is_learnt_anew():
     assert by_hand.recommend().digest == training.agent.policy.digest
 
 
+def test_a_range_far_wider_than_the_rewards_is_noted(tmp_path):
+    given = GIVEN | {"rewards": (-1.0, 9.0), "fresh": 0, "folder": tmp_path / "walk"}
+    training = train(Walk(), **given, callback=stopping(7))
+    (note,) = [note for note in training.notes if "--rewards LOW HIGH" in note]
+    low, high = (f"{end:g}" for end in span_of_log(training.log))
+    assert note.startswith(f"the rewards, with 0, span {low} to {high}, ")
+    assert note.endswith(
+        "of the range -1 to 9: this slows learning down. If no others can occur, give the range: "
+        "rewards=(low, high), or --rewards LOW HIGH"
+    )
+    again = train(Walk(), **given, callback=stopping(8))
+    assert "--rewards LOW HIGH" in str(again.notes)
+    learnt = train(list(training.log), rewards=(-1.0, 9.0), horizon=4)
+    assert note in learnt.notes
+
+
+def test_a_range_that_the_rewards_fill_to_a_fifth_has_no_note():
+    low, high = span_of_log(train(Walk(), **GIVEN).log)
+    for width, noted in ((4.9, False), (5.1, True)):
+        rewards = (low, low + width * (high - low))
+        notes = train(Walk(), **GIVEN | {"rewards": rewards}).notes
+        assert ("--rewards LOW HIGH" in str(notes)) is noted
+
+
+def span_of_log(log):
+    rewards = np.concatenate([[0.0], *(one.rewards for one in log)])
+    return float(rewards.min()), float(rewards.max())
+
+
 def test_policies_in_force_and_deployments_stay_when_the_range_widens():
     before = train(Prize(), **CORRIDOR, callback=lambda game: game.total > 1.0)
     first = len(before.totals)

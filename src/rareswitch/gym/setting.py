@@ -108,7 +108,7 @@ def setting_of(
     such as "fourier,order=3" (`features_named`), or "module:name" if `allow` has the module; rows
     without a bound are divided by the longest row of random play. The horizon is the environment's
     own limit of steps, up to 200, or follows from random play. The range of rewards comes from the
-    model, or else from random play, rounded outwards. A vector environment is examined through one
+    model, or else from random play (`rounded_range`). A vector environment is examined through one
     of its copies. `progress` is called with the steps of random play.
     """
     check_world(world)
@@ -225,7 +225,7 @@ def setting_of_log(
     met = np.concatenate([one.rewards for one in log])
     scale, reason = _given_rewards(rewards) or (
         rounded_range(float(met.min()), float(met.max())),
-        f"the log has {met.min():g} to {met.max():g}, rounded outwards",
+        f"the log has {met.min():g} to {met.max():g}; {_rounding(float(met.max()))}",
     )
     steps = longest if horizon is None else whole("horizon", horizon, least=1)
     stages, why_stages = _stages(stages, found, steps)
@@ -292,7 +292,11 @@ def _horizon(world: Any, given: int | None, sample: _Sample) -> tuple[int, str]:
     if as_long >= max(3, LIMIT_SHARE * len(lengths)):
         return longest, f"{as_long} of {len(lengths)} random episodes had so many steps, none more"
     horizon = min(2 * longest, LONGEST_HORIZON)
-    return horizon, f"the longest of {len(lengths)} random episodes had {longest} steps"
+    most = f", at most {LONGEST_HORIZON}" if horizon < 2 * longest else ""
+    return (
+        horizon,
+        f"twice the {longest} steps of the longest of {len(lengths)} random episodes{most}",
+    )
 
 
 def _given_rewards(
@@ -318,9 +322,16 @@ def _rewards(
     met = sample.played.rewards
     low, high = min(met), max(met)
     return rounded_range(low, high), (
-        f"{len(met)} steps of random play met {low:g} to {high:g}; a reward outside widens the "
-        "range"
+        f"{len(met)} steps of random play met {low:g} to {high:g}; {_rounding(high)}; a reward "
+        "outside widens the range"
     )
+
+
+def _rounding(high: float) -> str:
+    """Return how `rounded_range` treats rewards up to `high`, as text."""
+    if _round_up(high) >= 1.0:
+        return "rounded outwards"
+    return "rounded outwards, and up to 1 in case larger ones exist"
 
 
 def rounded_range(low: float, high: float) -> Rewards:
