@@ -235,11 +235,16 @@ class Acting:
         return chosen
 
 
+class ControlError(ValueError):
+    """A control that is an action, where actions are masked."""
+
+
 def check_mask(control: Control | None, mask: Bools | None) -> None:
     """Raise an error for a control that is an action if a mask would shift its position."""
     if control is not None and control.action is not None and mask is not None and not mask.all():
-        raise ValueError(
-            f"control must be a policy if actions are masked; got action {control.action}"
+        raise ControlError(
+            f"control must be a policy if actions are masked; got action {control.action}: give "
+            "Control(policy, share=…), or --control FILE,share=…"
         )
 
 

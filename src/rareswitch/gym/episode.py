@@ -250,6 +250,7 @@ class Playing:
             player = self._policy.player(self.member, number)
             assert isinstance(player, Player)
             self._player = player
+        self._control = None if self._policy is None else self._policy.control
         self.rewards: list[float] = []
         self.terminated = self.truncated = False
         self._source, self._stages, self._range = offers, stages, rewards
@@ -282,6 +283,8 @@ class Playing:
         offered(offer)
         observe(observation)
         while True:
+            if offer.mask is not None:
+                check_mask(self._control, offer.mask)
             choices = choices_of(stage, offer)
             place: int = (
                 choices.item(member) if self._player is None else self._act(stage, offer, step)
@@ -312,7 +315,6 @@ class Playing:
     def _act(self, stage: int, offer: Offer, step: int) -> int:
         """Return the action of the control or the floor."""
         assert self._player is not None
-        check_mask(self._player.control, offer.mask)
         return self._player.act(stage, offer.rows, step)
 
     def _refuse(self, reward: float) -> None:

@@ -23,7 +23,7 @@ from rareswitch.features.feature_map import blocks_of
 from rareswitch.features.spaces import kind_of
 from rareswitch.gym.exact import step_limit, valid_model
 from rareswitch.gym.rollout import RandomActor, Rollout, action_space, check_world
-from rareswitch.learning.learner import Learner
+from rareswitch.learning.learner import Learner, checked_recipe
 from rareswitch.support.arguments import did_you_mean, one_of, real, short_repr, whole
 from rareswitch.support.extras import require
 from rareswitch.support.imports import checked_maker, load_module
@@ -87,6 +87,13 @@ class Setting:
         warm_start: Iterable[Episode] = (),
     ) -> Learner:
         """Return a learner for this environment."""
+        control = None if recipe is None else checked_recipe(recipe).control
+        last = self.features.actions - 1
+        if control is not None and control.action is not None and control.action > last:
+            raise ValueError(
+                f"control must be an action from 0 to {last}, or a policy; got action "
+                f"{control.action}"
+            )
         return Learner(self.task(episodes), schedule, recipe, warm_start=warm_start)
 
 

@@ -151,10 +151,8 @@ def train(
         except BaseException as error:
             error.__dict__["training"] = training  # for Ctrl-C in a notebook
             if kept is not None and not isinstance(error, FolderInUseError):
-                error.add_note(
-                    f"{training.learner.episodes} of {episodes} episodes are kept in {kept.path}; "
-                    "the same call resumes"
-                )
+                played = training.learner.episodes
+                error.add_note(kept.told(played, episodes, error, "call resumes"))
             raise
     return training
 
