@@ -195,6 +195,27 @@ def span_of_log(log):
     return float(rewards.min()), float(rewards.max())
 
 
+@pytest.mark.parametrize("vector", [False, True], ids=["one", "vector"])
+def test_observations_outside_their_space_are_noted_with_their_share(vector):
+    world = SyncVectorEnv([lambda: Walk("array")] * 2) if vector else Walk("array")
+    given = GIVEN | {"horizon": 12, "rewards": (0.0, 1.0), "features": "linear"}
+    training = train(world, **given)
+    seen = np.concatenate([
+        one.observations[:-1] if one.terminated else one.observations for one in training.log
+    ])  # fmt: skip
+    share = (seen[:, 1] > 6.0).mean()  # of the declared Box(0, 6)
+    assert share > 0.0
+    (note,) = [note for note in training.notes if "outside the bounds" in note]
+    assert note == (
+        f"{100 * share:.2g}% of the observations are outside the bounds of the observation space: "
+        "features scaled to the bounds clip them. Declare wider bounds"
+    )
+    short = train(world, **given | {"horizon": 6})
+    assert "outside the bounds" not in str(short.notes)  # six steps stay inside
+    own = train(world, **given | {"features": lambda seen: np.eye(3) * seen[0] / 6.0})
+    assert "outside the bounds" not in str(own.notes)  # features of one's own need not clip
+
+
 def test_policies_in_force_and_deployments_stay_when_the_range_widens():
     before = train(Prize(), **CORRIDOR, callback=lambda game: game.total > 1.0)
     first = len(before.totals)

@@ -1,9 +1,18 @@
-"""Notes about the rewards of a training."""
+"""Notes about the rewards and the observations of a training."""
 
+from typing import Any
+
+import numpy as np
+
+from rareswitch.features import FeatureMap
+from rareswitch.features.packed import Packed
+from rareswitch.features.spaces import kind_of
 from rareswitch.trajectories import Rewards, Trajectory
 
 # Rewards that span less than this share of their range get a note.
 NARROW = 0.2
+# Observations may miss their bounds by the rounding of 32-bit floats.
+ROUNDING = 1e-6
 
 
 def span_of(trajectory: Trajectory) -> tuple[float, float]:
@@ -35,4 +44,39 @@ def narrow_note(scale: Rewards, low: float, high: float) -> str | None:
         f"the rewards, with 0, span {low:g} to {high:g}, {100 * share:.2g}% of the range "
         f"{scale.low:g} to {scale.high:g}: this slows learning down. If no others can occur, give "
         "the range: rewards=(low, high), or --rewards LOW HIGH"
+    )
+
+
+class Bounds:
+    """The declared bounds of observations, if they are a Box that the features scale and clip."""
+
+    def __init__(self, world: Any, features: FeatureMap) -> None:
+        space: Any = getattr(world, "single_observation_space", None)
+        space = getattr(world, "observation_space", None) if space is None else space
+        clips = isinstance(features, Packed) and features.code is None and not features.one_hot
+        self._ends: tuple[Any, Any] | None = None
+        if clips and kind_of(space) == "Box":
+            low, high = (np.asarray(end, np.float64) for end in (space.low, space.high))
+            self._ends = low - ROUNDING * np.abs(low), high + ROUNDING * np.abs(high)
+
+    def count(self, trajectory: Trajectory) -> tuple[int, int]:
+        """Return the number of observations outside the bounds, and of all before the end."""
+        seen = trajectory.observations
+        if self._ends is None or not isinstance(seen, np.ndarray):
+            return 0, 0
+        low, high = self._ends
+        seen = seen[:-1] if trajectory.terminated else seen
+        if seen.shape[1:] != low.shape:
+            return 0, 0
+        outside = (seen < low) | (seen > high)
+        return int(outside.reshape(len(seen), -1).any(axis=1).sum()), len(seen)
+
+
+def outside_note(outside: int, seen: int) -> str | None:
+    """Return a note if observations were outside the bounds of their space."""
+    if not outside:
+        return None
+    return (
+        f"{100 * outside / seen:.2g}% of the observations are outside the bounds of the "
+        "observation space: features scaled to the bounds clip them. Declare wider bounds"
     )

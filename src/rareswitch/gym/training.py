@@ -24,7 +24,7 @@ from rareswitch.gym.judge import (
     gain_of,
     plain_sharing,
 )
-from rareswitch.gym.notes import narrow_note, span_of, widening_note
+from rareswitch.gym.notes import Bounds, narrow_note, outside_note, span_of, widening_note
 from rareswitch.gym.rollout import Played, play
 from rareswitch.gym.run import Recording, RunFolder
 from rareswitch.gym.setting import Setting, widened_range
@@ -89,6 +89,8 @@ class Training:
         self._totals: list[float] = []
         self._versions: list[int] = []
         self._spans: list[tuple[float, float]] = []  # the least and largest reward of each episode
+        self._outside: list[tuple[int, int]] = []  # observations outside their bounds, and all
+        self._bounds = Bounds(world, setting.features)
         self._log: list[Trajectory] = []
         self._scale = setting.rewards  # widened by the rewards of all episodes
         self._widened: list[tuple[int, str]] = []
@@ -263,6 +265,9 @@ class Training:
             low, high = min(low for low, _ in spans), max(high for _, high in spans)
             if (note := narrow_note(self.setting.rewards, low, high)) is not None:
                 found.append(note)
+        outside, seen = np.sum(self._outside, axis=0, dtype=int) if self._outside else (0, 0)
+        if (note := outside_note(outside, seen)) is not None:
+            found.append(note)
         for judged in (self._judged, self._rival):
             if judged is not None and (note := contradiction(judged)):
                 found.append(note)
@@ -336,7 +341,8 @@ class Training:
     def _go_back(self, learner: Learner, setting: Setting) -> None:
         """Return to the state after the last whole round."""
         self.learner, self.setting, self._scale = learner, setting, setting.rewards
-        for values in (self._totals, self._versions, self._spans, self._log):
+        counted = self._totals, self._versions, self._spans, self._outside, self._log
+        for values in counted:
             del values[learner.episodes :]
         self._widened = [(k, note) for k, note in self._widened if k <= learner.episodes]
 
@@ -415,6 +421,7 @@ class Training:
         self._versions.append(trajectory.version or 1)
         self._totals.append(sum(trajectory.rewards.tolist()))
         self._spans.append(span_of(trajectory))
+        self._outside.append(self._bounds.count(trajectory))
         for reward in self._spans[-1]:
             before, self._scale = self._scale, widened_range(self._scale, reward)
             if self._scale != before:
