@@ -466,7 +466,10 @@ def test_an_interruption_says_where_the_episodes_are_kept(tmp_path):
 def test_a_log_says_which_actions_it_never_takes():
     log = list(train(Walk(), **GIVEN).log)
     shifted = [replace(one, actions=one.actions + 1, masks=None) for one in log]
-    reasons = train(shifted, recipe=SMALL).setting.reasons
+    training = train(shifted, recipe=SMALL)
+    reasons, note = training.setting.reasons, "the log never takes action 0: if its actions count"
+    assert note in str(training.notes)
+    assert note not in str(train(log, recipe=SMALL).notes)
     assert (
         reasons["actions"]
         == "4, numbered from 0 to the largest of the log; the log never takes 0: "

@@ -25,6 +25,8 @@ from rareswitch.trajectories.observation import settled
 Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
 NUMBERS = (float, int)
 LARGEST = sys.float_info.max
+# A likely slip for the key of the mask.
+SLIP = "action_masks"
 # Largest number of cached offers of states that are whole numbers.
 MOST_REMEMBERED = 100_000
 
@@ -272,6 +274,11 @@ class Playing:
         low, high = (-LARGEST, LARGEST) if self._range is None else (
             self._range.low, self._range.high,
         )  # fmt: skip
+        if SLIP in info and MASK not in info:
+            raise ValueError(
+                f"info must name the mask of feasible actions {MASK}; got {SLIP}: did you mean "
+                f"{MASK}?"
+            )
         stages, member = self._stages, self.member
         last = len(stages) - 1
         after, choices_of = self._source.after, self.actor.choices

@@ -11,6 +11,8 @@ from rareswitch.trajectories import Rewards, Trajectory
 
 # Rewards that span less than this share of their range get a note.
 NARROW = 0.2
+# A note about a log that takes every action except 0.
+FROM_ONE = "the log never takes action 0: if its actions count from 1, subtract 1 from each"
 # Observations may miss their bounds by the rounding of 32-bit floats.
 ROUNDING = 1e-6
 

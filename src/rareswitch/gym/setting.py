@@ -221,10 +221,9 @@ def setting_of_log(
     if actions is None:
         count = seen.action_space.n
         said = f"{count}, numbered from 0 to the largest of the log"
-        never = set(range(count)) - {int(action) for one in log for action in one.actions}
-        if never:
-            said += f"; the log never takes {', '.join(map(str, sorted(never)))}"
-            said += ": are its actions counted from 1?" if never == {0} else ""
+        if never := untaken(log, count):
+            said += f"; the log never takes {', '.join(map(str, never))}"
+            said += ": are its actions counted from 1?" if never == [0] else ""
     else:
         count, said = len(actions), f"{len(actions)}, as given"
     found, why = _features(seen.observation_space, features, count, lambda: seen.sample, allow)
@@ -250,6 +249,11 @@ def setting_of_log(
             "features": why,
         },
     )
+
+
+def untaken(log: Sequence[Trajectory], count: int) -> list[int]:
+    """Return the actions below `count` that a log never takes."""
+    return sorted(set(range(count)) - {int(action) for one in log for action in one.actions})
 
 
 def _features(

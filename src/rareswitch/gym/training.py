@@ -24,10 +24,10 @@ from rareswitch.gym.judge import (
     gain_of,
     plain_sharing,
 )
-from rareswitch.gym.notes import Bounds, narrow_note, outside_note, span_of, widening_note
+from rareswitch.gym.notes import FROM_ONE, Bounds, narrow_note, outside_note, span_of, widening_note
 from rareswitch.gym.rollout import Played, play
 from rareswitch.gym.run import Recording, RunFolder
-from rareswitch.gym.setting import Setting, widened_range
+from rareswitch.gym.setting import Setting, untaken, widened_range
 from rareswitch.learning.health import Health
 from rareswitch.learning.learner import Learner
 from rareswitch.support.arguments import Floats, Ints
@@ -265,6 +265,9 @@ class Training:
             low, high = min(low for low, _ in spans), max(high for _, high in spans)
             if (note := narrow_note(self.setting.rewards, low, high)) is not None:
                 found.append(note)
+        numbered = self.world is None and self.setting.actions is None
+        if numbered and untaken(self._warm_start, self.setting.features.actions) == [0]:
+            found.append(FROM_ONE)
         outside, seen = np.sum(self._outside, axis=0, dtype=int) if self._outside else (0, 0)
         if (note := outside_note(outside, seen)) is not None:
             found.append(note)
