@@ -69,25 +69,30 @@ class Agent:
         most = None if steps is None else whole("steps", steps, least=1)
         return Acting(self, self.policy.draw(key), most)
 
-    def predict(self, observation: Any, h: int = 0, key: str | int = 0) -> Any:
+    def predict(self, observation: Any, h: int = 0, key: str | int = 0, *, mask: Any = None) -> Any:
         """Return the action at stage h for one observation, or an array of actions for many.
 
         A list has many observations, and so has an array with one axis more than an observation.
+        `mask` is true for feasible actions: (A,) for one observation, (n, A) for n observations.
         """
         h, member = whole("h", h, least=0, most=self.policy.horizon - 1), self.policy.draw(key)
         if isinstance(observation, list):
             try:
-                return self._predict_many(observation, h, member)
+                return self._predict_many(observation, h, member, mask)
             except NOT_ONE as error:
                 error.add_note("a list means many observations; give a single one as an array")
                 raise
         if not isinstance(observation, np.ndarray) or not observation.ndim:
-            return self._choose(member, observation, h)
+            return self._choose(member, observation, h, mask)
+        if mask is not None:  # its shape shows how many observations there are
+            if np.ndim(mask) == 2:
+                return self._predict_many(observation, h, member, mask)
+            return self._choose(member, observation, h, mask)
         try:
             return self._choose(member, observation, h)
         except NOT_ONE as error:
             try:
-                return self._predict_many(observation, h, member)
+                return self._predict_many(observation, h, member, None)
             except NOT_ONE:
                 raise error from None
 
@@ -189,8 +194,15 @@ class Agent:
             chosen = int(np.flatnonzero(allowed)[chosen])
         return chosen if self.actions is None else self.actions[chosen]
 
-    def _predict_many(self, observations: Any, h: int, member: Policy | Player) -> Any:
-        chosen = [self._choose(member, one, h) for one in observations]
+    def _predict_many(self, observations: Any, h: int, member: Policy | Player, mask: Any) -> Any:
+        count = len(observations)
+        masks: Any = [None] * count
+        if mask is not None:
+            masks = truths("mask", mask, (count, self.features.actions))
+        chosen = [
+            self._choose(member, one, h, told)
+            for one, told in zip(observations, masks, strict=True)
+        ]
         return np.array(chosen, None if chosen and self.actions is not None else np.int64)
 
     def __repr__(self) -> str:
@@ -223,11 +235,16 @@ class Acting:
         return chosen
 
 
+class ControlError(ValueError):
+    """A control that is an action, where actions are masked."""
+
+
 def check_mask(control: Control | None, mask: Bools | None) -> None:
     """Raise an error for a control that is an action if a mask would shift its position."""
     if control is not None and control.action is not None and mask is not None and not mask.all():
-        raise ValueError(
-            f"control must be a policy if actions are masked; got action {control.action}"
+        raise ControlError(
+            f"control must be a policy if actions are masked; got action {control.action}: give "
+            "Control(policy, share=…), or --control FILE,share=…"
         )
 
 

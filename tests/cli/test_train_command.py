@@ -72,8 +72,9 @@ def test_train_says_what_was_picked_and_why_and_what_came_of_it(here):
     assert "horizon         8: as given" in picked
     assert "rewards         0 to 1: by the environment's model" in picked
     assert "stages          auto: " in picked
-    header, *versions = table.splitlines()
+    header, *versions, told = table.splitlines()
     assert header == "version  from episode  episodes  return [95%]"
+    assert told == "[–] no interval: fewer than 20 episodes"
     assert [int(row.split()[0]) for row in versions] == [1, 2, 3, 4]
     assert sum(int(row.split()[2]) for row in versions) == 60
     assert "switches        3 of at most 3, to mixtures of 32 members\n" in end
@@ -90,6 +91,7 @@ def test_a_budget_that_the_episodes_cut_is_noted(here):
     said = call(*few, "--switches", 50, "--out", "cut")
     assert "note: --switches 50 is more than 6 episodes allow: at most 5 policies" in said.stderr
     assert "switches        5 of at most 5" in said.stdout
+    assert "best version    none: no version has 20 episodes" in said.stdout
     assert "note: --switches" not in call(*few, "--switches", 5, "--out", "kept").stderr
 
 

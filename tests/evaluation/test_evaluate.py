@@ -108,9 +108,9 @@ def test_what_a_log_cannot_say_is_said():
     player = Player(world, mixture(world, rng, 2))
     found = evaluate(mixture(world, rng, 1), player.play(rng, 50), features=player.features)
     few, untried, missing = found.warnings
-    assert few.startswith("of 50 episodes 0.0 count for the policy; at least 20 do up to stage ")
-    assert untried.startswith("no episode of the log shows ")
-    assert missing.startswith("the weights for the policy average 0.00 and not 1: ")
+    assert few.startswith("the log can judge stage 1 of 6; after stage 1 fewer than 20 ")
+    assert untried.startswith("at ")
+    assert missing.startswith("the mean weight for the policy is 0.00 and should be 1: ")
     assert str(found).splitlines() == [
         f"expected return {found.value}",
         f"the log         {found.logged}",

@@ -61,11 +61,9 @@ def test_actions_that_could_not_happen_are_told_from_those_that_did_not():
     assert could.possible == pytest.approx(1 / 0.01)
     words = [found.warnings("the candidate")[-1] for found in (certain, could)]
     assert words[0].endswith(
-        "50% of what it does could not happen in the log, 0% could and did not"
+        "50% of its behaviour is not in the log, 50% because only other actions were possible"
     )
-    assert words[1].endswith(
-        "0% of what it does could not happen in the log, 49% could and did not"
-    )
+    assert words[1].endswith("49% of its behaviour is not in the log")
 
 
 def test_a_large_weight_that_was_possible_and_did_not_happen_is_told():
@@ -139,13 +137,28 @@ def test_there_is_nothing_to_say_where_weights_are_well():
     [
         (
             {"effective": np.array([90.0, 21.0, 7.0])},
-            "of 100 episodes 7.0 count for the candidate; at least 20 do up to stage 2 of 3",
+            "the log can judge stages 1 to 2 of 3; after stage 2 fewer than 20 effective episodes "
+            "agree with the candidate",
         ),
-        ({"untried": 0.25}, "no episode of the log shows 25% of what the candidate does"),
+        (
+            {"effective": np.array([20.0, 7.0])},
+            "the log can judge stage 1 of 2; after stage 1 fewer than 20 effective episodes agree "
+            "with the candidate",
+        ),
+        (
+            {"effective": np.array([7.0, 2.0])},
+            "the log cannot judge the candidate: only 7.0 effective episodes of 100 agree with it "
+            "at stage 1 of 2, and 20 are needed",
+        ),
+        (
+            {"untried": 0.25},
+            "at 25% of the stages, on average over members, no logged episode follows the "
+            "candidate from its first step on",
+        ),
         (
             {"mean": 0.5, "impossible": 0.4},
-            "the weights for the candidate average 0.50 and not 1: 40% of what it does could not "
-            "happen in the log, 10% could and did not",
+            "the mean weight for the candidate is 0.50 and should be 1: 50% of its behaviour is "
+            "not in the log, 40% because only other actions were possible",
         ),
         (
             {"possible_error": 0.21, "possible": 38.2},

@@ -220,6 +220,38 @@ def test_a_mask_that_is_none_is_refused(mask, message):
         agent_of(table()).begin().act(0, mask)
 
 
+@EVERY_MAP
+def test_predictions_heed_masks_for_one_observation_and_for_many(features):
+    agent, states = agent_of(features, mixture=False), states_of(features)
+    masks = np.array([np.arange(ACTIONS) != n % ACTIONS for n in range(len(states))])
+    wanted = [agent.begin().act(state, mask) for state, mask in zip(states, masks, strict=True)]
+    assert [agent.predict(s, mask=m) for s, m in zip(states, masks, strict=True)] == wanted
+    assert agent.predict(states, mask=masks).tolist() == wanted
+    assert agent.predict(states, mask=masks.astype(np.int8).tolist()).tolist() == wanted
+    assert agent.predict(np.array(states), mask=masks).tolist() == wanted
+    assert wanted != agent.predict(states).tolist()  # the masks matter
+
+
+@pytest.mark.parametrize(
+    ("observation", "mask", "message"),
+    [
+        (0, [True, False], r"mask must be booleans, .* of shape \(3,\); got bool of shape \(2,\)"),
+        (0, [[True] * 3], r"mask must be booleans, .* of shape \(3,\); got bool of shape \(1, 3\)"),
+        (0, [False] * 3, "mask must allow an action; all are forbidden in 0"),
+        (
+            [0, 1],
+            [True] * 3,
+            r"mask must be booleans, .* of shape \(2, 3\); got bool of shape \(3,",
+        ),
+        ([0, 1], [[True] * 3, [False] * 3], "mask must allow an action; all are forbidden in 1"),
+        (np.array([0, 1]), [[True] * 3], r"mask must be booleans, .* of shape \(2, 3\)"),
+    ],
+)
+def test_a_wrong_mask_of_a_prediction_is_refused(observation, mask, message):
+    with pytest.raises(ValueError, match=message):
+        agent_of(table()).predict(observation, mask=mask)
+
+
 def test_it_plays_what_learning_played():
     features, world = masked_table(), Walk()
     learner = learner_for(features, switches=0, episodes=99)

@@ -1,5 +1,6 @@
 """A control and a floor in environments: who plays, what is logged, what is earned, agents."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -76,6 +77,12 @@ def test_an_action_as_control_needs_all_actions():
         assert 0 not in one.trajectory.actions
 
 
+def test_an_action_as_control_is_refused_at_the_first_mask_whoever_plays():
+    learner = learner_of(rs.Recipe(control=Control(1, share=1e-9)))
+    with pytest.raises(ValueError, match=r"got action 1: give .* \(episode 1, step 0\)"):
+        list(play(learner, Corridor(masked=True), TABLE, episodes=1))
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_exact_return_counts_every_player_by_its_share(name):
     rng = np.random.default_rng(0)
@@ -132,6 +139,44 @@ def test_a_masked_agent_refuses_an_action_as_control():
     assert agent.begin(0).act(0, mask=[True] * 3) == 1
     with pytest.raises(ValueError, match="control must be a policy if actions are masked"):
         agent.begin(0).act(0, mask=[False, True, True])
+
+
+def test_a_control_that_cannot_play_leaves_a_folder_to_the_next_command(tmp_path):
+    class Masked(gymnasium.Wrapper):
+        def __init__(self, masked_after):
+            super().__init__(gymnasium.make("FrozenLake-v1"))
+            self.left = masked_after
+
+        def reset(self, **given):
+            self.left -= 1
+            state, info = self.env.reset(**given)
+            mask = np.array([self.left >= 0, True, True, True])
+            return state, info | {"action_mask": mask}
+
+    def training(masked_after, recipe):
+        return train(
+            lambda: Masked(masked_after), episodes=40, switches=3, horizon=8, rewards=(0.0, 1.0),
+            recipe=recipe, folder=tmp_path / "lake", fresh=0,
+        )  # fmt: skip
+
+    with pytest.raises(ValueError, match=r"control must be an action from 0 to 3, .* action 4"):
+        training(0, rs.Recipe(control=Control(4, share=0.2)))
+    assert not (tmp_path / "lake").exists()
+    one = rs.Recipe(control=Control(1, share=0.2))
+    with pytest.raises(
+        ValueError, match="control must be a policy if actions are masked"
+    ) as caught:
+        training(0, one)
+    assert caught.value.__notes__ == [f"no episode is recorded in {tmp_path / 'lake'}"]
+    with pytest.raises(
+        ValueError, match="control must be a policy if actions are masked"
+    ) as caught:
+        training(12, rs.Recipe(control=Control(2, share=0.2)))
+    (note,) = caught.value.__notes__
+    assert note.startswith("12 of 40 episodes are kept in ")
+    assert note.endswith("lake: choose another folder for another control")
+    with pytest.raises(ValueError, match="folder must have the same settings"):
+        training(99, rs.Recipe())
 
 
 def test_a_training_takes_a_control_and_resumes(tmp_path):

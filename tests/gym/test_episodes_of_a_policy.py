@@ -164,6 +164,12 @@ def test_a_reset_that_returns_something_else_is_told(answer):
     assert_told_and_kept(world, table(), WorldError, message)
 
 
+def test_a_mask_under_another_key_is_told():
+    world = Faulty(reset=lambda answer: (answer[0], {"action_masks": [1, 0, 1]}))
+    message = r"got action_masks: did you mean action_mask\? \(episode"
+    assert_told_and_kept(world, table(), WorldError, message)
+
+
 def test_a_first_observation_outside_of_the_space_is_told():
     world = Faulty(reset=lambda answer: (STATES, {}))
     assert_told_and_kept(world, table(), WorldError, rf"got 6 \(episode {BAD_EPISODE}, step 0\)")

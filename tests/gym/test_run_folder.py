@@ -9,7 +9,7 @@ import pytest
 import rareswitch as rs
 from rareswitch.features import Custom, OneHot
 from rareswitch.gym import Agent, Rewards, Setting
-from rareswitch.gym.run import RunFolder, described
+from rareswitch.gym.run import Recording, RunFolder, described
 from rareswitch.trajectories import Trajectory, write_log
 
 SETTINGS = {"env_id": "Door", "episodes": 30, "rewards": (0.0, 1.0)}
@@ -50,6 +50,43 @@ def test_other_settings_are_refused_with_those_that_it_has(folder):
         folder.check(SETTINGS | {"seed": 0})
     with pytest.raises(ValueError, match='has env_id = "Door", episodes = 30, rewards'):
         folder.check({})
+
+
+def begun(folder, episodes=0):
+    """Begin a training in the folder, and end it after this number of episodes."""
+    folder.begin(SETTINGS, SETTING)
+    recording = Recording(folder, learner := SETTING.learner(rs.EveryEpisode(), episodes=30))
+    for number in range(1, episodes + 1):
+        learner.observe(rs.Episode(features=[1], rewards=[0.5], next_features=[]))
+        recording.write(episode(number))
+    return recording, learner
+
+
+def test_a_training_without_an_episode_leaves_its_folder_to_other_settings(folder):
+    recording, learner = begun(folder)
+    for ended in (False, True):  # while it plays its first episode, the folder is not free
+        if ended:
+            recording.close(learner)
+            folder.check(SETTINGS | {"episodes": 31})
+        else:
+            with pytest.raises(ValueError, match="same settings"):
+                folder.check(SETTINGS | {"episodes": 31})
+    assert list(folder.path.iterdir()) == []
+    folder.begin(SETTINGS | {"episodes": 31}, replace(SETTING, horizon=4))
+    assert folder.settings["episodes"] == 31
+
+
+def test_an_episode_or_a_file_of_others_keeps_the_folder(folder):
+    recording, learner = begun(folder, episodes=1)
+    recording.close(learner)
+    before = sorted(folder.path.rglob("*"))
+    with pytest.raises(ValueError, match="same settings"):
+        folder.check(SETTINGS | {"episodes": 31})
+    folder.log.write_bytes(b"")
+    (folder.path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="same settings"):
+        folder.check(SETTINGS | {"episodes": 31})
+    assert sorted(folder.path.rglob("*")) == sorted([*before, folder.path / "notes.txt"])
 
 
 def test_a_wider_range_of_rewards_is_accepted_and_written_down(folder):

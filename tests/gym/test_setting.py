@@ -168,7 +168,7 @@ def test_without_a_limit_random_play_says_how_long_episodes_are():
     assert setting.reasons["horizon"] == "286 of 286 random episodes had so many steps, none more"
     walk = setting_of(Walk())
     assert 10 < walk.horizon < 100
-    assert f"random episodes had {walk.horizon // 2} steps" in walk.reasons["horizon"]
+    assert walk.reasons["horizon"].startswith(f"twice the {walk.horizon // 2} steps of the longest")
     guessed = setting_of(Walk(ends=False))
     assert (guessed.horizon, guessed.reasons["horizon"]) == (
         100, "the environment has no limit of steps, so this is a guess",
@@ -182,7 +182,9 @@ def test_long_episodes_that_end_by_themselves_are_covered():
             self.steps = int(self.np_random.integers(120, 150))
             return answer
 
-    assert setting_of(Long(Discrete(3))).horizon == 200
+    setting = setting_of(Long(Discrete(3)))
+    assert setting.horizon == 200
+    assert setting.reasons["horizon"].endswith(" random episodes, at most 200")
 
 
 def test_the_limit_of_a_wrapper_is_found():
@@ -208,12 +210,16 @@ def test_a_horizon_below_the_limit_is_told():
         (2.0, 9.0, (0.0, 10.0)),
         (-0.0009, 0.0, (-0.001, 1.0)),
         (-0.5, 30.0, (-0.5, 50.0)),
+        (-0.5, 0.5, (-0.5, 1.0)),
     ],
 )
 def test_the_range_of_rewards_is_that_of_random_play_rounded_outwards(low, high, wanted):
     setting = setting_of(Shown(Discrete(3), low=low, high=high))
     assert (setting.rewards.low, setting.rewards.high) == wanted
-    assert setting.reasons["rewards"].startswith("2002 steps of random play met ")
+    reason = setting.reasons["rewards"]
+    assert reason.startswith("2002 steps of random play met ")
+    up = ", and up to 1 in case larger ones exist" if high <= 0.5 else ""
+    assert reason.endswith(f"; rounded outwards{up}; a reward outside widens the range")
 
 
 SIZES = st.integers(-(10**9), 10**9).map(lambda number: number / 1e3)

@@ -166,6 +166,56 @@ def test_a_reward_outside_the_range_widens_it_and_the_log_is_learnt_anew():
     assert by_hand.recommend().digest == training.agent.policy.digest
 
 
+def test_a_range_far_wider_than_the_rewards_is_noted(tmp_path):
+    given = GIVEN | {"rewards": (-1.0, 9.0), "fresh": 0, "folder": tmp_path / "walk"}
+    training = train(Walk(), **given, callback=stopping(7))
+    (note,) = [note for note in training.notes if "--rewards LOW HIGH" in note]
+    low, high = (f"{end:g}" for end in span_of_log(training.log))
+    assert note.startswith(f"the rewards, with 0, span {low} to {high}, ")
+    assert note.endswith(
+        "of the range -1 to 9: this slows learning down. If no others can occur, give the range: "
+        "rewards=(low, high), or --rewards LOW HIGH"
+    )
+    again = train(Walk(), **given, callback=stopping(8))
+    assert "--rewards LOW HIGH" in str(again.notes)
+    learnt = train(list(training.log), rewards=(-1.0, 9.0), horizon=4)
+    assert note in learnt.notes
+
+
+def test_a_range_that_the_rewards_fill_to_a_fifth_has_no_note():
+    low, high = span_of_log(train(Walk(), **GIVEN).log)
+    for width, noted in ((4.9, False), (5.1, True)):
+        rewards = (low, low + width * (high - low))
+        notes = train(Walk(), **GIVEN | {"rewards": rewards}).notes
+        assert ("--rewards LOW HIGH" in str(notes)) is noted
+
+
+def span_of_log(log):
+    rewards = np.concatenate([[0.0], *(one.rewards for one in log)])
+    return float(rewards.min()), float(rewards.max())
+
+
+@pytest.mark.parametrize("vector", [False, True], ids=["one", "vector"])
+def test_observations_outside_their_space_are_noted_with_their_share(vector):
+    world = SyncVectorEnv([lambda: Walk("array")] * 2) if vector else Walk("array")
+    given = GIVEN | {"horizon": 12, "rewards": (0.0, 1.0), "features": "linear"}
+    training = train(world, **given)
+    seen = np.concatenate([
+        one.observations[:-1] if one.terminated else one.observations for one in training.log
+    ])  # fmt: skip
+    share = (seen[:, 1] > 6.0).mean()  # of the declared Box(0, 6)
+    assert share > 0.0
+    (note,) = [note for note in training.notes if "outside the bounds" in note]
+    assert note == (
+        f"{100 * share:.2g}% of the observations are outside the bounds of the observation space: "
+        "features scaled to the bounds clip them. Declare wider bounds"
+    )
+    short = train(world, **given | {"horizon": 6})
+    assert "outside the bounds" not in str(short.notes)  # six steps stay inside
+    own = train(world, **given | {"features": lambda seen: np.eye(3) * seen[0] / 6.0})
+    assert "outside the bounds" not in str(own.notes)  # features of one's own need not clip
+
+
 def test_policies_in_force_and_deployments_stay_when_the_range_widens():
     before = train(Prize(), **CORRIDOR, callback=lambda game: game.total > 1.0)
     first = len(before.totals)
@@ -416,7 +466,10 @@ def test_an_interruption_says_where_the_episodes_are_kept(tmp_path):
 def test_a_log_says_which_actions_it_never_takes():
     log = list(train(Walk(), **GIVEN).log)
     shifted = [replace(one, actions=one.actions + 1, masks=None) for one in log]
-    reasons = train(shifted, recipe=SMALL).setting.reasons
+    training = train(shifted, recipe=SMALL)
+    reasons, note = training.setting.reasons, "the log never takes action 0: if its actions count"
+    assert note in str(training.notes)
+    assert note not in str(train(log, recipe=SMALL).notes)
     assert (
         reasons["actions"]
         == "4, numbered from 0 to the largest of the log; the log never takes 0: "

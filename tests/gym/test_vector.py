@@ -2,6 +2,7 @@
 
 import itertools
 
+import gymnasium
 import numpy as np
 import pytest
 from gym_worlds import ACTIONS, STATES, Walk, blocks, learner_for, literal_episode, seed_of, table
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import rareswitch as rs
 from rareswitch.features import Custom
-from rareswitch.gym import Agent, WorldError, evaluate, play
+from rareswitch.gym import Agent, WorldError, evaluate, play, train
 from rareswitch.gym.vector import answer_of_copy, info_of_copy, of_copy, stacked
 
 MODES = list(AutoresetMode)
@@ -260,6 +261,15 @@ def test_an_error_in_a_copy_passes_through_with_a_note():
     with pytest.raises(OSError, match="the wire is cut") as caught:
         list(play(learner_for(table()), world, table(), episodes=4))
     assert caught.value.__notes__[-1].startswith("in episode ")
+
+
+def test_copies_with_one_seed_for_all_are_refused_with_the_way_out():
+    own = gymnasium.make_vec("CartPole-v1", num_envs=4)  # its own vector environment
+    told = r"CartPoleVectorEnv has one seed for all copies .*vectorization_mode=\"sync\""
+    with pytest.raises(ValueError, match=told):
+        train(own, episodes=8, horizon=10)
+    copies = gymnasium.make_vec("CartPole-v1", num_envs=4, vectorization_mode="sync")
+    assert len(train(copies, episodes=8, horizon=10).totals) == 8
 
 
 def test_real_actions_are_stacked():

@@ -64,6 +64,7 @@ def test_anything_else_is_a_tuple_of_observations():
         ({"a": 1}, "observations must be a list or an array"),
         (np.ma.array([1.0, 2.0]), "observations must be .*; got a masked array"),
         (np.array(["2020"], "M8[D]"), "must be a number, a text"),
+        ([["a", "b"]], r"observations\[0\] must be .*; got an array of texts"),
     ],
 )
 def test_what_is_no_observation_is_named(given, message):

@@ -66,8 +66,8 @@ def test_rounding_is_forgiven_and_more_is_not():
 @pytest.mark.parametrize(
     ("ends", "message"),
     [
-        ((1.0, 0.0), "low must be at most high"),
-        ((0.0, 0.0), "low must be at most high, and high or low must not be 0"),
+        ((1.0, -1.0), "^low must be at most high; got low = 1 and high = -1$"),
+        ((0.0, 0.0), "^low and high must not both be 0: a range needs a width$"),
         ((np.nan, 1.0), "low must be a finite number"),
         ((0.0, np.inf), "high must be a finite number"),
         ((-1e308, 1e308), "high - low must be a finite number"),

@@ -124,6 +124,26 @@ def test_masks_of_a_csv_file_have_a_column_for_each_action(tmp_path):
         read_log(path)
 
 
+def test_masks_after_each_action_need_masks_before(tmp_path):
+    path = tmp_path / "masked.csv"
+    path.write_text(MASKED.format("next_mask_0,next_mask_1", "1,0", "1,1"))
+    with pytest.raises(ValueError, match="mask must be given with next_mask: name the column"):
+        read_log(path)
+
+
+def test_several_columns_of_an_observation_are_numbers():
+    table = {"episode": [0, 0], "obs_sex": ["f", "m"], "obs_age": [30, 40], "action": [0, 1],
+             "reward": [0.0, 1.0], "done": [0, 1]}  # fmt: skip
+    told = "columns obs_sex, obs_age; got texts in obs_sex: replace them by numbers"
+    for given in (table, pl.DataFrame(table)):
+        with pytest.raises(ValueError, match=told):
+            read_log(given)
+    (one,) = read_log({name: column for name, column in table.items() if name != "obs_age"} | {
+        "observation": ["f", "m"]
+    })  # fmt: skip
+    assert one.observations == ("f", "m", "m")
+
+
 def test_done_is_not_taken_for_an_end_beside_truncated():
     table = {
         "episode": [1, 1], "observation": [0.0, 1.0], "action": [0, 1], "reward": [0.0, 1.0],

@@ -83,8 +83,8 @@ def compare(
     are those of its log from the deployment of the later policy on; neither policy was fitted on
     them. The recommended policy was fitted on the whole log, so it gets no verdict without a --log
     of other episodes. Long horizons need many episodes, because an episode counts only as far as
-    the policy would have acted the same. If the folder names an environment or features of yours as
-    module:name, add --allow module.
+    the policy would have acted the same. If the features are code of yours, module:name, allow
+    their module and that of the environment: --allow module.
 
     \b
     Examples:

@@ -51,7 +51,8 @@ def evaluate(
     SAVED is the folder of a `rareswitch train`, or a file agent.bin. The policy is the recommended
     policy of the folder, or the deployed policy --version; the number of an episode then draws the
     member that plays it. ENV_ID is by default the environment of the training; a file needs it. If
-    the folder names an environment or features of yours as module:name, add --allow module.
+    the folder names an environment or features of yours as module:name, add --allow module; an
+    ENV_ID that you type allows its module.
 
     \b
     Examples:

@@ -196,20 +196,20 @@ def finish(
         arguments = arguments | {"progress": display.show}
         try:
             training = train(world, folder=folder.path, **arguments)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if display.begun:
                 display.close()
-                click.echo(f"interrupted: {kept(folder, arguments)}", err=True)
+                click.echo(f"interrupted: {kept(folder, arguments, error)}", err=True)
             raise SystemExit(130) from None
         except WorldError as error:
             if not display.begun:
                 raise click.ClickException(told(error)) from None
             fresh = " of the fresh episodes" if display.phase == "fresh episodes" else ""
-            told_all = f"{told(error)}{fresh}; {kept(folder, arguments)}"
+            told_all = f"{told(error)}{fresh}; {kept(folder, arguments, error)}"
             raise click.ClickException(told_all) from None
-        except Exception:
+        except Exception as error:
             if display.begun:
-                click.echo(kept(folder, arguments), err=True)
+                click.echo(kept(folder, arguments, error), err=True)
             else:
                 with refusals():
                     raise
@@ -217,14 +217,11 @@ def finish(
     return training.summary | {"finished": True}
 
 
-def kept(folder: RunFolder, arguments: dict[str, Any]) -> str:
-    """Return a sentence with the number of episodes that a folder keeps."""
+def kept(folder: RunFolder, arguments: dict[str, Any], error: BaseException) -> str:
+    """Return a sentence with the number of episodes that a folder keeps after an error."""
     with open(folder.log, "rb") as log:
         count = sum(1 for _ in log)
-    return (
-        f"{count} of {arguments['episodes']} episodes are kept in {folder.path}; the same command "
-        "continues"
-    )
+    return folder.told(count, arguments["episodes"], error, "command continues")
 
 
 class Display(ExitStack):

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+# The least number of episodes with an interval, as in `gym.evaluate`, whose import takes long.
+LEAST_FOR_INTERVAL = 20
 # With more versions, only the first and the last are shown.
 MOST_VERSIONS = 40
 INDENT = " " * 16
@@ -44,6 +46,8 @@ def show_summary(summary: dict[str, Any]) -> None:
     )
     if (best := summary["best"]) is not None:
         show_best(best)
+    elif all(version["low"] is None for version in summary["versions"]):
+        line("best version", f"none: no version has {LEAST_FOR_INTERVAL} episodes")
     if summary["optimum"] is None and summary["random"] is not None:
         line("random play", f"return {summary['random']:.4g} on the same fresh episodes")
     if summary["missed"] is not None:
@@ -95,4 +99,6 @@ def show_versions(versions: list[dict[str, Any]]) -> None:
             f"{version['version']:7}  {version['first']:12}  {version['episodes']:8}  "
             f"{_interval(version)}"
         )
+    if any(version["low"] is None for version in shown):
+        click.echo(f"[–] no interval: fewer than {LEAST_FOR_INTERVAL} episodes")
     click.echo()

@@ -80,14 +80,25 @@ class Weights:
     def warnings(self, name: str) -> tuple[str, ...]:
         """Return warnings about these weights for the policy of that name."""
         said = []
-        enough = self.reach == len(self.effective)
-        if not enough:
+        reach, stages = self.reach, len(self.effective)
+        enough = reach == stages
+        if not reach:
             said.append(
-                f"of {self.episodes} episodes {self.effective[-1]:.1f} count for {name}; at least "
-                f"{LEAST_EFFECTIVE:g} do up to stage {self.reach} of {len(self.effective)}"
+                f"the log cannot judge {name}: only {self.effective[0]:.1f} effective episodes of "
+                f"{self.episodes} agree with it at stage 1 of {stages}, and "
+                f"{LEAST_EFFECTIVE:g} are needed"
+            )
+        elif not enough:
+            judged = "stage 1" if reach == 1 else f"stages 1 to {reach}"
+            said.append(
+                f"the log can judge {judged} of {stages}; after stage {reach} fewer than "
+                f"{LEAST_EFFECTIVE:g} effective episodes agree with {name}"
             )
         if self.untried >= MOST_MISSING:
-            said.append(f"no episode of the log shows {self.untried:.0%} of what {name} does")
+            said.append(
+                f"at {self.untried:.0%} of the stages, on average over members, no logged episode "
+                f"follows {name} from its first step on"
+            )
         if self.unlogged > LEAST_UNLOGGED:
             said.append(
                 f"{name} takes actions that the log never takes, in {self.unlogged:.1%} of its "
@@ -95,10 +106,10 @@ class Weights:
             )
         if self.shortfall:
             could_not = min(self.impossible, self.shortfall)
+            why = f", {could_not:.0%} because only other actions were possible" if could_not else ""
             said.append(
-                f"the weights for {name} average {self.mean:.2f} and not 1: {could_not:.0%} of "
-                f"what it does could not happen in the log, {self.shortfall - could_not:.0%} could "
-                "and did not"
+                f"the mean weight for {name} is {self.mean:.2f} and should be 1: "
+                f"{self.shortfall:.0%} of its behaviour is not in the log{why}"
             )
         elif enough and self.narrow:
             said.append(

@@ -25,6 +25,8 @@ from rareswitch.trajectories.observation import settled
 Answer = tuple[Any, Any, Any, Any, Mapping[str, Any]]
 NUMBERS = (float, int)
 LARGEST = sys.float_info.max
+# A likely slip for the key of the mask.
+SLIP = "action_masks"
 # Largest number of cached offers of states that are whole numbers.
 MOST_REMEMBERED = 100_000
 
@@ -250,6 +252,7 @@ class Playing:
             player = self._policy.player(self.member, number)
             assert isinstance(player, Player)
             self._player = player
+        self._control = None if self._policy is None else self._policy.control
         self.rewards: list[float] = []
         self.terminated = self.truncated = False
         self._source, self._stages, self._range = offers, stages, rewards
@@ -271,6 +274,11 @@ class Playing:
         low, high = (-LARGEST, LARGEST) if self._range is None else (
             self._range.low, self._range.high,
         )  # fmt: skip
+        if SLIP in info and MASK not in info:
+            raise ValueError(
+                f"info must name the mask of feasible actions {MASK}; got {SLIP}: did you mean "
+                f"{MASK}?"
+            )
         stages, member = self._stages, self.member
         last = len(stages) - 1
         after, choices_of = self._source.after, self.actor.choices
@@ -282,6 +290,8 @@ class Playing:
         offered(offer)
         observe(observation)
         while True:
+            if offer.mask is not None:
+                check_mask(self._control, offer.mask)
             choices = choices_of(stage, offer)
             place: int = (
                 choices.item(member) if self._player is None else self._act(stage, offer, step)
@@ -312,7 +322,6 @@ class Playing:
     def _act(self, stage: int, offer: Offer, step: int) -> int:
         """Return the action of the control or the floor."""
         assert self._player is not None
-        check_mask(self._player.control, offer.mask)
         return self._player.act(stage, offer.rows, step)
 
     def _refuse(self, reward: float) -> None:

@@ -15,13 +15,14 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rareswitch import __version__
-from rareswitch.agent import Agent
+from rareswitch.agent import Agent, ControlError
 from rareswitch.core.clock import Schedule
 from rareswitch.core.exploration import Exploration
 from rareswitch.core.policy import Policy
@@ -33,6 +34,8 @@ from rareswitch.trajectories import Rewards, Trajectory, read_log
 from rareswitch.trajectories.json_lines import line_of
 
 SETTINGS, SUMMARY = "settings.json", "summary.json"
+# What a training may hold before the end of its first episode.
+BEGUN = {SETTINGS, "log.jsonl", "learner.bin", "policies"}
 # The state is written every SECONDS, or every TIMES the duration of a write if that is longer.
 SECONDS = 2.0
 TIMES = 20.0
@@ -104,7 +107,7 @@ def _described_log(log: Iterable[Trajectory] | str | Path) -> dict[str, Any] | N
 class RunFolder:
     """The files of one training, in a folder of their own.
 
-    A folder with other settings or other files is never changed.
+    A folder with other settings or other files is never changed, unless no episode was recorded.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -113,7 +116,8 @@ class RunFolder:
     def check(self, settings: dict[str, Any]) -> None:
         """Raise ValueError if the folder is neither empty nor has these settings.
 
-        A range of rewards that contains the folder's range is valid; the training then uses it.
+        A range of rewards that contains the folder's range is valid; the training then uses it. A
+        training that ended before its first episode is removed.
         """
         if not self.path.name:
             raise ValueError(f"folder must have a name; got {str(self.path)!r}")
@@ -121,6 +125,8 @@ class RunFolder:
             return
         if not self.path.is_dir():
             raise ValueError(f"folder must be a folder; {self.path} is a file")
+        if self._nothing_recorded:
+            self._empty()
         if not any(self.path.iterdir()):
             return
         stored = self.settings
@@ -136,6 +142,33 @@ class RunFolder:
             raise ValueError(
                 f"folder must have the same settings; {self.path} has {different}: choose another"
             )
+
+    @property
+    def _nothing_recorded(self) -> bool:
+        """Whether the folder holds only a training without an episode, which no process plays."""
+        if self.settings is None or not {path.name for path in self.path.iterdir()} <= BEGUN:
+            return False
+        try:
+            with open(self.log, "rb") as log:
+                _claim(log, self)
+                return not log.read(1)
+        except (FileNotFoundError, FolderInUseError):  # another process starts or plays
+            return False
+
+    def _empty(self) -> None:
+        """Remove the files of a training without an episode, its settings last."""
+        shutil.rmtree(self.path / "policies", ignore_errors=True)
+        for file in (self.state, self.log, self.path / SETTINGS):
+            file.unlink(missing_ok=True)
+
+    def told(self, count: int, episodes: int, error: BaseException, resumes: str) -> str:
+        """Return a sentence about the kept episodes, and how to resume after this error."""
+        if not count:
+            return f"no episode is recorded in {self.path}"
+        kept = f"{count} of {episodes} episodes are kept in {self.path}"
+        if isinstance(error.__cause__, ControlError):
+            return f"{kept}: choose another folder for another control"
+        return f"{kept}; the same {resumes}"
 
     def _widens(self, settings: dict[str, Any]) -> bool:
         given, (low, high) = settings.get("rewards"), self.picked["rewards"]

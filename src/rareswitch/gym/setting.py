@@ -23,7 +23,7 @@ from rareswitch.features.feature_map import blocks_of
 from rareswitch.features.spaces import kind_of
 from rareswitch.gym.exact import step_limit, valid_model
 from rareswitch.gym.rollout import RandomActor, Rollout, action_space, check_world
-from rareswitch.learning.learner import Learner
+from rareswitch.learning.learner import Learner, checked_recipe
 from rareswitch.support.arguments import did_you_mean, one_of, real, short_repr, whole
 from rareswitch.support.extras import require
 from rareswitch.support.imports import checked_maker, load_module
@@ -87,6 +87,13 @@ class Setting:
         warm_start: Iterable[Episode] = (),
     ) -> Learner:
         """Return a learner for this environment."""
+        control = None if recipe is None else checked_recipe(recipe).control
+        last = self.features.actions - 1
+        if control is not None and control.action is not None and control.action > last:
+            raise ValueError(
+                f"control must be an action from 0 to {last}, or a policy; got action "
+                f"{control.action}"
+            )
         return Learner(self.task(episodes), schedule, recipe, warm_start=warm_start)
 
 
@@ -108,7 +115,7 @@ def setting_of(
     such as "fourier,order=3" (`features_named`), or "module:name" if `allow` has the module; rows
     without a bound are divided by the longest row of random play. The horizon is the environment's
     own limit of steps, up to 200, or follows from random play. The range of rewards comes from the
-    model, or else from random play, rounded outwards. A vector environment is examined through one
+    model, or else from random play (`rounded_range`). A vector environment is examined through one
     of its copies. `progress` is called with the steps of random play.
     """
     check_world(world)
@@ -214,10 +221,9 @@ def setting_of_log(
     if actions is None:
         count = seen.action_space.n
         said = f"{count}, numbered from 0 to the largest of the log"
-        never = set(range(count)) - {int(action) for one in log for action in one.actions}
-        if never:
-            said += f"; the log never takes {', '.join(map(str, sorted(never)))}"
-            said += ": are its actions counted from 1?" if never == {0} else ""
+        if never := untaken(log, count):
+            said += f"; the log never takes {', '.join(map(str, never))}"
+            said += ": are its actions counted from 1?" if never == [0] else ""
     else:
         count, said = len(actions), f"{len(actions)}, as given"
     found, why = _features(seen.observation_space, features, count, lambda: seen.sample, allow)
@@ -225,7 +231,7 @@ def setting_of_log(
     met = np.concatenate([one.rewards for one in log])
     scale, reason = _given_rewards(rewards) or (
         rounded_range(float(met.min()), float(met.max())),
-        f"the log has {met.min():g} to {met.max():g}, rounded outwards",
+        f"the log has {met.min():g} to {met.max():g}; {_rounding(float(met.max()))}",
     )
     steps = longest if horizon is None else whole("horizon", horizon, least=1)
     stages, why_stages = _stages(stages, found, steps)
@@ -243,6 +249,11 @@ def setting_of_log(
             "features": why,
         },
     )
+
+
+def untaken(log: Sequence[Trajectory], count: int) -> list[int]:
+    """Return the actions below `count` that a log never takes."""
+    return sorted(set(range(count)) - {int(action) for one in log for action in one.actions})
 
 
 def _features(
@@ -292,7 +303,11 @@ def _horizon(world: Any, given: int | None, sample: _Sample) -> tuple[int, str]:
     if as_long >= max(3, LIMIT_SHARE * len(lengths)):
         return longest, f"{as_long} of {len(lengths)} random episodes had so many steps, none more"
     horizon = min(2 * longest, LONGEST_HORIZON)
-    return horizon, f"the longest of {len(lengths)} random episodes had {longest} steps"
+    most = f", at most {LONGEST_HORIZON}" if horizon < 2 * longest else ""
+    return (
+        horizon,
+        f"twice the {longest} steps of the longest of {len(lengths)} random episodes{most}",
+    )
 
 
 def _given_rewards(
@@ -318,9 +333,16 @@ def _rewards(
     met = sample.played.rewards
     low, high = min(met), max(met)
     return rounded_range(low, high), (
-        f"{len(met)} steps of random play met {low:g} to {high:g}; a reward outside widens the "
-        "range"
+        f"{len(met)} steps of random play met {low:g} to {high:g}; {_rounding(high)}; a reward "
+        "outside widens the range"
     )
+
+
+def _rounding(high: float) -> str:
+    """Return how `rounded_range` treats rewards up to `high`, as text."""
+    if _round_up(high) >= 1.0:
+        return "rounded outwards"
+    return "rounded outwards, and up to 1 in case larger ones exist"
 
 
 def rounded_range(low: float, high: float) -> Rewards:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rareswitch.core.clock import Schedule
 from rareswitch.core.recipe import Recipe
+from rareswitch.gym.notes import span_of
 from rareswitch.gym.rollout import check_world
 from rareswitch.gym.run import FolderInUseError, RunFolder, log_path, plain_settings
 from rareswitch.gym.setting import Setting, made, setting_of, setting_of_log, widened_range
@@ -150,10 +151,8 @@ def train(
         except BaseException as error:
             error.__dict__["training"] = training  # for Ctrl-C in a notebook
             if kept is not None and not isinstance(error, FolderInUseError):
-                error.add_note(
-                    f"{training.learner.episodes} of {episodes} episodes are kept in {kept.path}; "
-                    "the same call resumes"
-                )
+                played = training.learner.episodes
+                error.add_note(kept.told(played, episodes, error, "call resumes"))
             raise
     return training
 
@@ -167,7 +166,7 @@ def _with_warm_start(setting: Setting, log: Sequence[Trajectory]) -> Setting:
     for one in log:
         if not isinstance(one, Trajectory):
             raise TypeError(f"warm_start must be trajectories; got {short_repr(one)}")
-        for reward in (float(one.rewards.min()), float(one.rewards.max())):
+        for reward in span_of(one):
             scale = widened_range(scale, reward)
     if scale != setting.rewards:
         reasons["rewards"] += "; widened by the warm start"

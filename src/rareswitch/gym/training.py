@@ -24,9 +24,10 @@ from rareswitch.gym.judge import (
     gain_of,
     plain_sharing,
 )
+from rareswitch.gym.notes import FROM_ONE, Bounds, narrow_note, outside_note, span_of, widening_note
 from rareswitch.gym.rollout import Played, play
 from rareswitch.gym.run import Recording, RunFolder
-from rareswitch.gym.setting import Setting, widened_range
+from rareswitch.gym.setting import Setting, untaken, widened_range
 from rareswitch.learning.health import Health
 from rareswitch.learning.learner import Learner
 from rareswitch.support.arguments import Floats, Ints
@@ -87,6 +88,9 @@ class Training:
         self._warm_start, self._policies = warm_start, policies
         self._totals: list[float] = []
         self._versions: list[int] = []
+        self._spans: list[tuple[float, float]] = []  # the least and largest reward of each episode
+        self._outside: list[tuple[int, int]] = []  # observations outside their bounds, and all
+        self._bounds = Bounds(world, setting.features)
         self._log: list[Trajectory] = []
         self._scale = setting.rewards  # widened by the rewards of all episodes
         self._widened: list[tuple[int, str]] = []
@@ -257,6 +261,16 @@ class Training:
 
     def _notes(self, health: Health) -> list[str]:
         found = [note for _, note in self._widened] + list(health.warnings)
+        if spans := [*self._spans, *map(span_of, self._warm_start)]:
+            low, high = min(low for low, _ in spans), max(high for _, high in spans)
+            if (note := narrow_note(self.setting.rewards, low, high)) is not None:
+                found.append(note)
+        numbered = self.world is None and self.setting.actions is None
+        if numbered and untaken(self._warm_start, self.setting.features.actions) == [0]:
+            found.append(FROM_ONE)
+        outside, seen = np.sum(self._outside, axis=0, dtype=int) if self._outside else (0, 0)
+        if (note := outside_note(outside, seen)) is not None:
+            found.append(note)
         for judged in (self._judged, self._rival):
             if judged is not None and (note := contradiction(judged)):
                 found.append(note)
@@ -330,7 +344,8 @@ class Training:
     def _go_back(self, learner: Learner, setting: Setting) -> None:
         """Return to the state after the last whole round."""
         self.learner, self.setting, self._scale = learner, setting, setting.rewards
-        for values in (self._totals, self._versions, self._log):
+        counted = self._totals, self._versions, self._spans, self._outside, self._log
+        for values in counted:
             del values[learner.episodes :]
         self._widened = [(k, note) for k, note in self._widened if k <= learner.episodes]
 
@@ -408,7 +423,9 @@ class Training:
         """Add an episode to the returns and the range of rewards."""
         self._versions.append(trajectory.version or 1)
         self._totals.append(sum(trajectory.rewards.tolist()))
-        for reward in (float(trajectory.rewards.min()), float(trajectory.rewards.max())):
+        self._spans.append(span_of(trajectory))
+        self._outside.append(self._bounds.count(trajectory))
+        for reward in self._spans[-1]:
             before, self._scale = self._scale, widened_range(self._scale, reward)
             if self._scale != before:
                 number = len(self._totals)
@@ -557,14 +574,6 @@ class Training:
             f"<p>{html.escape(repr(self))}</p><table><tr><th>version</th><th>from episode</th>"
             f"<th>episodes</th><th>mean return</th></tr>{rows}</table>{notes}"
         )
-
-
-def widening_note(before: Rewards, after: Rewards, reward: float, episode: int) -> str:
-    """Return the note about a widened range."""
-    return (
-        f"reward {reward:g} in episode {episode} is outside {before.low:g} to {before.high:g}: the "
-        f"range is {after.low:g} to {after.high:g} from there on"
-    )
 
 
 @contextmanager

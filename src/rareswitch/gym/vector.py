@@ -27,7 +27,17 @@ class VectorWorld:
     def reset(self, seeds: Sequence[int]) -> Any:
         """Begin an episode in every copy, each with its seed."""
         self._over = np.zeros(self.copies, bool)
-        return self._world.reset(seed=list(seeds))
+        try:
+            return self._world.reset(seed=list(seeds))
+        except Exception as error:
+            inner = getattr(self._world, "unwrapped", self._world)
+            if hasattr(inner, "env_fns") or "seed" not in str(error).lower():
+                raise  # Gymnasium's own vector environments seed each copy
+            raise ValueError(
+                f"world must take a list of seeds, one for each copy; {type(inner).__name__} has "
+                f"one seed for all copies ({error}). Make every copy an environment: "
+                'gymnasium.make_vec(…, vectorization_mode="sync")'
+            ) from error
 
     def begin_anew(self) -> None:
         """Reset finished copies that do not reset themselves."""

@@ -121,7 +121,8 @@ def _key(name: str, key: Any) -> str:
 def _numbers(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array of numbers as float64, int64 or bool, read-only."""
     if array.dtype.kind not in "fiub" or isinstance(array, np.ma.MaskedArray):
-        kind = "a masked array" if isinstance(array, np.ma.MaskedArray) else array.dtype
+        kind = "an array of texts" if array.dtype.kind in "SU" else str(array.dtype)
+        kind = "a masked array" if isinstance(array, np.ma.MaskedArray) else kind
         raise TypeError(
             f"{name} must be a number, a text, an array of numbers, or a tuple or dict of them; "
             f"got {kind}"

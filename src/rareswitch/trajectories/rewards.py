@@ -30,8 +30,10 @@ class Rewards:
 
     def __post_init__(self) -> None:
         low, high = real("low", self.low), real("high", self.high)
-        if low > high or low == high == 0.0:
-            raise ValueError(f"low must be at most high, and high or low must not be 0; got {self}")
+        if low > high:
+            raise ValueError(f"low must be at most high; got low = {low:g} and high = {high:g}")
+        if low == high == 0.0:
+            raise ValueError("low and high must not both be 0: a range needs a width")
         low, high = min(low, 0.0), max(high, 0.0)
         real("high - low", high - low, least=1e-300)
         set_fields(self, low=low, high=high)

@@ -64,9 +64,7 @@ def from_table(
             + ", or give them to from_steps"
         )
     given = {
-        role: np.column_stack([np.asarray(table[one]) for one in name])
-        if isinstance(name, list)
-        else table[name]
+        role: _together(role, name, table) if isinstance(name, list) else table[name]
         for role, name in chosen.items()
     }
     named = "terminated" in (columns or {})
@@ -81,6 +79,18 @@ def from_table(
     order = np.argsort(np.asarray(given["step"]), kind="stable")
     ordered = {role: _column(role, column)[order] for role, column in given.items()}
     return _trajectories(ordered, order)
+
+
+def _together(role: str, names: list[str], table: Any) -> npt.NDArray[Any]:
+    """Return several columns of numbers as one table."""
+    columns = [np.asarray(table[name]) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.dtype.kind in "OSU" and any(isinstance(cell, str) for cell in column.tolist()):
+            raise ValueError(
+                f"{role} must have numbers in each of its columns {', '.join(names)}; got texts in "
+                f"{name}: replace them by numbers"
+            )
+    return np.column_stack(columns)
 
 
 def _names(table: Any) -> list[str]:
@@ -188,6 +198,12 @@ def _trajectories(table: dict[str, Any], numbers: npt.NDArray[Any]) -> list[Traj
         raise ValueError(
             f"{wrong[0]} must have an entry for each of the {rows} steps of episode; got "
             f"{len(table[wrong[0]])}"
+        )
+    if "next_mask" in table and "mask" not in table:
+        raise ValueError(
+            "mask must be given with next_mask: name the column of the feasible actions before "
+            'each action, read_log(…, columns={"mask": "…"}) or --columns mask=…, or leave out '
+            "next_mask"
         )
     places: dict[Any, list[int]] = {}
     for row, key in enumerate(table["episode"].tolist()):
