@@ -23,7 +23,7 @@ from rareswitch.core.task import Task, checked_task
 from rareswitch.learning.health import Health, health_of
 from rareswitch.learning.snapshot import Snapshot
 from rareswitch.statistics import History, history_of
-from rareswitch.support.arguments import Rows, require_memory, short_repr
+from rareswitch.support.arguments import Rows, explain_arguments, require_memory, short_repr
 from rareswitch.support.persistent import PersistentList
 
 
@@ -38,6 +38,7 @@ class _State(NamedTuple):
     paths: PersistentList[tuple[Rows, ...]]  # of the policy in force, for a rule with `accepts`
 
 
+@explain_arguments
 class Learner:
     """Least-squares value iteration that deploys when its schedule asks for it.
 
