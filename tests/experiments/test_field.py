@@ -102,7 +102,10 @@ def test_names_stand_for_experiments_of_the_paper_or_of_the_field():
         "beta",
         "field-tabular",
     ]
-    with pytest.raises(ValueError, match=r"NAMES must be among figure1.* field.*; got fig1"):
+    with pytest.raises(ValueError, match=r"NAMES must be among field-.*-lake; got field-moon"):
+        load.load_own(["field-moon"])
+    assert "field-deep-sea" in load.field_specs()  # the example of --help
+    with pytest.raises(ValueError, match=r"figure1.* field, field-WORLD; got fig1"):
         load.load_own(["fig1"])
     assert FIELD not in PAPER
 
