@@ -268,8 +268,8 @@ class Learner:
         >>> learner = Learner(Task(dim=1, horizon=1), EveryEpisode(), Recipe.paper(beta=0.01))
         >>> for _ in range(9):
         ...     _ = learner.observe(Episode(features=[[1.0]], rewards=[0.9], next_features=[]))
-        >>> learner.health().warnings[0][:55]
-        'exploration is too small for the range of values: it li'
+        >>> learner.health().warnings[0].partition(":")[0]
+        'exploration is too small for the range of values'
         """
         state = self._state = self._folded()
         return health_of(state.history, self._recipe, state.ledger, self.episodes)
