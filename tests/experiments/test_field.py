@@ -242,6 +242,7 @@ def test_figures_have_a_line_for_every_method():
     assert labels == {entry.method for entry in field.find_entries(results)}
     figure = field.draw_field({"field-mini": results, "field-other": results})
     figure.draw_without_rendering()
+    assert figure.get_supxlabel() == "Bars: 95% intervals over rounds."
     left, right = figure.axes
     assert left.get_legend_handles_labels()[1] == list(TITLES)
     assert [tick.get_text() for tick in right.get_yticklabels()] == ["mini", "other"]
