@@ -81,6 +81,11 @@ def _to_rst(app, what, name, obj, options, lines):
             lines[i] = "``".join(parts)
 
 
+def _skip_aliases(app, what, name, obj, skip, options):
+    """Leave out the fields of a NamedTuple, whose texts are "Alias for field number 0"."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
 def _short_signature(app, what, name, obj, options, signature, returns):
     """Shorten the types of a signature, and write a default that is made as the call that does."""
     if signature and is_dataclass(obj):
@@ -171,6 +176,7 @@ def _mathml(node, *, as_block):
 def setup(app):
     app.connect("builder-inited", _write_commands)
     app.connect("autodoc-process-docstring", _to_rst)
+    app.connect("autodoc-skip-member", _skip_aliases)
     app.connect("autodoc-process-signature", _short_signature)
     app.connect("html-page-context", _same_tree, priority=100)  # before the theme
     app.add_directive_to_domain("py", "property", Property, override=True)

@@ -1,11 +1,20 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import rareswitch as rs
 from oracles import Asked, Starts
+from rareswitch.planning.options import candidates_for
 from rareswitch.testing import check_features, check_schedule, refuse_faulty_rule
 
 GROWTH = rs.DeterminantGrowth(eta=2.0)
+LIMITED = [
+    rs.Task(dim=1, horizon=1, episodes=300),
+    rs.Task(dim=2, horizon=3, episodes=300, feature_norm=0.1),
+    rs.Task(dim=2, horizon=4, episodes=300, feature_norm=5.0, stages="shared"),
+    rs.Task(dim=10**6, horizon=2, episodes=300, one_hot=True),
+]
 
 
 class SumGrowth:
@@ -98,8 +107,11 @@ def test_a_schedule_sees_the_clocks_of_a_learner(task):
         assert clock.trace_deployed.shape == (shown.pools.count,)
         assert 1 <= clock.deployed_at < clock.episode
         assert (clock.growth >= 0.0).all()
-        grown = shown.dim + (clock.deployed_at - 1) * shown.pools.steps
-        np.testing.assert_allclose(clock.trace_deployed, grown)
+        most = shown.dim + (clock.deployed_at - 1) * shown.pools.steps
+        assert (clock.trace_deployed >= shown.dim).all()
+        assert (clock.trace_deployed <= most).all()
+        possible = shown.dim * np.log(clock.trace_deployed / shown.dim)
+        assert (clock.logdet_deployed <= possible + 1e-9).all()
     if len(asked) > 20:
         assert max(clock.deployments for clock in rule.clocks) > 2
 
@@ -267,6 +279,34 @@ class WritesInItsTriggers(Watching):
 def test_a_schedule_that_breaks_its_promise_is_named(schedule, message):
     with pytest.raises(AssertionError, match=message):
         check_schedule(schedule)
+
+
+@dataclass(frozen=True)
+class Promises(Weekly):
+    limit: float
+
+    def deployment_limit(self, task, ridge):
+        return self.limit / ridge
+
+
+@pytest.mark.parametrize("around", [lambda rule: rule, lambda rule: rs.rules.Capped(rule, 100)])
+def test_a_rule_must_not_deploy_more_often_than_its_limit(around):
+    task = rs.Task(dim=2, horizon=3, episodes=30)
+    assert check_schedule(around(Promises(4)), task) is None
+    told = r"deployment_limit\(task, 1.0\) returned 3, but deployment 4 after .* before episode 29"
+    with pytest.raises(AssertionError, match=told):
+        check_schedule(around(Promises(3)), task)
+    assert check_schedule(around(Promises(3)), task, most=28) is None
+    with pytest.raises(ValueError, match=told):
+        refuse_faulty_rule(Promises(3), task)
+    assert check_schedule(Promises(3), rs.Task(dim=2, horizon=3)) is None
+
+
+@pytest.mark.parametrize("task", LIMITED, ids=repr)
+def test_every_rule_with_a_limit_keeps_it_on_the_paths_of_the_check(task):
+    rules = [one.schedule for b in (1, 3, 20, 100) for one in candidates_for(b, task)]
+    for rule in [*rules, GROWTH, rs.DeterminantGrowth(eta=1.05), rs.rules.TotalGrowth(eta=1.5)]:
+        assert check_schedule(rule, task) is None
 
 
 def test_most_ends_the_check_early():

@@ -13,6 +13,7 @@ from rareswitch.core.task import Task, checked_task
 from rareswitch.support.arguments import Rows, whole
 
 EPISODES = 200  # for the check of an open-ended task
+MOST_AXES = 16  # axes of features in the check, because a table may have millions
 MOST_ASKED = 10_000  # episodes in the check before a run: some tenths of a second
 
 
@@ -21,12 +22,12 @@ def check_schedule(
 ) -> None:
     """Check that a schedule answers with a bool, is a pure function, and keeps its promises.
 
-    The check simulates a learner on `task`, by default Task(dim=2, horizon=3, episodes=200), whose
-    log-determinants grow at random. It asks before every episode and deploys when a switch is due.
-    A schedule with `triggers` must be due exactly when one of them is reached. A schedule with
+    The check simulates a learner with ridge 1 on `task`, by default Task(dim=2, horizon=3,
+    episodes=200), with random features. It asks before every episode and deploys when a switch is
+    due. A schedule with `triggers` must be due exactly when one of them is reached. A schedule with
     `stays_due` must stay due until the switch. A schedule with `upcoming` must be due exactly on
-    the dates that it returns. With `most`, the check
-    ends after this number of episodes.
+    the dates that it returns. A schedule with `deployment_limit` must not deploy more often; an
+    open-ended task has no limit. With `most`, the check ends after this number of episodes.
 
     >>> from rareswitch import DeterminantGrowth
     >>> check_schedule(DeterminantGrowth(eta=2.0))
@@ -38,11 +39,17 @@ def check_schedule(
         last = min(last, whole("most", most, least=1))
     last = whole("episodes", last, least=1, most=10**6)
     pools, rng = task.pools, np.random.default_rng(seed)
+    # Features along axes: Λ is diagonal, and this is its diagonal on the axes that occur.
+    gram = np.ones((pools.count, min(task.dim, MOST_AXES)))
     logdet, trace = np.zeros(pools.count), np.full(pools.count, float(task.dim))
+    pool, step = pools.places(task.horizon)
     ledger = Ledger().deploy(episode=1, logdet=logdet, trace=trace)
+    limit = _limit(schedule, task)
     for k in range(2, last + 1):
-        logdet = logdet + rng.exponential(2.0 / (k + 18), pools.count)  # about 0.1 at first
-        trace = trace + pools.steps * task.feature_norm**2
+        axes = rng.integers(gram.shape[1], size=task.horizon)
+        lengths = task.feature_norm * rng.random(task.horizon) ** 4  # log det grows 0.1 at first
+        np.add.at(gram, (pool, axes[step]), lengths[step] ** 2)
+        logdet, trace = np.log(gram).sum(axis=1), (gram - 1.0).sum(axis=1) + task.dim
         clock = ledger.clock(task, episode=k, logdet=logdet)
         due = _ask(schedule, name, clock)
         if due and getattr(schedule, "stays_due", False) and k < last:
@@ -55,7 +62,18 @@ def check_schedule(
         if hasattr(schedule, "upcoming"):
             _check_date(name, schedule.upcoming(task, clock.deployed_at), clock, due)
         if due:
+            _require(
+                len(ledger) <= limit,
+                f"{name}.deployment_limit(task, 1.0) returned {limit:g}, but deployment "
+                f"{len(ledger)} after the first is due before episode {k}",
+            )
             ledger = ledger.deploy(episode=k, logdet=logdet, trace=trace)
+
+
+def _limit(schedule: Schedule, task: Task) -> float:
+    """Return the limit of deployments with the ridge 1; infinity without a limit or an end."""
+    promise = getattr(schedule, "deployment_limit", None)
+    return np.inf if promise is None or task.episodes is None else float(promise(task, 1.0))
 
 
 def refuse_faulty_rule(schedule: Schedule, task: Task) -> None:

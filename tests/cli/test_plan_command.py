@@ -30,7 +30,7 @@ def play(task, schedule, recipe, seeds):
     regret = 5.0 + abs(recipe.exploration.beta - 3)
     if isinstance(schedule, EveryMonday):
         regret /= 2
-    return [Outcome(regret=regret, deployments=9, switches=2) for _ in seeds]
+    return [Outcome(regret=regret, deployments=4, switches=2) for _ in seeds]
 
 
 def without_loss(task, schedule, recipe, seeds):
@@ -261,7 +261,7 @@ def test_a_simulator_of_ones_own_comes_from_the_folder(own):
     assert data["exploration"] == {"kind": "bonus", "beta": 3.0, "members": 1, "estimate": False}
     regret = [0.05] * 6 + [0.08] * 6  # a mixture has β = 0
     assert [option["regret"]["mean"] for option in data["options"]] == pytest.approx(regret)
-    assert [option["deployments"]["mean"] for option in data["options"]] == [8.0] * 12
+    assert [option["deployments"]["mean"] for option in data["options"]] == [3.0] * 12
     assert [option["switches"]["mean"] for option in data["options"]] == [2.0] * 12
     assert data["beta_sweep"]["loss_low"] == pytest.approx(7 / 5)
     assert data["beta_sweep"]["loss_high"] == pytest.approx(11 / 5)

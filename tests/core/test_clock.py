@@ -233,3 +233,31 @@ def test_an_error_names_the_argument(name):
         checked_schedule(3, name=name)
     with pytest.raises(TypeError, match=f"^{name} must be an instance, not the class Own itself"):
         checked_schedule(Own, name=name)
+
+
+class Bare:
+    def due(self, clock):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("method", "found", "said"),
+    [
+        (
+            "deployment_limit",
+            lambda task: 3,
+            r"take the arguments \(task, ridge\); it takes \(task\)",
+        ),
+        ("upcoming", lambda task: 3, r"take the arguments \(task, episode\); it takes \(task\)"),
+        ("due", lambda: True, r"take the arguments \(clock\); it takes \(\)"),
+    ],
+)
+def test_the_methods_of_a_rule_must_take_their_arguments(method, found, said):
+    rule = Bare()
+    setattr(rule, method, found)
+    with pytest.raises(TypeError, match=rf"^schedule: Bare.{method} must {said}$"):
+        checked_schedule(rule)
+    setattr(rule, method, lambda *anything: False)
+    assert checked_schedule(rule) is rule
+    setattr(rule, method, min)  # a function without a signature
+    assert checked_schedule(rule) is rule

@@ -102,7 +102,10 @@ def test_names_stand_for_experiments_of_the_paper_or_of_the_field():
         "beta",
         "field-tabular",
     ]
-    with pytest.raises(ValueError, match=r"NAMES must be among figure1.* field.*; got fig1"):
+    with pytest.raises(ValueError, match=r"NAMES must be among field-.*-lake; got field-moon"):
+        load.load_own(["field-moon"])
+    assert "field-deep-sea" in load.field_specs()  # the example of --help
+    with pytest.raises(ValueError, match=r"figure1.* field, field-WORLD; got fig1"):
         load.load_own(["fig1"])
     assert FIELD not in PAPER
 
@@ -239,6 +242,7 @@ def test_figures_have_a_line_for_every_method():
     assert labels == {entry.method for entry in field.find_entries(results)}
     figure = field.draw_field({"field-mini": results, "field-other": results})
     figure.draw_without_rendering()
+    assert figure.get_supxlabel() == "Bars: 95% intervals over rounds."
     left, right = figure.axes
     assert left.get_legend_handles_labels()[1] == list(TITLES)
     assert [tick.get_text() for tick in right.get_yticklabels()] == ["mini", "other"]

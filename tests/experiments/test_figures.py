@@ -181,6 +181,11 @@ def test_every_kind_of_figure_is_drawn_here():
 def test_every_kind_carries_its_title_and_the_labels_of_its_axes(drawn, kind):
     runs, figure = drawn(kind)
     assert figure.get_suptitle() == runs.experiment.title
+    titles = [legend.get_title() for legend in figure.legends]
+    (caption,) = (t for t in (*figure.texts, *titles) if "over rounds" in t.get_text())
+    for text in (caption, *(axis.xaxis.label for axis in figure.axes)):
+        shown = text.get_window_extent()
+        assert 0.0 <= shown.x0 <= shown.x1 <= figure.bbox.width
     assert any(axis.get_xlabel() for axis in figure.axes)
     assert any(axis.get_ylabel() or axis.get_yticklabels() for axis in figure.axes)
 
@@ -473,7 +478,7 @@ class Promising(Weekly):
         return episode + self.every
 
     def deployment_limit(self, task, ridge):
-        return 2
+        return 5
 """
 
 

@@ -190,6 +190,8 @@ def test_an_arm_needs_a_schedule_and_a_world():
     refused(toml(arms='[[arms]]\nname = "a"'), "arm 'a': schedule must be given")
     refused(toml(arms='[[arms]]\nname = "a"\nschedule = {}'), "arm 'a': schedule must be a table")
     refused(toml(world="\n"), "arm 'lsvi-ucb': world kind must be one of")
+    hard = '\n[world]\nkind = "hard"\n'  # its name on the command line
+    refused(toml(world=hard), "got 'hard'; did you mean hard-to-learn?")
     refused(toml(arms=EVERY.replace("name =", "ridge =")), "name must be given")
 
 

@@ -866,6 +866,24 @@ class Best:
         return [Outcome(regret=regret, deployments=3, switches=1) for _ in seeds]
 
 
+def test_a_round_with_more_deployments_than_the_limit_refutes_the_rule():
+    class Breaks(Best):
+        def __call__(self, task, schedule, recipe, seeds):
+            made = super().__call__(task, schedule, recipe, seeds)
+            last = replace(made[-1], deployments=12 if isinstance(schedule, Every) else 3)
+            return [*made[:-1], last]
+
+    told = (
+        r"deployment_limit of .*:Every,step=10 must be at least .* it is 10, and round 1 has 11. "
+        r"Correct the rule's deployment_limit, its due or the simulator"
+    )
+    for request in ({"switches": 20}, {"price": 1.0}):
+        with pytest.raises(ValueError, match=told):
+            plan(**request, beta=1.0, rounds=2, simulator=Breaks(Every), candidates=[Every(10)])
+    whenever = [Whenever()]  # without a limit there is no promise to break
+    plan(switches=20, beta=1.0, rounds=2, simulator=Breaks(Every), candidates=whenever)
+
+
 def test_a_rule_of_ones_own_is_judged_beside_ours():
     own = Every(10)
     made = plan(switches=20, beta=1.0, rounds=2, simulator=Best(Every), candidates=[own])

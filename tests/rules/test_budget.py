@@ -771,7 +771,7 @@ TASK = rs.Task(dim=2, horizon=2, episodes=10)
     [
         (lambda: rs.rules.TotalGrowth(), TypeError, "either eta or log_eta must be given"),
         (lambda: rs.rules.TotalGrowth(eta=2.0, log_eta=1.0), TypeError, "either eta or log_eta"),
-        (lambda: rs.rules.TotalGrowth(2.0), TypeError, "takes 1 positional argument"),
+        (lambda: rs.rules.TotalGrowth(2.0), TypeError, "takes its arguments by name"),
         (lambda: rs.rules.TotalGrowth(eta=1.0), ValueError, "eta must be .*above 1; got 1.0"),
         (lambda: rs.rules.TotalGrowth(eta=np.inf), ValueError, "eta must be a finite number"),
         (
@@ -805,7 +805,7 @@ TASK = rs.Task(dim=2, horizon=2, episodes=10)
             "switches must be a whole number",
         ),
         (lambda: rs.rules.AdaptiveBudget(), TypeError, "switches"),
-        (lambda: rs.rules.AdaptiveBudget(3), TypeError, "positional argument"),
+        (lambda: rs.rules.AdaptiveBudget(3), TypeError, "takes its arguments by name"),
         (lambda: rs.SpreadBudget(switches=1, episodes=9), TypeError, "episodes"),
         (
             lambda: rs.SpreadBudget(switches=-1),

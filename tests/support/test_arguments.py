@@ -1,9 +1,13 @@
+import inspect
+import pickle
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+import rareswitch as rs
+from rareswitch.rules.table import RULES
 from rareswitch.support.arguments import (
     flag,
     floats,
@@ -295,3 +299,45 @@ def test_what_needs_more_memory_than_there_is_is_refused_by_name():
     require_memory(1e6, "a small table")
     with pytest.raises(MemoryError, match=r"runs need about 1,000,000 GB; this machine has \d+ GB"):
         require_memory(1e15, "runs")
+
+
+TASK = rs.Task(dim=1, horizon=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rs.SpreadBudget(9), r"SpreadBudget takes its arguments by name: .*\(switches=9\)"),
+        (lambda: rs.Task(4, 2, 200), r"by name: Task\(dim=4, horizon=2, episodes=200\)$"),
+        (
+            lambda: rs.Recipe(rs.Bonus()),
+            r"Recipe takes its .* by name: Recipe\(exploration=Bonus\(",
+        ),
+        (lambda: rs.rules.Capped(rs.EveryEpisode(), 1, 2), "Capped takes 2 arguments; got 3"),
+        (
+            lambda: rs.Recipe(beta=2),
+            r"no argument 'beta'; .*; did you mean Recipe.paper\(beta=…\)\?",
+        ),
+        (lambda: rs.Recipe.paper(2, rigde=3), "Recipe has no argument 'rigde'; .* you mean ridge?"),
+        (
+            lambda: rs.Learner(TASK, rs.EveryEpisode(), seed=1),
+            r"Learner has no argument 'seed'; it takes task, .* did you mean Recipe\(seed=…\)\?",
+        ),
+        (lambda: rs.EveryEpisode(a=1), "EveryEpisode has no argument 'a'; it takes none"),
+        (lambda: rs.Learner(TASK), "Learner needs schedule; it takes task, schedule"),
+        (lambda: rs.SpreadBudget(), "SpreadBudget needs switches; it takes switches"),
+        (lambda: rs.UniformGrid(batches="2"), "batches must be a whole number"),
+    ],
+)
+def test_wrong_arguments_are_named_with_the_arguments_of_the_class(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_a_class_with_explained_arguments_keeps_its_signature_and_its_pickles():
+    for cls in (rs.Task, rs.Recipe, rs.Learner, *(row.cls for row in RULES)):
+        assert "given" not in inspect.signature(cls).parameters
+        with pytest.raises(TypeError, match=f"^{cls.__name__} has no argument 'nothing'"):
+            cls(nothing=1)
+    assert list(inspect.signature(rs.UniformGrid).parameters) == ["batches", "spread"]
+    assert pickle.loads(pickle.dumps(rs.SpreadBudget(switches=9))) == rs.SpreadBudget(switches=9)

@@ -58,7 +58,9 @@ The command draws the figures and writes report.html. NAMES are experiments, by 
     " ".join(PAPER)
 }. Those of the paper are {" ".join(OF_THE_PAPER)}; {" ".join(OF_ITS_THEOREMS)} measure its
 theorems; the others are ours. One more experiment, {FIELD}, compares mixtures with other
-methods in fifteen worlds and takes more than an hour of CPU time. After Ctrl-C or a crash, the same
+methods in fifteen worlds and takes more than an hour of CPU time; {FIELD}-WORLD, such as {
+    FIELD
+}-deep-sea, is one of these worlds. After Ctrl-C or a crash, the same
 command continues. Results do not depend on the number of workers.
 
 \b

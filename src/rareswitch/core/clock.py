@@ -18,6 +18,7 @@ of this package's rules: `due` follows from its `triggers(clock)`. A schedule ma
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +29,17 @@ from rareswitch.support.persistent import PersistentList
 
 # A growth of exactly η is not a growth above η (unit features with λ=1 reach ratio 2 exactly).
 GROWTH_TOLERANCE = 1e-10
+# The arguments of a schedule's methods, which may be a user's.
+ARGUMENTS = {
+    "due": ("clock",),
+    "triggers": ("clock",),
+    "check": ("task",),
+    "upcoming": ("task", "episode"),
+    "deployment_limit": ("task", "ridge"),
+    "regret_bound": ("task", "ridge"),
+    "accepts": ("candidate",),
+    "reasons": ("candidate",),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,9 +135,27 @@ def checked_schedule(schedule: Any, task: Task | None = None, name: str = "sched
         )
     if not callable(getattr(schedule, "due", None)):
         raise TypeError(f"{name} must have a method due(clock) -> bool; got {short_repr(schedule)}")
+    for method, takes in ARGUMENTS.items():
+        _require_arguments(f"{name}: {type(schedule).__name__}", schedule, method, takes)
     if task is not None and (check := getattr(schedule, "check", None)) is not None:
         check(task)
     return schedule
+
+
+def _require_arguments(owner: str, schedule: Any, method: str, takes: Sequence[str]) -> None:
+    """Raise TypeError if a method of the schedule cannot be called with these arguments."""
+    if not callable(found := getattr(schedule, method, None)):
+        return
+    try:
+        declared = signature(found)
+    except ValueError:  # a method in C without a signature
+        return
+    try:
+        declared.bind(*takes)
+    except TypeError:
+        raise TypeError(
+            f"{owner}.{method} must take the arguments ({', '.join(takes)}); it takes {declared}"
+        ) from None
 
 
 def is_due(schedule: Schedule, clock: Clock) -> bool:

@@ -16,6 +16,7 @@ from rareswitch.core.wide_table import SEEDS, WideTable
 from rareswitch.support.arguments import (
     Floats,
     Ints,
+    explain_arguments,
     flag,
     floats,
     one_of,
@@ -35,6 +36,7 @@ COMMON = 0.25
 EXPLORATION_PARTS = ("beta", "members", "draws", "estimate", "perturbations")
 
 
+@explain_arguments
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Exploration, ridge λ, ties between actions, the clip of Q to [0, H−h], and the seed.

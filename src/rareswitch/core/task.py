@@ -10,6 +10,7 @@ import numpy.typing as npt
 from rareswitch.support.arguments import (
     Floats,
     Ints,
+    explain_arguments,
     flag,
     frozen,
     one_of,
@@ -27,6 +28,7 @@ MOST_CHOSEN = 2**21
 WIDE = 2**12
 
 
+@explain_arguments
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Task:
     """Feature dimension d, horizon H, episodes K and feature norm L = max‖φ‖.

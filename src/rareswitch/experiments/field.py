@@ -328,6 +328,7 @@ def draw_field(field: Mapping[str, Results]) -> Figure:
         _draw_needed(left, {name: found for name, found in field.items() if has_sizes(found)})
         _draw_ratios(right, field)
         figure.suptitle("Few deployments: mixtures without tuning, one policy tuned in hindsight")
+        figure.supxlabel("Bars: 95% intervals over rounds.", fontsize=8, color="0.3")
     return figure
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,15 +33,21 @@ from rareswitch.support.drawing import LineStyle, draw_intervals, line_style, st
 DASHES = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 1, 2, 1, 2)))
 MOST_INSIDE = 4  # lines whose legend fits into the axes
 PANELS = {BATCH: "(a) LSVI-UCB-Batch", RARE: "(b) LSVI-UCB-RareSwitch"}
+RUNS = "Lines: means over rounds. Bands: 20% to 80% quantiles of rounds."
+MEANS = "Points: means over rounds."
+FINAL = f"{MEANS} Lines: their 95% intervals. Grey: 20% to 80% quantiles of rounds."
+BARS = f"{MEANS} Bars: their 95% intervals."
+BANDS = f"{MEANS} Bands: their 95% intervals."
 PAPER_BONUS = "the paper's bonus, with one member and no estimate"
 Styled = tuple[int, Arm, dict[str, Any]]  # the settings of its line for matplotlib
 Line = tuple[list[int], list[Arm], dict[str, Any]]  # arms joined by one line, and its settings
 
 
 class Kind(NamedTuple):
-    """A kind of figure: its function, whether it needs regret, and its requirement of every arm."""
+    """A kind of figure: its function and caption, and its requirements of experiment and arms."""
 
     draw: Callable[[Results], Figure]
+    caption: str = BARS
     needs_regret: bool = True
     need: str = ""
     accepts: Callable[[Arm, Algorithm, Task], bool] = lambda arm, algorithm, task: True
@@ -54,6 +61,8 @@ def draw(results: Results) -> Figure:
     with style():
         figure = FIGURES[kind].draw(results)
         figure.suptitle(results.experiment.title, fontsize=11)
+        caption = fill(FIGURES[kind].caption, int(14 * figure.get_figwidth()))
+        figure.supxlabel(caption, fontsize=8, color="0.3")
     return figure
 
 
@@ -94,7 +103,7 @@ def draw_running(results: Results, *, log: bool = False) -> Figure:
 def draw_final(results: Results) -> Figure:
     """Draw the final average of every arm, with the interval of the mean and the band of runs."""
     arms, families = results.arms, _find_families(results)
-    figure = Figure(figsize=(7.0, 0.9 + 0.27 * len(arms)), layout="constrained")
+    figure = Figure(figsize=(7.0, 1.2 + 0.27 * len(arms)), layout="constrained")
     axis = figure.subplots()
     for y, (arm, values) in enumerate(zip(arms, results.final, strict=True)):
         low, high = bootstrap.run_band(values)
@@ -104,9 +113,7 @@ def draw_final(results: Results) -> Figure:
         colour, marker = families[arm.family][0]
         axis.plot(values.mean(), y, marker=marker, color=colour, markersize=5)
     axis.set_yticks(range(len(arms)), [arm.label for arm in arms])
-    axis.invert_yaxis()
-    note = "line: 95% interval of the mean; grey: 20–80% of runs"
-    axis.set_xlabel(f"{_name_final(results)} ({note})")
+    axis.set(xlabel=_name_final(results), ylim=(len(arms) - 0.5, -0.5))
     if results.measure == "regret":
         axis.set_xlim(left=0)
     return figure
@@ -205,7 +212,7 @@ def draw_lower_bound(results: Results) -> Figure:
 def draw_bounds(results: Results) -> Figure:
     """Draw measured total regret and switches with the theorems' bounds, on a logarithmic scale."""
     arms, families = results.arms, _find_families(results)
-    figure = Figure(figsize=(9.2, 1.3 + 0.27 * len(arms)), layout="constrained")
+    figure = Figure(figsize=(9.2, 1.5 + 0.27 * len(arms)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for y, arm in enumerate(arms):
         bound = results.regret_bound(arm)
@@ -254,32 +261,39 @@ def draw_budget(results: Results) -> Figure:
 
 
 FIGURES = {
-    "regret": Kind(draw_running),
-    "regret-log": Kind(partial(draw_running, log=True)),
+    "regret": Kind(draw_running, RUNS),
+    "regret-log": Kind(partial(draw_running, log=True), f"{RUNS} Slopes: 95% intervals."),
     "return": Kind(
         draw_running,
+        RUNS,
         needs_regret=False,
         need="a simulated world, such as one of kind gymnasium",
         accepts=lambda arm, *_: arm.simulated,
     ),
-    "final": Kind(draw_final, needs_regret=False),
+    "final": Kind(draw_final, FINAL, needs_regret=False),
     "pareto": Kind(draw_pareto, needs_regret=False),
-    "switches": Kind(draw_switches, needs_regret=False),
+    "switches": Kind(draw_switches, "Lines: means over rounds.", needs_regret=False),
     "beta": Kind(
-        draw_beta, need=f"a bonus β: {PAPER_BONUS}", accepts=lambda arm, *_: arm.has_paper_bonus
+        draw_beta,
+        BANDS,
+        need=f"a bonus β: {PAPER_BONUS}",
+        accepts=lambda arm, *_: arm.has_paper_bonus,
     ),
     "lower-bound": Kind(
         draw_lower_bound,
+        MEANS,
         need="schedule kind uniform-grid on a world of kind adversary",
         accepts=lambda arm, *_: (arm.family.name, arm.world.kind) == (BATCH, "adversary"),
     ),
     "bounds": Kind(
         draw_bounds,
+        MEANS,
         need=f"a bound on its regret: a rule that has one, and {PAPER_BONUS}",
         accepts=lambda arm, algorithm, task: algorithm.regret_bound(task) is not None,
     ),
     "budget": Kind(
         draw_budget,
+        BANDS,
         needs_regret=False,
         need="a schedule with switches",
         accepts=lambda arm, *_: "switches" in arm.schedule,
@@ -288,10 +302,11 @@ FIGURES = {
     "mixtures": Kind(draw_mixtures),
     "members": Kind(
         draw_members,
+        "",  # in the legend, which has the place below the axes
         need="schedule kind uniform-grid on a world of kind oblivious-adversary",
         accepts=lambda arm, *_: (arm.family.name, arm.world.kind) == (BATCH, "oblivious-adversary"),
     ),
-    "worth": Kind(draw_worth),
+    "worth": Kind(draw_worth, "Points: ratios of means over rounds. Bars: their 95% intervals."),
 }
 
 

@@ -89,7 +89,8 @@ def load_own(names: Iterable[str], overrides: Overrides | None = None) -> list[E
                 experiments.append(_read(field[own], overrides))
                 check(experiments[-1])
         else:
-            allowed = ", ".join((*PAPER, FIELD, *field))
+            single = name.startswith(f"{FIELD}-")
+            allowed = ", ".join(field if single else (*PAPER, FIELD, f"{FIELD}-WORLD"))
             meant = did_you_mean(name, (*PAPER, FIELD, *field))
             raise ValueError(f"NAMES must be among {allowed}; got {name}{meant}")
     return experiments

@@ -131,7 +131,15 @@ def draw_members(results: Results) -> Figure:
         for axis in axes
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8,
+        title="Points: means over rounds. Bars: their 95% intervals.",
+        title_fontsize=8,
+    )
     return figure
 
 

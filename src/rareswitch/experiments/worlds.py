@@ -25,6 +25,8 @@ GYMNASIUM = "rareswitch.gym.simulator:world_simulator"
 MOST_WORLDS = 50
 # Names that other people use for a key.
 SYNONYMS = {"lambda": "ridge", "λ": "ridge", "β": "beta", "rule": "schedule", "type": "kind"}
+# Names of worlds on the command line that a file does not have.
+COMMAND_NAMES = {"hard": "hard-to-learn", "misspecified": "hard-to-learn"}
 
 Make = Callable[..., FiniteMDP]
 Sizes = tuple[int, int, int, int]  # states, actions, dim and horizon
@@ -333,9 +335,10 @@ def read_world(table: Mapping[str, Any]) -> World:
     if isinstance(kind, str) and ":" in kind:
         return Simulated(kind=kind, arguments=arguments)
     if kind not in (names := [row.name for row in KINDS]):
+        meant = COMMAND_NAMES.get(kind, kind) if isinstance(kind, str) else kind
         raise ValueError(
             f"world kind must be one of {', '.join(names)}, or module:function; got {kind!r}"
-            f"{did_you_mean(kind, names)}"
+            f"{did_you_mean(meant, names)}"
         )
     return read_rule(kind, arguments, KINDS)
 

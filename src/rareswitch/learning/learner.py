@@ -23,7 +23,7 @@ from rareswitch.core.task import Task, checked_task
 from rareswitch.learning.health import Health, health_of
 from rareswitch.learning.snapshot import Snapshot
 from rareswitch.statistics import History, history_of
-from rareswitch.support.arguments import Rows, require_memory, short_repr
+from rareswitch.support.arguments import Rows, explain_arguments, require_memory, short_repr
 from rareswitch.support.persistent import PersistentList
 
 
@@ -38,6 +38,7 @@ class _State(NamedTuple):
     paths: PersistentList[tuple[Rows, ...]]  # of the policy in force, for a rule with `accepts`
 
 
+@explain_arguments
 class Learner:
     """Least-squares value iteration that deploys when its schedule asks for it.
 
@@ -267,8 +268,8 @@ class Learner:
         >>> learner = Learner(Task(dim=1, horizon=1), EveryEpisode(), Recipe.paper(beta=0.01))
         >>> for _ in range(9):
         ...     _ = learner.observe(Episode(features=[[1.0]], rewards=[0.9], next_features=[]))
-        >>> learner.health().warnings[0][:55]
-        'exploration is too small for the range of values: it li'
+        >>> learner.health().warnings[0].partition(":")[0]
+        'exploration is too small for the range of values'
         """
         state = self._state = self._folded()
         return health_of(state.history, self._recipe, state.ledger, self.episodes)

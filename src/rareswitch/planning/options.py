@@ -28,7 +28,7 @@ MOST_LOOKS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A schedule and its guarantees.
+    """A schedule and its guarantees; `own` if the user gave it.
 
     `deployment_limit` is the maximum of deployments after the first on any path: the rule's
     guarantee (`guaranteed`), or K−1. `bound` is the theorem's bound on the total regret, with c =
@@ -40,6 +40,7 @@ class Candidate:
     deployment_limit: int
     guaranteed: bool
     bound: RegretBound | None
+    own: bool = False
 
     @property
     def code(self) -> str:
@@ -90,7 +91,8 @@ def own_candidates(
     if not isinstance(schedules, Iterable) or isinstance(schedules, np.ndarray):
         raise TypeError(f"candidates must be a list of schedules; got {short_repr(schedules)}")
     checked = [checked_schedule(schedule, task, "candidates") for schedule in schedules]
-    return [_candidate(_own_name(schedule), schedule, task, ridge) for schedule in checked]
+    made = [_candidate(_own_name(schedule), schedule, task, ridge) for schedule in checked]
+    return [replace(candidate, own=True) for candidate in made]
 
 
 def _candidate(name: str, schedule: Schedule, task: Task, ridge: float) -> Candidate:
@@ -180,7 +182,9 @@ class Option:
     def with_outcomes(
         self, outcomes: tuple[Outcome, ...], rounds: Rounds, episodes: int
     ) -> "Option":
-        """Return the option with the results of its rounds."""
+        """Return the option with the results of its rounds, unless they refute the user's limit."""
+        if self.candidate.own and self.candidate.guaranteed:
+            self._require_limit(outcomes)
         earned = [one.mean_return for one in outcomes if one.mean_return is not None]
         counts = np.array([(one.deployments - 1, one.switches) for one in outcomes], float)
         return replace(
@@ -194,6 +198,17 @@ class Option:
             switches=rounds.estimate(counts[:, 1]),
             optimistic=optimistic(outcomes),
         )
+
+    def _require_limit(self, outcomes: tuple[Outcome, ...]) -> None:
+        limit = self.candidate.deployment_limit
+        for number, one in enumerate(outcomes):
+            if one.deployments - 1 > limit:
+                raise ValueError(
+                    f"deployment_limit of {self.candidate.name} must be at least the deployments "
+                    f"after the first of every run; it is {limit}, and round {number} has "
+                    f"{one.deployments - 1}. Correct the rule's deployment_limit, its due or the "
+                    "simulator"
+                )
 
     @property
     def by_role(self) -> dict[str, dict[str, float]] | None:

@@ -5,8 +5,14 @@ from rareswitch.core.clock import Clock, Rule, Schedule, Trigger
 from rareswitch.rules.budget import AdaptiveBudget, Capped, SpreadBudget, TotalGrowth
 from rareswitch.rules.grids import EpisodeGrid, GeometricGrid, MinimaxGrid
 from rareswitch.rules.paper import DeterminantGrowth, EveryEpisode, UniformGrid
+from rareswitch.rules.table import RULES
 from rareswitch.rules.waiting import Waiting
 from rareswitch.rules.worth import Worthwhile
+from rareswitch.support.arguments import explain_arguments
+
+for row in RULES:
+    explain_arguments(row.cls)
+del row
 
 __all__ = [
     "AdaptiveBudget",

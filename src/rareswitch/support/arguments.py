@@ -5,8 +5,10 @@ Each function returns the converted value, which callers use instead of the give
 
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import fields
+from functools import wraps
+from inspect import Parameter, signature
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -18,9 +20,18 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool]
 Rows = npt.NDArray[Any]  # features (n, d), or the positions (n,) of one-hot features
 Numbers = TypeVar("Numbers", Floats, Ints)
+Class = TypeVar("Class", bound=type[Any])
 
 LARGEST_COUNT = 2**63 - 1  # the largest int64
 FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
+# The call that takes an argument which another class has no place for.
+MISPLACED = {
+    "beta": "Recipe.paper(beta=…)",
+    "members": "Ensemble(members=…)",
+    "scale": "Ensemble(scale=…)",
+    "ridge": "Recipe(ridge=…)",
+    "seed": "Recipe(seed=…)",
+}
 FEW = 32  # up to this many numbers, Python compares faster than NumPy
 NOT_NUMBERS = (bool, np.timedelta64)  # both are subclasses of integers
 
@@ -97,6 +108,42 @@ def did_you_mean(given: Any, allowed: Collection[str]) -> str:
         given.replace("_", "-"), allowed, 1
     )
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def explain_arguments(cls: Class) -> Class:
+    """Decorate a class: the error of a call with wrong arguments names the arguments it takes."""
+    made = cls.__init__
+
+    @wraps(made)
+    def init(self: Any, *given: Any, **named: Any) -> None:
+        try:
+            made(self, *given, **named)
+        except TypeError:
+            _refuse_arguments(cls, given, named)
+            raise
+
+    cls.__init__ = init
+    return cls
+
+
+def _refuse_arguments(cls: type[Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Raise TypeError if the arguments do not fit the signature of the class."""
+    known, name = signature(cls).parameters, cls.__name__
+    most = sum(one.kind is not Parameter.KEYWORD_ONLY for one in known.values())
+    if len(given) > len(known):
+        raise TypeError(f"{name} takes {len(known)} arguments; got {len(given)}") from None
+    if len(given) > most:
+        said = ", ".join(f"{key}={short_repr(one)}" for key, one in zip(known, given, strict=False))
+        raise TypeError(f"{name} takes its arguments by name: {name}({said})") from None
+    for key in named:
+        if key not in known:
+            home = MISPLACED.get(key, "")
+            hint = f"; did you mean {home}?" if home else did_you_mean(key, known)
+            takes = ", ".join(known) or "none"
+            raise TypeError(f"{name} has no argument {key!r}; it takes {takes}{hint}") from None
+    for key, one in list(known.items())[len(given) :]:
+        if one.default is Parameter.empty and key not in named:
+            raise TypeError(f"{name} needs {key}; it takes {', '.join(known)}") from None
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
