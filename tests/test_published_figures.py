@@ -29,6 +29,7 @@ def unpublished(text, published):
     text = CODE.sub("", text)
     columns = ("value", "low", "high")
     rows = [[float(row[name]) for name in columns if row[name]] for row in published]
+    rows += [[-row[0], -row[2], -row[1]] for row in rows if len(row) == 3]  # "less by 0.14"
     found = []
     for triple in TRIPLE.finditer(re.sub(r"\n +", " ", text)):
         numbers = triple.groups()

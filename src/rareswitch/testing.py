@@ -207,7 +207,7 @@ def _check_blocks(rows: Rows, state: Any, blocks: int) -> None:
     _require(dim % blocks == 0, f"features must have d divided by {blocks} blocks; got d = {dim}")
     visited = rows.reshape(count, blocks, dim // blocks).any(axis=2).sum(axis=1)
     _require(
-        visited.max(initial=0) <= 1,
+        bool(visited.max(initial=0) <= 1),
         f"features of {state!r} must have rows that are nonzero in only one of {blocks} blocks, "
         f"the attribute blocks; got a row with {visited.max(initial=0)}",
     )

@@ -155,6 +155,6 @@ def describe_weights(
         error=float(last.std() / np.sqrt(episodes)),
         possible_error=float(np.sqrt(np.maximum(moments - 1.0, 0.0).max() / episodes)),
         impossible=float(np.where(certain, left / before, 0.0).sum(axis=1).mean().clip(0.0, 1.0)),
-        untried=float(1.0 - average(np.any(paths > 0.0, axis=0), shares).mean()),
+        untried=float(1.0 - average(np.any(paths > 0.0, axis=0).astype(float), shares).mean()),
         unlogged=min(beyond, 1.0),
     )

@@ -138,7 +138,7 @@ def deployments_needed(results: Results, method: str, target: Floats) -> Interva
     budgets = np.array([entry.budget for entry in entries], float)
     regret = np.stack([results.final[entry.arm] for entry in entries])  # (B, rounds)
 
-    def least(regret: Floats, target: Floats) -> Floats:
+    def least(regret: Floats, target: Floats | np.float64) -> Floats:
         enough = regret <= target
         return np.where(enough.any(axis=0), budgets[enough.argmax(axis=0)], np.inf)
 

@@ -82,7 +82,7 @@ def similar_regret(results: Results) -> Claim:
 
 def saves_deployments(results: Results) -> Claim:
     pairs = find_pairs(results)
-    made = results.deployments - 1.0
+    made = (results.deployments - 1).astype(float)
     looks, plain = ([pair.looks for pair in pairs], [pair.plain for pair in pairs])
     saved = bootstrap.ratio_interval(made[looks].sum(0), made[plain].sum(0), results.weights)
     said = ", ".join(f"{pair.name} {pair.made[1]:.1f} of {pair.made[0]:.1f}" for pair in pairs)

@@ -53,8 +53,8 @@ class Moves:
             if len(array) and (array.min() < 0 or array.max() >= end):
                 raise ValueError(f"{name} must be from 0 to {end - 1}")
         numbers, states = dict[bytes, int](), list[Ints]()
-        for number, end in enumerate(np.cumsum(lengths)):
-            state = positions[end - lengths[number] : end]
+        for number, last in enumerate(np.cumsum(lengths)):
+            state = positions[last - lengths[number] : last]
             if _number(state, numbers, states) != number or len(states[number]) != len(state):
                 raise ValueError("next states must be distinct sets of distinct rows")
         order = np.lexsort(pairs.T[::-1])
