@@ -251,7 +251,9 @@ def test_a_calibrated_rule_keeps_its_error_with_another_seed():
     rule = ControlSuperiority(after=20, confidence=0.9)
     task = Task(dim=2, horizon=1, episodes=60)
     first = study_of({"plan": two_arms(task=task, stopping=[rule])}, rounds=rounds)
-    (found,) = run(first, calibrate=error).calibrations
+    (found,) = (made := run(first, calibrate=error)).calibrations
+    assert 5 <= found.claims <= error * rounds
+    assert made.protocols.keys() == {"plan", "plan-calibrated"}
     assert found.error.value <= error
     assert found.confidence.low <= found.confidence.value <= found.confidence.high
     assert found.power["gain"].value > 0.4

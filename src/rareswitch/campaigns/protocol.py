@@ -10,6 +10,7 @@ from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
 from rareswitch.campaigns.rulebook.approval import Approval
+from rareswitch.campaigns.rulebook.calibration import uncalibrated
 from rareswitch.campaigns.rulebook.names import checked_digest, checked_name, checked_names
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
 from rareswitch.campaigns.rulebook.stopping import (
@@ -141,6 +142,8 @@ class Protocol:
                     f"{kind} must be the file with the protocol's digest, {digest or 'none'}; got "
                     f"{given or 'none'}"
                 )
+        if (why := uncalibrated(self.stopping, artifacts.get("simulation"))) is not None:
+            raise NotAllowedError(why)
         if "simulation" in artifacts:
             self._check_simulation(artifacts["simulation"])
 

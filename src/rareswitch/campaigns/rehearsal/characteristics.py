@@ -24,6 +24,7 @@ from rareswitch.campaigns.rehearsal.study import Scenario, Study, make_world
 from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.trial_outcome import FUTILITY, HARM, TrialOutcome, outcome_of
 from rareswitch.campaigns.rehearsal.world import Fates, World
+from rareswitch.campaigns.rulebook.calibration import FEW_CLAIMS
 from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.stopping import ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import Terms
@@ -164,11 +165,12 @@ class Characteristics:
 
     @property
     def protocols(self) -> dict[str, Protocol]:
-        """The protocol of each design, and of each calibrated design, by name."""
+        """The protocol of each design, and of each reliably calibrated design, by name."""
         designs = self.study.designs
         calibrated = {
             f"{one.design}-calibrated": one.protocol(designs[one.design])
             for one in self.calibrations
+            if one.claims >= FEW_CLAIMS
         }
         return {**designs, **calibrated}
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rareswitch.campaigns.analysis import Analysis
-from rareswitch.campaigns.conclusion import describe_error
 from rareswitch.campaigns.proof.export.blocks import Facts, Section, Table
 from rareswitch.campaigns.rulebook.stopping import Watched, watch
 from rareswitch.support.words import plural
@@ -187,8 +186,8 @@ def principles_section(facts: Facts) -> Section:
          + (f"The report of a simulation made beforehand has SHA-256 {first.simulation}."
             if first.simulation else "No report of a simulation is attached.")),
         ("Limiting the chances of erroneous conclusions",
-         describe_error(terms) if control else "The protocol has no control, so it plans no claim "
-         "of a gain. Intervals of versions hold at all looks together."),
+         analysis.error if analysis is not None else "The protocol has no control, so it plans "
+         "no claim of a gain. Intervals of versions hold at all looks together."),
         ("Reliability of estimation", estimation),
         ("Maintenance of trial integrity",
          f"{signed}. Allocation is random, {hidden}. Every decision, report, correction and "
