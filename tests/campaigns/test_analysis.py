@@ -20,7 +20,10 @@ from rareswitch.campaigns import (
     ControlFutility,
     ControlHarm,
     ControlSuperiority,
+    DataQuality,
     FiniteWorld,
+    Futility,
+    Harm,
     Intake,
     Learning,
     NotAllowedError,
@@ -756,6 +759,60 @@ def test_the_principles_are_answered_from_the_record(study):
         assert principle in page
     assert "probability at most about 0.025: about 0.025 at the end" in page
     assert "corrections and withdrawals: 2" in page
+    assert "Every version has a concurrent control" in page
+
+
+def test_the_first_version_has_neither_a_control_nor_an_approval(store):
+    two = Approval(by="second-person")
+    recipe = rs.Recipe(control=Control(0, share=0.3), floor=0.1, burn_in=True)
+    campaign = Campaign.create(store, protocol(approval=two, recipe=recipe), by="ana")
+    page = interim(campaign, closed=True)
+    assert "Every version after the burn-in has a concurrent control" in page
+    assert "Every version after the first, except a rollback, and every amendment is appr" in page
+
+
+def test_reports_for_unblinded_readers_begin_with_the_conclusion(study, tmp_path):
+    export(study, tmp_path / "out", by="ana", reason="final")
+    claim = analyse(study).claim
+    appendix = (tmp_path / "out" / "appendix.md").read_text().replace("\\", "")
+    assert f"## Summary\n\n|  |  |\n| --- | --- |\n| Conclusion | {claim} |" in appendix
+    assert f'<table class="pairs">\n<tr><td>Conclusion</td><td class="long">{claim}' in interim(
+        study, closed=True
+    )
+    assert "Conclusion" not in interim(study)
+
+
+def looks_of(campaign):
+    """Return the rows of the stopping rules in a closed report: each cell by its column."""
+    _, after = interim(campaign, closed=True).split("Stopping rules at this look</h2>"[:-5], 2)[1:]
+    table = after[after.index("<table>") : after.index("</table>")]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("</tr>")[:-1]]
+    return {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[1:]}
+
+
+def test_a_look_says_which_end_of_which_interval_each_value_is(store):
+    rules = (
+        ControlSuperiority(confidence=0.999), ControlHarm(), ControlFutility(target=0.1, after=1),
+        Harm(below=0.1), Futility(target=0.1, after=1), DataQuality(most=0.5),
+    )  # fmt: skip
+    campaign = Campaign.create(store, protocol(stopping=rules, share=0.3), by="ana")
+    names = {"harm", "futility", "data-quality", "episodes"}
+    assert looks_of(campaign).keys() == names - {"futility"}  # nobody has played
+    play(campaign, range(30))
+    found = looks_of(campaign)
+    assert found.keys() == {rule.name for rule in rules} | {"episodes"}
+    assert {name: one["the value is"] for name, one in found.items()} == {
+        "control-superiority": "lower end, difference of all versions",
+        "control-harm": "upper end, difference of the version",
+        "control-futility": "upper end, difference of all versions",
+        "harm": "upper end, mean return of the version",
+        "futility": "upper end, mean return of the version",
+        "data-quality": "lower end, share of reports refused",
+        "episodes": "episodes recorded",
+    }
+    row = analyse(campaign).combined
+    assert float(found["control-superiority"]["value"]) < row["difference"]
+    assert float(found["control-futility"]["value"]) > row["difference"]
 
 
 def test_two_persons_approve_and_the_study_is_compared(store):

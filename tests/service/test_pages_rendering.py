@@ -304,7 +304,7 @@ def test_who_signs_an_amendment_reads_its_cost(tmp_path):
     with open_store(tmp_path / "store.db", create=True) as store:
         campaign = create_study(store)
         campaign.amend({"episodes": 700}, by="Ana Ruiz", reason="slow")
-        cost = "Cost: another number of episodes: nothing is concluded at the planned end"
+        cost = "Cost: this changes the number of episodes. The study can no longer claim superio"
         assert cost in check_page(study_page(EVERYTHING, campaign)).text
 
 
