@@ -44,6 +44,7 @@ by = "second-person"
 """
 DATA_QUALITY = '\n[[stopping]]\nrule = "data-quality"\nmost = 0.1\n'
 GOLDEN = Path(__file__).parent.parent / "golden"
+ALONE = 'note: versions come into force without a person: [approval] by = "schedule"'
 BOTH = [[1.0, 0.0], [0.0, 1.0]]
 
 
@@ -506,22 +507,26 @@ def test_init_finds_the_feature_map_beside_the_protocol(clinic):
 
 def test_validate_checks_the_feature_map_beside_the_protocol(clinic):
     validate = ("protocol", "validate", "protocol.toml")
-    assert said(*validate).endswith("\nthe feature map features.bin fits the task\n")
+    assert said(*validate).endswith(f"\nthe feature map features.bin fits the task\n{ALONE}\n")
     text = (clinic / "protocol.toml").read_text(encoding="utf-8")
     (clinic / "wrong.toml").write_text(text.replace(f"dim = {TABLE.dim}", "dim = 7"))
     message = refused("campaign", "protocol", "validate", "wrong.toml")
     assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
     (clinic / "features.bin").unlink()
     notes = spoken("protocol", "validate", "wrong.toml")["notes"]
-    assert notes == ["the feature map is not checked: features.bin does not exist"]
+    assert notes == ["the feature map is not checked: features.bin does not exist", ALONE]
 
 
 def test_validate_adds_the_errors_of_a_claim(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = Path(__file__).parents[2] / "examples" / "study" / "protocol.toml"
     (tmp_path / "p.toml").write_bytes(study.read_bytes())
-    said_last = said("protocol", "validate", "p.toml").splitlines()[-1]
-    assert said_last == "error of a claim: 0.01 at the looks plus 0.015 at the end, 0.025 together"
+    *_, error, alone = said("protocol", "validate", "p.toml").splitlines()
+    assert error == "error of a claim: 0.01 at the looks plus 0.015 at the end, 0.025 together"
+    assert alone == ALONE
+    text = (tmp_path / "p.toml").read_text() + '[approval]\nby = "second-person"\n'
+    (tmp_path / "p.toml").write_text(text)
+    assert ALONE not in said("protocol", "validate", "p.toml")
 
 
 def test_act_names_the_treatment_first(clinic):

@@ -306,6 +306,8 @@ def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
             raise ValueError(why)
         calibrated = None if report is None else calibrated_in(report, rule)
     notes += design_notes(terms, calibrated)
+    if not found.approval.two_persons:
+        notes.append('note: versions come into force without a person: [approval] by = "schedule"')
     plain = {"campaign": found.name, "protocol": found.digest, "notes": notes}
     return Answer(plain, "\n".join([f"valid: {found.name}, SHA-256 {found.digest}", *notes]))
 
