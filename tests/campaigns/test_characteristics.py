@@ -290,6 +290,16 @@ def test_a_proportion_has_the_interval_of_wilson(hits, rounds):
     assert found.low <= found.value <= found.high
 
 
+def test_the_interval_of_a_mean_ends_at_the_possible_maximum():
+    found = Estimate.of_mean([3.0, 4.0, 4.0, 4.0], most=4)
+    assert found.value < found.high == 4.0
+    assert Estimate.of_mean([3.0, 4.0, 4.0, 4.0]).high > 4.0
+    for cell in run(study_of(**SMALL)).cells:
+        design = study_of(**SMALL).designs[cell.design]
+        assert cell.values["deployments"].high <= design.budget
+        assert cell.values["begun"].high <= design.episodes
+
+
 def test_a_campaign_takes_the_characteristics_of_its_design_only(tmp_path):
     found = run(study_of(**SMALL))
     report = json.dumps(found.plain).encode()

@@ -212,7 +212,7 @@ def test_every_part_counts_in_the_digest(change):
             SUBGROUPS.format("names = ['a', 'b'], column = 'x', cuts = [1]"),
             r"\[analysis\] subgroups: column must be one of \[features\] columns \(the",
         ),
-        ("[budget]", "[simulation]\ndigest = 'x'\n[budget]", "simulation must be a SHA-256"),
+        ("[budget]", "[simulation]\ndigest = 'x'\n[budget]", "digest must be a SHA-256"),
         ("[budget]", "[budget", "a protocol must be TOML"),
         ("[schedule]", "schedule = 5\n[x]", "schedule"),
     ],

@@ -309,6 +309,8 @@ def test_a_report_is_recorded_once_and_a_second_body_is_a_conflict(doors):
     assert result.exit_code == 1
     assert result.stderr.startswith("conflict: episode ada is recorded already, as row 1")
     assert spoken("status")["refused"] == 1  # the conflict is on the register
+    (doors / "lines.jsonl").write_text(f"{report('ada', rewards=[0.5])}\n{report('ada')}\n")
+    assert call("campaign", "import", "lines.jsonl").stdout == "1 known, 1 conflict\n"
 
 
 @pytest.mark.parametrize("form", ["pretty object", "array", "lines"])
@@ -616,7 +618,9 @@ def test_a_candidate_waits_for_a_second_person_and_is_in_force_then(doors):
     assert result.exit_code == 2
     assert "by must be a person" in result.stderr
     assert spoken("approve", number, "--by", "ben", "--reason", "reviewed")["version"] == 2
-    assert spoken("approve", number, "--by", "ben", "--reason", "reviewed")["version"] == 2
+    assert said("approve", number, "--by", "ben", "--reason", "reviewed") == (
+        "version 2 is in force, approved by ben, as before\n"
+    )
     assert spoken("status")["spent"] == 1
     kinds = [entry["kind"] for entry in spoken("ledger", "--last", 3)]
     assert kinds == ["candidate", "approved", "deployed"]

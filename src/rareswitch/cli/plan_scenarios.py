@@ -47,7 +47,8 @@ beats    the recommended policy is worth more than the control
 return   expected return of all participants;  ctrl  of those in the control arm
 best     share of steps with a best action
 deploy   deployments after the first;  begun, report  episodes begun and reported until the stop
-time     until the stop;  bias  of the estimated difference from the control
+time     until the stop;  bias  of the estimated difference from the control, from reported
+         outcomes alone, whatever `missing` says
 from, to 95% Monte-Carlo interval of the value above"""
 
 

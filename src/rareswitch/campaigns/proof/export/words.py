@@ -15,6 +15,7 @@ MOST_TREATMENTS = 36
 NO_SUBGROUP = "no subgroup"
 LARGEST = 1e300  # larger numbers are not shown
 NOT_RECORDED = "not recorded"
+GROWTH = "log-determinant"  # part of the quantities that grow with the data
 ONE_IS_ENOUGH = "one reached trigger is enough"
 UNCERTAIN = "cannot tell: gain "  # a verdict whose interval contains 0
 OPTIMISTIC = "optimistic: estimated on the episodes that the candidate was fitted on"
@@ -84,9 +85,23 @@ def trigger_lines(triggers: list[Any]) -> list[str]:
 
 
 def trigger_line(trigger: Any, name: str = "trigger") -> str:
+    """Describe a trigger; the growth of log-determinants is that of the data.
+
+    >>> growth = {"quantity": "total growth of the log-determinants", "value": 12.8754,
+    ...     "threshold": 5.32173, "reached": True}
+    >>> trigger_line(growth)
+    'trigger: the data have grown enough for a new version (12.9; threshold 5.32)'
+    """
     if not is_trigger(trigger):
         return f"{name}: {NOT_RECORDED}"
-    reached = "reached" if trigger.get("reached") is True else "not reached"
+    is_reached = trigger.get("reached") is True
+    if GROWTH in trigger["quantity"]:
+        enough = "grown enough" if is_reached else "not grown enough yet"
+        return (
+            f"{name}: the data have {enough} for a new version ({trigger['value']:.3g}; threshold "
+            f"{trigger['threshold']:.3g})"
+        )
+    reached = "reached" if is_reached else "not reached"
     return (
         f"{name}: {_word(trigger['quantity'])} {trigger['value']:.6g} of "
         f"{trigger['threshold']:.6g}, {reached}"
