@@ -401,6 +401,12 @@ def test_who_signs_an_amendment_reads_the_conclusion_that_it_costs(store, tmp_pa
     alone.amend(changed, by="ana", reason="less")
     export(alone, tmp_path / "alone", by="ana", reason="final")
     assert "proposed, " not in (tmp_path / "alone" / "report.html").read_text()
+    (tmp_path / "kept.toml").write_text('[[stopping]]\nrule = "control-superiority"\n')
+    command = ["campaign", "amend", str(tmp_path / "kept.toml"), "--campaign", "alone"]
+    done = CliRunner().invoke(
+        main, [*command, "--by", "ana", "--reason", "x", "--store", store.url]
+    )
+    assert "cost: the rule control-harm is removed. This changes the rule contr" in done.output
 
 
 def test_a_conclusion_tells_the_rows_recorded_since_the_end(store):
@@ -798,6 +804,10 @@ def test_a_look_says_which_end_of_which_interval_each_value_is(store):
     campaign = Campaign.create(store, protocol(stopping=rules, share=0.3), by="ana")
     names = {"harm", "futility", "data-quality", "episodes"}
     assert looks_of(campaign).keys() == names - {"futility"}  # nobody has played
+    rare = Campaign.create(store, protocol(name="rare", stopping=rules, share=0.01), by="ana")
+    play(rare, range(5))
+    assert analyse(rare).roles.keys() <= {"learned", "floor"}
+    assert looks_of(rare).keys() == names  # the control has not played
     play(campaign, range(30))
     found = looks_of(campaign)
     assert found.keys() == {rule.name for rule in rules} | {"episodes"}
