@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from collections import defaultdict
 from dataclasses import replace
@@ -19,7 +20,10 @@ from rareswitch.campaigns import (
     ControlFutility,
     ControlHarm,
     ControlSuperiority,
+    DataQuality,
     FiniteWorld,
+    Futility,
+    Harm,
     Intake,
     Learning,
     NotAllowedError,
@@ -370,12 +374,17 @@ def test_an_amended_length_is_no_planned_end(store):
 def test_who_signs_an_amendment_reads_the_conclusion_that_it_costs(store, tmp_path):
     rule = ControlSuperiority(margin=0.3, confidence=0.999)
     two = Approval(by="second-person")
-    plan = protocol(episodes=40, stopping=(rule,), approval=two)
+    plan = protocol(episodes=40, stopping=(rule, ControlHarm()), approval=two)
     campaign = Campaign.create(store, plan, by="ana")
+    lost = "The study can no longer claim superiority"
+    harmful = {"stopping": [plan.plain["stopping"][0]]}
+    weaker = {"stopping": [{"rule": rule.name, "margin": 0.2}, {"rule": "control-harm"}]}
     for changes, said in (
-        ({"episodes": 30}, "another number of episodes: nothing is concluded at the planned end; "),
-        ({"stopping": []}, "another rule control-superiority: nothing is concluded from it; "),
-        ({"episodes": 30, "stopping": []}, "planned end, and another rule control-superiority: "),
+        ({"episodes": 30}, f"this changes the number of episodes. {lost} at the planned end. "),
+        (weaker, f"this changes the rule control-superiority. {lost} by it. The interval valid"),
+        ({"stopping": []}, "The rule control-superiority is removed. This changes the rule contr"),
+        ({"episodes": 30, "stopping": []}, "the planned end. This changes the rule contr"),
+        (harmful, "the rule control-harm is removed."),
         ({"budget": {"deployments": 1}}, None),
     ):
         entry = campaign.amend(changes, by="ana", reason="slow")
@@ -386,12 +395,18 @@ def test_who_signs_an_amendment_reads_the_conclusion_that_it_costs(store, tmp_pa
         campaign.reject(entry.number, by="ben", reason="no")
     export(campaign, tmp_path / "out", by="ana", reason="final")
     text = (tmp_path / "out" / "report.html").read_text()
-    assert text.count("proposed, rejected: ") == 4
+    assert text.count("proposed, rejected: ") == 6
     changed = {"budget": {"deployments": 1}}
     alone = Campaign.create(store, replace(plan, name="alone", approval=Approval()), by="ana")
     alone.amend(changed, by="ana", reason="less")
     export(alone, tmp_path / "alone", by="ana", reason="final")
     assert "proposed, " not in (tmp_path / "alone" / "report.html").read_text()
+    (tmp_path / "kept.toml").write_text('[[stopping]]\nrule = "control-superiority"\n')
+    command = ["campaign", "amend", str(tmp_path / "kept.toml"), "--campaign", "alone"]
+    done = CliRunner().invoke(
+        main, [*command, "--by", "ana", "--reason", "x", "--store", store.url]
+    )
+    assert "cost: the rule control-harm is removed. This changes the rule contr" in done.output
 
 
 def test_a_conclusion_tells_the_rows_recorded_since_the_end(store):
@@ -430,7 +445,9 @@ def test_an_amended_rule_claims_nothing(store):
     assert campaign.state.stopped.payload["rule"] == "control-superiority"
     found = analyse(campaign)
     assert found.claim == "Nothing is concluded: an amendment changed the rule control-superiority."
-    assert "plus 0.3" in found.error  # as planned
+    assert found.error == (
+        "Superiority cannot be claimed, since an amendment changed the rule control-superiority."
+    )
 
 
 def test_withdrawn_episodes_count_as_missing(store):
@@ -466,14 +483,94 @@ def test_one_rule_of_a_kind_may_claim():
         protocol(stopping=(ControlSuperiority(), ControlSuperiority(margin=-0.5)))
 
 
-def test_a_calibrated_rule_names_the_error_of_its_simulation(store):
-    rule = ControlSuperiority(confidence=0.8, calibrated=0.025)
-    plan = protocol(stopping=(rule,))
+def calibration(claims, rounds=400, confidence=0.8):
+    """Return the report of a simulation that calibrated a rule."""
+    error = {"value": claims / rounds, "low": 0.0125, "high": 0.045, "rounds": rounds}
+    one = {"confidence": {"value": confidence}, "asked": 0.025, "error": error}
+    return json.dumps({"calibration": [one]}).encode()
+
+
+def test_a_calibrated_rule_names_the_rounds_and_the_interval_of_its_simulation(store):
+    rule, report = ControlSuperiority(confidence=0.8, calibrated=0.025), calibration(claims=10)
+    plan = protocol(stopping=(rule,)).with_simulation(report)
     assert Protocol.from_toml(plan.to_toml()) == plan
-    found = analyse(Campaign.create(store, plan, by="ana"))
-    assert "probability 0.05: 0.025 at the looks" in found.error
-    assert "the bound alone guarantees 0.2" in found.error
+    found = analyse(Campaign.create(store, plan, by="ana", simulation=report))
+    assert (
+        "probability about 0.05: 0.025 at the looks of control-superiority, by the" in found.error
+    )
+    assert "(10 of 400 rounds, 95% interval 0.0125 to 0.045); the bound alone gua" in found.error
+    assert "guarantees 0.2, and about 0.025 at the end." in found.error
     assert "calibrated" not in protocol(stopping=(ControlSuperiority(),)).plain["stopping"][0]
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        (None, "calibrated control-superiority to confidence 0.8 with error 0.025; got no report"),
+        (b"<html>", "got another report: run `rareswitch plan --calibrate 0.025`"),
+        (calibration(claims=10, confidence=0.7), "got another report"),
+        (calibration(claims=4), "it has 4 of 400: run .* with about 200 --rounds"),
+    ],
+)
+def test_a_rule_without_enough_simulated_claims_is_not_locked(store, tmp_path, report, why):
+    plan = protocol(stopping=(ControlSuperiority(confidence=0.8, calibrated=0.025),))
+    plan = plan if report is None else plan.with_simulation(report)
+    with pytest.raises(NotAllowedError, match=why):
+        Campaign.create(store, plan, by="ana", simulation=report)
+    (tmp_path / "p.toml").write_text(plan.to_toml())
+    validate = ["campaign", "protocol", "validate", str(tmp_path / "p.toml")]
+    if report is not None:
+        told = CliRunner().invoke(main, validate)
+        assert "the simulation is not checked: it is not beside" in told.output
+        (tmp_path / "characteristics.json").write_bytes(report)
+    told = CliRunner().invoke(main, validate)
+    assert told.exit_code == 2
+    assert re.search(why, " ".join(told.output.split()))
+
+
+def test_after_a_person_ended_a_study_the_error_is_that_of_the_looks(store):
+    rule, ended = (
+        ControlSuperiority(confidence=0.99),
+        "since ana ended the study before its planned",
+    )
+    plan = protocol(episodes=40, stopping=(rule,))
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(20))
+    assert "probability at most about 0.035: at most 0.01 at the looks" in analyse(campaign).error
+    campaign.stop(by="ana", reason="no money")
+    error = analyse(campaign).error
+    assert "is claimed with probability at most 0.01: at most 0.01 at the looks of" in error
+    assert f"all versions together. Nothing can be claimed at the end, {ended} end." in error
+    without = Campaign.create(store, replace(plan, name="other", stopping=()), by="ana")
+    without.stop(by="ana", reason="no money")
+    assert analyse(without).error == f"Superiority cannot be claimed, {ended} end."
+
+
+def test_a_claim_at_a_look_is_from_reported_outcomes_alone(store):
+    rule = ControlSuperiority(confidence=0.9)
+    plan = protocol(episodes=600, share=0.5, floor=0.0, stopping=(rule,), missing="worst")
+    campaign = Campaign.create(store, plan, by="ana")
+    play(campaign, range(600), (0.0, 1.0, 1.0), missing=range(0, 600, 2))
+    claim = analyse(campaign).claim
+    assert "at a look, with 0.9 confidence, from reported outcomes alone: learned" in claim
+    assert "With missing outcomes as the worst, as the protocol counts them, it is from " in claim
+    strata = {one["missing"]: one for one in analyse(campaign).rows}
+    assert strata["worst"]["difference"] < 0.0
+    assert claim.endswith("without a report). This does not support the claim.")
+    sure = replace(plan, name="few", stopping=(ControlSuperiority(confidence=0.9999),))
+    few = Campaign.create(store, sure, by="ana")
+    play(few, range(600), (0.0, 1.0, 1.0), missing=[5])
+    assert analyse(few).claim.endswith("(1 assigned episode without a report).")
+
+
+@pytest.mark.parametrize("missing", ["zero", "worst", "reported"])
+def test_who_plans_looks_reads_what_they_count(tmp_path, missing):
+    (tmp_path / "p.toml").write_text(
+        protocol(missing=missing, stopping=(ControlSuperiority(),)).to_toml()
+    )
+    told = CliRunner().invoke(main, ["campaign", "protocol", "validate", str(tmp_path / "p.toml")])
+    note = f'note: missing = "{missing}" covers a claim at the end only; control-superiority compar'
+    assert (note in told.output) is (missing != "reported")
 
 
 def test_a_stop_by_returns_is_not_told_in_the_open(store):
@@ -666,8 +763,66 @@ def test_the_principles_are_answered_from_the_record(study):
         "Maintenance of trial integrity",
     ):
         assert principle in page
-    assert "probability 0.025: about 0.025 at the end" in page
+    assert "probability at most about 0.025: about 0.025 at the end" in page
     assert "corrections and withdrawals: 2" in page
+    assert "Every version has a concurrent control" in page
+
+
+def test_the_first_version_has_neither_a_control_nor_an_approval(store):
+    two = Approval(by="second-person")
+    recipe = rs.Recipe(control=Control(0, share=0.3), floor=0.1, burn_in=True)
+    campaign = Campaign.create(store, protocol(approval=two, recipe=recipe), by="ana")
+    page = interim(campaign, closed=True)
+    assert "Every version after the burn-in has a concurrent control" in page
+    assert "Every version after the first, except a rollback, and every amendment is appr" in page
+
+
+def test_reports_for_unblinded_readers_begin_with_the_conclusion(study, tmp_path):
+    export(study, tmp_path / "out", by="ana", reason="final")
+    claim = analyse(study).claim
+    appendix = (tmp_path / "out" / "appendix.md").read_text().replace("\\", "")
+    assert f"## Summary\n\n|  |  |\n| --- | --- |\n| Conclusion | {claim} |" in appendix
+    assert f'<table class="pairs">\n<tr><td>Conclusion</td><td class="long">{claim}' in interim(
+        study, closed=True
+    )
+    assert "Conclusion" not in interim(study)
+
+
+def looks_of(campaign):
+    """Return the rows of the stopping rules in a closed report: each cell by its column."""
+    _, after = interim(campaign, closed=True).split("Stopping rules at this look</h2>"[:-5], 2)[1:]
+    table = after[after.index("<table>") : after.index("</table>")]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("</tr>")[:-1]]
+    return {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[1:]}
+
+
+def test_a_look_says_which_end_of_which_interval_each_value_is(store):
+    rules = (
+        ControlSuperiority(confidence=0.999), ControlHarm(), ControlFutility(target=0.1, after=1),
+        Harm(below=0.1), Futility(target=0.1, after=1), DataQuality(most=0.5),
+    )  # fmt: skip
+    campaign = Campaign.create(store, protocol(stopping=rules, share=0.3), by="ana")
+    names = {"harm", "futility", "data-quality", "episodes"}
+    assert looks_of(campaign).keys() == names - {"futility"}  # nobody has played
+    rare = Campaign.create(store, protocol(name="rare", stopping=rules, share=0.01), by="ana")
+    play(rare, range(5))
+    assert analyse(rare).roles.keys() <= {"learned", "floor"}
+    assert looks_of(rare).keys() == names  # the control has not played
+    play(campaign, range(30))
+    found = looks_of(campaign)
+    assert found.keys() == {rule.name for rule in rules} | {"episodes"}
+    assert {name: one["the value is"] for name, one in found.items()} == {
+        "control-superiority": "lower end, difference of all versions",
+        "control-harm": "upper end, difference of the version",
+        "control-futility": "upper end, difference of all versions",
+        "harm": "upper end, mean return of the version",
+        "futility": "upper end, mean return of the version",
+        "data-quality": "lower end, share of reports refused",
+        "episodes": "episodes recorded",
+    }
+    row = analyse(campaign).combined
+    assert float(found["control-superiority"]["value"]) < row["difference"]
+    assert float(found["control-futility"]["value"]) > row["difference"]
 
 
 def test_two_persons_approve_and_the_study_is_compared(store):

@@ -39,7 +39,7 @@ from rareswitch.campaigns import (
 )
 from rareswitch.campaigns import report as bodies
 from rareswitch.campaigns.learning.fold import Fold
-from rareswitch.campaigns.proof.export.words import candidate_lines
+from rareswitch.campaigns.proof.export.words import FITTED, candidate_lines
 from rareswitch.campaigns.store.rows import StoredRecord
 from rareswitch.campaigns.store.tables import progress, snapshots
 from rareswitch.campaigns.treatments import Treated, treatment_rows
@@ -333,7 +333,9 @@ def test_evidence_tells_how_each_subgroup_would_be_treated(tmp_path):
                     assert one == right | numbers
         assert seen >= 8
         assert moved >= 2
-        lines = candidate_lines(**campaigns.candidates(campaign)[-1])
+        last = campaigns.candidates(campaign)[-1]
+        assert last["evidence"]["warnings"].count(FITTED) == 1
+        lines = candidate_lines(**last)
         assert [line for line in lines if line.startswith("severe (")]
         row = next(one for one in rows if one["subgroup"] == "severe" and one["action"] == "c")
         (line,) = [line for line in lines if line.startswith("severe, c: ")]

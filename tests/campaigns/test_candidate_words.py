@@ -4,7 +4,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger, one_line
+from rareswitch.campaigns.proof.export.words import (
+    FITTED,
+    OPTIMISTIC,
+    candidate_lines,
+    deciding_trigger,
+    one_line,
+)
 
 TRIGGERS = [
     {"quantity": "growth", "value": 2.25, "threshold": 3.0, "reached": False},
@@ -16,7 +22,7 @@ EVIDENCE = {
     "triggers": TRIGGERS,
     "disagreement": 0.66,
     "gain": GAIN | {"verdict": "gain 0.438 [0.278, 0.644]"},
-    "warnings": ["few\nepisodes"],
+    "warnings": ["few\nepisodes", FITTED],
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -37,7 +43,7 @@ def test_every_part_of_the_evidence_is_a_sentence():
         "trigger: episode 641 of 640, reached",
         "one reached trigger is enough",
         "differs from the policy in force in 66% of logged states",
-        "expected gain: 0.438 per episode (95% interval from 0.278 to 0.644)",
+        f"expected gain: 0.438 per episode ({OPTIMISTIC})",
         "warning: few episodes",
     ]
     assert lines(planned=False)[0].endswith("proposed by schedule, unplanned")
@@ -56,22 +62,22 @@ def test_every_part_of_the_evidence_is_a_sentence():
         (None, "not recorded"),
     ],
 )  # fmt: skip
-def test_an_interval_is_printed_only_where_the_verdict_stands_behind_it(verdict, said):
+def test_an_estimate_is_printed_only_where_the_verdict_stands_behind_it(verdict, said):
     found = lines(gain=GAIN | {"verdict": verdict})
     assert f"expected gain: {said}" in found
-    assert not [line for line in found if "0.278" in line]
+    assert not [line for line in found if "0.438" in line or "optimistic" in line]
 
 
-def test_an_interval_that_contains_0_is_told_as_uncertain():
+def test_an_estimate_is_called_optimistic_and_has_no_interval():
     verdict = "cannot tell: gain 0.102 [-0.0117, 0.219]"
     gain = {"value": 0.102, "low": -0.0117, "high": 0.219, "verdict": verdict}
-    said = "uncertain, 0.102 per episode (95% interval from -0.0117 to 0.219)"
-    assert f"expected gain: {said}" in lines(gain=gain)
+    assert f"expected gain: 0.102 per episode ({OPTIMISTIC})" in lines(gain=gain)
+    assert "0.219" not in "".join(lines(gain=gain))
 
 
 def test_a_loss_is_a_positive_number():
     loss = {"value": -0.2, "low": -0.3, "high": -0.1, "verdict": "loss 0.2 [0.1, 0.3]"}
-    assert "expected loss: 0.2 per episode (95% interval from 0.1 to 0.3)" in lines(gain=loss)
+    assert f"expected loss: 0.2 per episode ({OPTIMISTIC})" in lines(gain=loss)
 
 
 def test_no_estimate_and_no_comparison_are_told():

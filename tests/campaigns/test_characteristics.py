@@ -251,7 +251,9 @@ def test_a_calibrated_rule_keeps_its_error_with_another_seed():
     rule = ControlSuperiority(after=20, confidence=0.9)
     task = Task(dim=2, horizon=1, episodes=60)
     first = study_of({"plan": two_arms(task=task, stopping=[rule])}, rounds=rounds)
-    (found,) = run(first, calibrate=error).calibrations
+    (found,) = (made := run(first, calibrate=error)).calibrations
+    assert 5 <= found.claims <= error * rounds
+    assert made.protocols.keys() == {"plan", "plan-calibrated"}
     assert found.error.value <= error
     assert found.confidence.low <= found.confidence.value <= found.confidence.high
     assert found.power["gain"].value > 0.4
@@ -286,6 +288,16 @@ def test_a_proportion_has_the_interval_of_wilson(hits, rounds):
             score = (found.value - end) / math.sqrt(end * (1 - end) / rounds)
             assert abs(score) == pytest.approx(z)
     assert found.low <= found.value <= found.high
+
+
+def test_the_interval_of_a_mean_ends_at_the_possible_maximum():
+    found = Estimate.of_mean([3.0, 4.0, 4.0, 4.0], most=4)
+    assert found.value < found.high == 4.0
+    assert Estimate.of_mean([3.0, 4.0, 4.0, 4.0]).high > 4.0
+    for cell in run(study_of(**SMALL)).cells:
+        design = study_of(**SMALL).designs[cell.design]
+        assert cell.values["deployments"].high <= design.budget
+        assert cell.values["begun"].high <= design.episodes
 
 
 def test_a_campaign_takes_the_characteristics_of_its_design_only(tmp_path):

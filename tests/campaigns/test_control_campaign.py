@@ -265,14 +265,15 @@ def test_protocols_without_shares_keep_their_text():
 @pytest.mark.parametrize(
     ("old", "new", "match"),
     [
-        ('plays = "usual care"', 'plays = "none"', "plays must be the name or the position"),
-        ('plays = "usual care"', "plays = 7", "control must be"),
+        ('plays = "usual care"', 'plays = "none"', r"\[recipe\] control.plays must be the name or"),
+        ('plays = "usual care"', "plays = 7", r"^\[recipe\] control must be"),
+        ("share = 0.25", "share = 2.0", r"^\[recipe\] control.share must be"),
         ("share = 0.25", "share = 0.95", "floor must be at most 1 minus"),
-        ("share = 0.25", "", "control must have plays and share"),
+        ("share = 0.25", "", r"^\[recipe\] control must have plays and share"),
         ("floor = 0.15", "floor = -1.0", "floor must be"),
         ("burn_in = true", "burn_in = 1", "burn_in must be"),
         ("first = 25", "first = 200", "first must be below the 120 episodes"),
-        ("switches = 4", "switches = 40", "budget must be at least 40"),
+        ("switches = 4", "switches = 40", r"^\[budget\] deployments must be at least 40"),
     ],
 )
 def test_impossible_terms_are_refused(old, new, match):
@@ -280,6 +281,14 @@ def test_impossible_terms_are_refused(old, new, match):
     assert text.count(old) == 1
     with pytest.raises((TypeError, ValueError), match=match):
         Protocol.from_toml(text.replace(old, new))
+
+
+def test_a_rule_that_lacks_learned_members_names_the_shares():
+    text = protocol_of(recipe={"floor": 0.0}).to_toml().replace("share = 0.25", "share = 1.0")
+    text += '[[stopping]]\nrule = "control-harm"\n'
+    why = r"^\[\[stopping\]\] rule control-harm needs .* got share 1 and floor 0$"
+    with pytest.raises(ValueError, match=why):
+        Protocol.from_toml(text)
 
 
 def test_a_rehearsal_plays_the_control_and_counts_its_regret(tmp_path):

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
 
 import pytest
 import tomli_w
@@ -211,7 +212,7 @@ def test_every_part_counts_in_the_digest(change):
             SUBGROUPS.format("names = ['a', 'b'], column = 'x', cuts = [1]"),
             r"\[analysis\] subgroups: column must be one of \[features\] columns \(the",
         ),
-        ("[budget]", "[simulation]\ndigest = 'x'\n[budget]", "simulation must be a SHA-256"),
+        ("[budget]", "[simulation]\ndigest = 'x'\n[budget]", "digest must be a SHA-256"),
         ("[budget]", "[budget", "a protocol must be TOML"),
         ("[schedule]", "schedule = 5\n[x]", "schedule"),
     ],
@@ -415,3 +416,41 @@ def test_a_rule_that_looks_at_candidates_is_locked_with_the_rule_inside():
     for schedule in (looking, rs.rules.Worthwhile(looking)):
         with pytest.raises(ValueError, match="budget must be at least 5, the switches"):
             protocol(schedule=schedule, budget=4)
+
+
+def defaults_of(kind):
+    """Return the default of each field of a class, without required fields."""
+    found = {}
+    for part in fields(kind):
+        made = None if part.default_factory is MISSING else part.default_factory()
+        if part.default is not MISSING or made is not None:
+            found[part.name] = part.default if made is None else made
+    return found
+
+
+def test_the_page_gives_the_default_of_every_key():
+    page = Path(__file__).parents[2] / "docs" / "campaigns" / "protocol.md"
+    lines = page.read_text(encoding="utf-8").split("| table | key | default |")[1].splitlines()[2:]
+    told, table = {}, ""
+    for line in lines[: lines.index("")]:
+        named, key, default = (cell.strip(" `[]") for cell in line.strip("|").split("|"))
+        table = named or table
+        told.setdefault(table, {})[key] = default
+    kinds = {"task": Task, "recipe": Recipe, "approval": Approval, "intake": Intake,
+             "analysis": AnalysisTerms}  # fmt: skip
+    known = {name: defaults_of(kind) for name, kind in kinds.items()} | {
+        "access": {"public": False}
+    }
+    known["task"] = {"actions": ()} | known["task"]
+    del known["task"]["episodes"]  # a campaign needs it
+    known["recipe"]["exploration"] = '{kind = "ensemble", members = 32}'
+    assert Recipe().exploration == rs.Ensemble(members=32)
+    for name, keys in known.items():
+        assert told[name].keys() == keys.keys(), name
+        for key, value in keys.items():
+            if value in (None, (), {}):
+                assert told[name][key].startswith(("none", "any person")), key
+            else:
+                said = value if key == "exploration" else json.dumps(value)
+                assert told[name][key] == said, key
+    assert told.keys() == known.keys()

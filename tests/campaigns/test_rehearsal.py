@@ -136,7 +136,11 @@ def test_every_number_of_the_summary_is_what_the_store_tells(rough):
     heads = {row.chain: row.link for row in rows(store, tables.heads)}
     assert done.links == heads
     assert done.ledger_link == entries[-1].link
-    assert done.stopped == "all 120 episodes have begun, and reports are in" == entries[-1].reason
+    assert (
+        done.stopped
+        == "all 120 episodes have begun, and no more reports are due"
+        == entries[-1].reason
+    )
 
 
 def test_the_regret_is_that_of_the_members_that_were_assigned(rough):

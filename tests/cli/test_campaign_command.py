@@ -44,6 +44,7 @@ by = "second-person"
 """
 DATA_QUALITY = '\n[[stopping]]\nrule = "data-quality"\nmost = 0.1\n'
 GOLDEN = Path(__file__).parent.parent / "golden"
+ALONE = 'note: versions come into force without a person: [approval] by = "schedule"'
 BOTH = [[1.0, 0.0], [0.0, 1.0]]
 
 
@@ -308,6 +309,8 @@ def test_a_report_is_recorded_once_and_a_second_body_is_a_conflict(doors):
     assert result.exit_code == 1
     assert result.stderr.startswith("conflict: episode ada is recorded already, as row 1")
     assert spoken("status")["refused"] == 1  # the conflict is on the register
+    (doors / "lines.jsonl").write_text(f"{report('ada', rewards=[0.5])}\n{report('ada')}\n")
+    assert call("campaign", "import", "lines.jsonl").stdout == "1 known, 1 conflict\n"
 
 
 @pytest.mark.parametrize("form", ["pretty object", "array", "lines"])
@@ -506,22 +509,26 @@ def test_init_finds_the_feature_map_beside_the_protocol(clinic):
 
 def test_validate_checks_the_feature_map_beside_the_protocol(clinic):
     validate = ("protocol", "validate", "protocol.toml")
-    assert said(*validate).endswith("\nthe feature map features.bin fits the task\n")
+    assert said(*validate).endswith(f"\nthe feature map features.bin fits the task\n{ALONE}\n")
     text = (clinic / "protocol.toml").read_text(encoding="utf-8")
     (clinic / "wrong.toml").write_text(text.replace(f"dim = {TABLE.dim}", "dim = 7"))
     message = refused("campaign", "protocol", "validate", "wrong.toml")
     assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
     (clinic / "features.bin").unlink()
     notes = spoken("protocol", "validate", "wrong.toml")["notes"]
-    assert notes == ["the feature map is not checked: features.bin does not exist"]
+    assert notes == ["the feature map is not checked: features.bin does not exist", ALONE]
 
 
 def test_validate_adds_the_errors_of_a_claim(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = Path(__file__).parents[2] / "examples" / "study" / "protocol.toml"
     (tmp_path / "p.toml").write_bytes(study.read_bytes())
-    said_last = said("protocol", "validate", "p.toml").splitlines()[-1]
-    assert said_last == "error of a claim: 0.01 at the looks plus 0.015 at the end, 0.025 together"
+    *_, error, alone = said("protocol", "validate", "p.toml").splitlines()
+    assert error == "error of a claim: 0.01 at the looks plus 0.015 at the end, 0.025 together"
+    assert alone == ALONE
+    text = (tmp_path / "p.toml").read_text() + '[approval]\nby = "second-person"\n'
+    (tmp_path / "p.toml").write_text(text)
+    assert ALONE not in said("protocol", "validate", "p.toml")
 
 
 def test_act_names_the_treatment_first(clinic):
@@ -611,7 +618,9 @@ def test_a_candidate_waits_for_a_second_person_and_is_in_force_then(doors):
     assert result.exit_code == 2
     assert "by must be a person" in result.stderr
     assert spoken("approve", number, "--by", "ben", "--reason", "reviewed")["version"] == 2
-    assert spoken("approve", number, "--by", "ben", "--reason", "reviewed")["version"] == 2
+    assert said("approve", number, "--by", "ben", "--reason", "reviewed") == (
+        "version 2 is in force, approved by ben, as before\n"
+    )
     assert spoken("status")["spent"] == 1
     kinds = [entry["kind"] for entry in spoken("ledger", "--last", 3)]
     assert kinds == ["candidate", "approved", "deployed"]

@@ -39,6 +39,7 @@ def test_status_tells_who_has_signed_and_what_is_owed(doors):
     assert "needs 1 more approval, one of clinic" in shown
     lacks = said("approve", number, "--by", "ben", "--reason", "fine")
     assert lacks.startswith(f"proposal {number} lacks 1 signature, of clinic (cyd or dora)")
+    assert lacks.endswith("approved by ben, as before\n")
     done = said("approve", number, "--by", "dora", "--reason", "fine")
     assert done == "version 2 is in force, approved by dora\n"
     assert "ben approved candidate" in said("ledger")

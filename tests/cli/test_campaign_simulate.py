@@ -174,7 +174,7 @@ def test_where_a_protocol_names_signers_one_of_them_signs_and_stops(here, small)
     found = json.loads(done.stdout)
     assert found["deployments"] > 0
     assert found["rejections"] > 0
-    assert found["stopped"] == "all 40 episodes have begun, and reports are in"
+    assert found["stopped"] == "all 40 episodes have begun, and no more reports are due"
 
 
 def test_a_rehearsal_is_approved_by_hand_and_goes_on(here, small):

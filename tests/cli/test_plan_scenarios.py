@@ -104,12 +104,21 @@ def test_a_study_is_planned_and_a_design_is_locked(here):
     (here / "other.toml").write_text(other.replace("episodes = 24", "episodes = 25"))
     wrong = call(*init, "other.toml", "--store", "sqlite:///other.db")
     assert wrong.exit_code == 1
-    assert "all of them differ from it: " in wrong.stderr
-    assert "dates-calibrated" in wrong.stderr
+    assert "all of them differ from it: base, dates" in wrong.stderr
     seed = refused(*plan("--out", "out", "--seed", 9))
     assert "holds trials of other scenarios, designs or code, or of another seed" in seed
     (here / "wards.py").write_text(WORLD.replace("[0.3, 0.3 + gain]", "[0.2, 0.3 + gain]"))
     assert "holds trials of other scenarios" in refused(*plan("--out", "out"))
+
+
+def test_too_few_claims_write_no_calibrated_protocol(here):
+    done = call(*plan("--out", "few", "--calibrate", 0.1))
+    words = " ".join(done.stdout.split())
+    assert "no calibrated protocol: 0 of 3 null rounds have a claim, and it needs 5, so" in words
+    assert "about 50 --rounds" in words
+    assert {path.name for path in (here / "few").glob("*.toml")} == {
+        "protocol-base.toml", "protocol-dates.toml",
+    }  # fmt: skip
 
 
 def test_the_base_protocol_is_the_only_design_of_a_file_without_designs(here):

@@ -21,8 +21,9 @@ from rareswitch.campaigns import (
     status,
 )
 from rareswitch.campaigns.access import NOBODY, Grant, Principal
+from rareswitch.campaigns.proof.export.words import OPTIMISTIC
 from rareswitch.campaigns.rehearsal.world import FiniteWorld
-from rareswitch.service.pages.candidate import Gain, Price, candidate_page, gain_of, worth
+from rareswitch.service.pages.candidate import Price, candidate_page, gain_of, worth
 from rareswitch.service.pages.people import (
     account_page,
     invitation_page,
@@ -219,10 +220,11 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
     ]  # fmt: skip
     gain, text = candidate.evidence["gain"], page.text
     left = 600 - status(study).recorded
-    assert f"{figure(gain['low'])} to {figure(gain['high'])}" in text
-    assert "It is not certain" in text
-    assert f"over the {left} episodes left the difference is between" in text
-    assert f"{figure(left * gain['low'])} to {figure(left * gain['high'])} in total" in text
+    assert text.count(f"{figure(gain['value'])} per episode ({OPTIMISTIC})") == 3
+    for end in ("low", "high"):
+        assert figure(gain[end]) not in text
+    total = figure(left * gain["value"])
+    assert f"over the {left} episodes left the optimistic estimate is {total} in total" in text
     assert "A signature spends 1 of the 2 deployments left, so 1 would remain." in text
     for row in candidate.evidence["treatments"]:
         assert f"{row['action']} {percent(row['now'])} {percent(row['then'])}" in text
@@ -230,30 +232,29 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
         assert f"{one['subgroup']} ({one['episodes']} episodes)" in text
     assert "approve version 4 for deployment" in text
     assert candidate.digest in [one["value"] for one in page.all("input", name="digest")]
-    assert len(page.all("svg")) == 4  # two charts, each wide and narrow
+    assert len(page.all("svg")) == 2  # one chart, wide and narrow
 
 
 def test_a_loss_and_an_unknown_gain_are_said_as_such(study):
     found, price = study.state.waiting, Price(2, 4, 100, 600)
-    assert worth(Gain(0.1, 0.05, 0.2), price, found, {})[0] == (
-        "By this estimate, which is optimistic because the candidate was fitted to these episodes, "
-        "yes: over the 100 episodes left it would gain about 10 in total (95% interval 5 to 20)."
+    assert worth(0.1, price, found, {})[0] == (
+        "The log cannot tell: over the 100 episodes left the optimistic estimate is 10 in total, "
+        "and a loss is not excluded."
     )
-    assert worth(Gain(-0.1, -0.2, -0.05), price, found, {})[0].startswith(
-        "By this estimate, no: over the 100 episodes left it would lose about 10 in total (95% "
-        "interval 5 to 20)"
+    assert worth(-0.1, price, found, {})[0] == (
+        "Even by an optimistic estimate it would lose about 10 in total over the 100 episodes left."
     )
-    assert "a loss is not excluded" in worth(Gain(0.1, -0.2, 0.4), price, found, {})[0]
     assert worth(None, price, found, {})[0].startswith("This log gives no valid estimate")
-    assert worth(Gain(0.0, 0.0, 0.0), price, found, {"disagreement": 0.0}) == [
+    assert worth(0.0, price, found, {"disagreement": 0.0}) == [
         "It changes nothing in the logged states, and would spend 1 of the 2 deployments left."
     ]
-    assert worth(Gain(0.0, 0.0, 0.0), price, found, {"disagreement": 0.1})[0].startswith(
+    nothing = {"disagreement": 0.1, "gain": {"value": 0.0, "low": 0.0, "high": 0.0}}
+    assert worth(0.0, price, found, nothing)[0].startswith(
         "It gains nothing in the logged states, and would spend 1 of the 2"
     )
     last = replace(found, status="deployed")
-    assert "No episode is left" in worth(Gain(0.1, 0.05, 0.2), price._replace(episodes_left=0),
-                                         last, {})[0]  # fmt: skip
+    none_left = price._replace(episodes_left=0)
+    assert "No episode is left" in worth(0.1, none_left, last, {})[0]
     assert (
         gain_of({"gain": {"verdict": "gain ", "value": float("nan"), "low": 0, "high": 1}}) is None
     )
@@ -303,7 +304,7 @@ def test_who_signs_an_amendment_reads_its_cost(tmp_path):
     with open_store(tmp_path / "store.db", create=True) as store:
         campaign = create_study(store)
         campaign.amend({"episodes": 700}, by="Ana Ruiz", reason="slow")
-        cost = "Cost: another number of episodes: nothing is concluded at the planned end"
+        cost = "Cost: this changes the number of episodes. The study can no longer claim superio"
         assert cost in check_page(study_page(EVERYTHING, campaign)).text
 
 

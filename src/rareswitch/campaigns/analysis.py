@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.action_comparison import Choices, compare_actions, read_choices
-from rareswitch.campaigns.conclusion import conclude, describe_error, why_not_at_the_end
+from rareswitch.campaigns.conclusion import (
+    conclude,
+    describe_error,
+    superiority_rule,
+    why_not_at_the_end,
+)
 from rareswitch.campaigns.report import read_bodies
 from rareswitch.campaigns.rulebook.attribution import Assigned
+from rareswitch.campaigns.rulebook.calibration import Calibrated, calibrated_in
 from rareswitch.campaigns.rulebook.cohorts import Cohorts
 from rareswitch.campaigns.rulebook.comparison import (
     Arm,
@@ -171,6 +177,10 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         if not_at_the_end is not None:
             earlier = _without_ends(earlier)
         since = f" {_say_since(later, earlier)}"
+    at_any_time = {
+        way: compare("all versions", "", counted.with_missing(way), confidence=confidence)
+        for way in dict.fromkeys(["reported", plan.missing] if state.stopped is not None else [])
+    }
     reference, actions = _actions(record, state, counted) if horizon == 1 else (None, [])
     if not_at_the_end is not None:  # hide an interval that is invalid
         combined, *others = (_without_ends(row) for row in (combined, *ways.values()))
@@ -192,8 +202,8 @@ def analyse_record(record: Record, state: State) -> Analysis | None:
         events=tuple(counted.events(plan.events)),
         treatments=tuple(counted.treatments(terms)),
         not_at_the_end=not_at_the_end,
-        claim=conclude(state, combined, not_at_the_end, counted.not_reported) + since,
-        error=describe_error(state.revisions[0]),
+        claim=conclude(state, combined, not_at_the_end, counted.not_reported, at_any_time) + since,
+        error=describe_error(state, counted.assigned, _calibrated(record, state)),
     )
 
 
@@ -314,6 +324,15 @@ class _Counted:
         plan = terms.analysis
         names = plan.subgroups.names if plan.subgroups is not None else ()
         return treatment_rows(treated, subgroups=names, actions=terms.actions, kinds=plan.events)
+
+
+def _calibrated(record: Record, state: State) -> Calibrated | None:
+    """Return the calibration of the first revision's rule in the attached simulation."""
+    first = state.revisions[0]
+    rule = superiority_rule(first)
+    if rule is None or rule.calibrated is None or not first.simulation:
+        return None
+    return calibrated_in(record.artifact(first.simulation), rule)
 
 
 def _rows_since(record: Record, stopped: Entry) -> list[EpisodeRow]:

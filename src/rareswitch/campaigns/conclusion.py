@@ -7,6 +7,7 @@ module has a sentence for each broken condition.
 from collections.abc import Mapping
 from typing import Any
 
+from rareswitch.campaigns.rulebook.calibration import Calibrated
 from rareswitch.campaigns.rulebook.names import ENGINE, same_person
 from rareswitch.campaigns.rulebook.rows import Entry
 from rareswitch.campaigns.rulebook.state import State
@@ -14,41 +15,61 @@ from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.support.words import plural
 
+NO_END = "the study has not ended"
+
 
 def why_not_at_the_end(state: State, assigned: int) -> str | None:
     """Return why the interval of a study of planned length is invalid; None if it is valid."""
+    if state.stopped is None:
+        return NO_END
+    if (lost := why_no_claim_at_the_end(state, assigned)) is not None:
+        return lost
+    rule = state.stopped.payload.get("rule")
+    if same_person(state.stopped.actor, ENGINE) and rule != EPISODES:
+        return f"the rule {rule} ended the study before its planned end"
+    return None
+
+
+def why_no_claim_at_the_end(state: State, assigned: int) -> str | None:
+    """Return why nothing can be claimed at the end any more; None while the plan is kept."""
     stopped, first = state.stopped, state.revisions[0]
-    if stopped is None:
-        return "the study has not ended"
     if not first.intake.assigned:
         return "episodes need not be assigned before they begin, so roles can be chosen"
     if any(terms.episodes != first.episodes for terms in state.revisions):
         return "an amendment changed the number of planned episodes"
     if _amended(state):
         return f"an amendment changed the rule {ControlSuperiority.name}"
-    if same_person(stopped.actor, ENGINE):
-        rule = stopped.payload.get("rule")
-        early = f"the rule {rule} ended the study before its planned end"
-        return None if rule == EPISODES else early
-    if assigned < first.episodes:
-        return f"{stopped.actor} ended the study before its planned end"
-    return None
+    if stopped is None or same_person(stopped.actor, ENGINE) or assigned >= first.episodes:
+        return None
+    return f"{stopped.actor} ended the study before its planned end"
 
 
 def cost_of_amendment(state: State, amendment: Entry) -> str | None:
-    """Return the conclusion that a study loses by an amendment; None if it loses none.
+    """Return in sentences what a study loses by an amendment; None if it loses nothing.
 
-    The first revision of the protocol planned the conclusion.
+    The first revision of the protocol planned the conclusion. `amendment` waits, or is the last
+    that came into force.
     """
     first, after = state.revisions[0], Terms.of(amendment.payload["protocol"])
-    lost = []
+    before = state.terms
+    if before.plain == after.plain and len(state.revisions) > 1:
+        before = state.revisions[-2]
+    removed = {rule.name for rule in before.stopping} - {rule.name for rule in after.stopping}
+    told = [f"the rule {name} is removed." for name in sorted(removed)]
+    claimed, lost = _claimed(first), []
     if first.control_share and after.episodes != first.episodes:
-        lost.append("another number of episodes: nothing is concluded at the planned end")
+        lost += [
+            "this changes the number of episodes.",
+            f"The study can no longer claim {claimed} at the planned end.",
+        ]
     if superiority_rule(first) != superiority_rule(after):
-        lost.append(f"another rule {ControlSuperiority.name}: nothing is concluded from it")
-    if not lost:
-        return None
-    return f"{', and '.join(lost)}; the interval valid at any time still holds"
+        lost += [
+            f"this changes the rule {ControlSuperiority.name}.",
+            f"The study can no longer claim {claimed} by it.",
+        ]
+    told += [*lost, "The interval valid at any time stays valid."] if lost else []
+    sentences = [told[0], *(f"{one[0].upper()}{one[1:]}" for one in told[1:])] if told else []
+    return " ".join(sentences) or None
 
 
 def _amended(state: State) -> bool:
@@ -64,48 +85,88 @@ def superiority_rule(terms: Terms) -> ControlSuperiority | None:
     return rules[0] if rules else None
 
 
-def describe_error(terms: Terms) -> str:
-    """Describe how the error of a claim is split between the looks and the end."""
+def _claimed(terms: Terms) -> str:
+    rule = superiority_rule(terms)
+    return "non-inferiority" if rule is not None and rule.margin < 0.0 else "superiority"
+
+
+def describe_error(state: State, assigned: int, calibrated: Calibrated | None = None) -> str:
+    """Describe how the planned error of a claim is split between the looks and the end.
+
+    `calibrated` is the calibration of the rule in the attached simulation.
+    """
+    terms = state.revisions[0]
     rule, end = superiority_rule(terms), (1.0 - terms.analysis.confidence) / 2.0
-    looks = 1.0 - rule.confidence if rule is not None else 0.0
     margin = rule.margin if rule is not None else 0.0
     more = f" {'plus' if margin > 0.0 else 'minus'} {abs(margin):g}" if margin else ""
-    parts = f"about {end:.3g} at the end"
-    if rule is not None:
-        parts = (
-            f"at most {looks:.3g} at the looks of {rule.name}, all versions together, and {parts}"
-        )
+    claimed, why = _claimed(terms), why_no_claim_at_the_end(state, assigned)
+    if rule is not None and (_amended(state) or not terms.intake.assigned):
+        rule = None  # a look claims nothing either
+    if rule is None and why is not None:
+        return f"{claimed.capitalize()} cannot be claimed, since {why}."
+    looks = 0.0 if rule is None else looks_error(rule)
+    parts = [] if rule is None else [_looks_words(rule, calibrated)]
+    parts += [] if why is not None else [f"about {end:.3g} at the end"]
+    total = looks + (0.0 if why is not None else end)
+    bound = "at most" if why is not None and rule is not None else "at most about"
     if rule is not None and rule.calibrated is not None:
-        parts = (
-            f"{rule.calibrated:.3g} at the looks of {rule.name}, by the simulation that the "
-            f"protocol attaches (the bound alone guarantees {looks:.3g}), and about {end:.3g} at "
-            "the end"
-        )
-        looks = rule.calibrated
-    claimed = "non-inferiority" if margin < 0.0 else "superiority"
-    return (
+        bound = "about"  # a simulation is no bound
+    said = (
         f"If learned members return no more than the control{more}, {claimed} is claimed with "
-        f"probability {looks + end:.3g}: {parts}."
+        f"probability {bound} {total:.3g}: {', and '.join(parts)}."
     )
+    return said if why is None else f"{said} Nothing can be claimed at the end, since {why}."
 
 
-def error_sum(terms: Terms) -> str | None:
-    """Return the sum of the errors at the looks and at the end; None if only one of them exists."""
-    rule = superiority_rule(terms)
-    if rule is None or not terms.control_share:
-        return None
-    looks = 1.0 - rule.confidence if rule.calibrated is None else rule.calibrated
-    end = (1.0 - terms.analysis.confidence) / 2.0
+def looks_error(rule: ControlSuperiority) -> float:
+    """Return the error at the looks: that of the bound, or that of its calibration."""
+    return 1.0 - rule.confidence if rule.calibrated is None else rule.calibrated
+
+
+def _looks_words(rule: ControlSuperiority, calibrated: Calibrated | None) -> str:
+    bound = 1.0 - rule.confidence
+    if rule.calibrated is None:
+        return f"at most {bound:.3g} at the looks of {rule.name}, all versions together"
+    rounds = "" if calibrated is None else f" ({calibrated.words})"
     return (
-        f"error of a claim: {looks:.3g} at the looks plus {end:.3g} at the end, "
-        f"{looks + end:.3g} together"
+        f"{rule.calibrated:.3g} at the looks of {rule.name}, by the simulation that the protocol "
+        f"attaches{rounds}; the bound alone guarantees {bound:.3g}"
     )
+
+
+def design_notes(terms: Terms, calibrated: Calibrated | None = None) -> list[str]:
+    """Return the planned error of a claim, and the weak points of a design, a sentence each."""
+    rule, notes = superiority_rule(terms), list[str]()
+    if rule is not None and terms.control_share:
+        looks, end = looks_error(rule), (1.0 - terms.analysis.confidence) / 2.0
+        simulated = ""
+        if rule.calibrated is not None:
+            known = "" if calibrated is None else f": {calibrated.words}"
+            simulated = f" (simulated{known})"
+        notes.append(
+            f"error of a claim: {looks:.3g} at the looks{simulated} plus {end:.3g} at the end, "
+            f"{looks + end:.3g} together"
+        )
+        if terms.analysis.missing != "reported":
+            notes.append(
+                f'note: missing = "{terms.analysis.missing}" covers a claim at the end only; '
+                f"{rule.name} compares reported outcomes at its looks"
+            )
+    return notes
 
 
 def conclude(
-    state: State, combined: Mapping[str, Any], not_at_the_end: str | None, not_reported: int
+    state: State,
+    combined: Mapping[str, Any],
+    not_at_the_end: str | None,
+    not_reported: int,
+    at_any_time: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """Return the conclusion in words, with the margin of the first revision."""
+    """Return the conclusion in words, with the margin of the first revision.
+
+    `at_any_time` has the comparison with an interval valid at any time, by the count of missing
+    outcomes: from reports alone, and as the protocol says.
+    """
     rule, stopped = superiority_rule(state.revisions[0]), state.stopped
     margin = rule.margin if rule is not None else 0.0
     kind = f"Non-inferiority by {-margin:g}" if margin < 0.0 else "Superiority over the control"
@@ -119,16 +180,10 @@ def conclude(
             return f"Nothing is concluded: an amendment changed the rule {rule.name}."
         if not state.revisions[0].intake.assigned:
             return f"Nothing is concluded: {why_not_at_the_end(state, 0)}."
-        now = "."
-        if combined["any_time_low"] is not None:
-            low, high = combined["any_time_low"], combined["any_time_high"]
-            now = (
-                f". With all reports since, the interval valid at any time is from {low:.4g} to "
-                f"{high:.4g}, with {combined['any_time_confidence']:g} confidence."
-            )
         return (
-            f"{kind} was shown at a look, with {rule.confidence:g} confidence: "
-            f"{stopped.reason.partition(': ')[2]}{now}"
+            f"{kind} was shown at a look, with {rule.confidence:g} confidence, from reported "
+            f"outcomes alone: {stopped.reason.partition(': ')[2]}."
+            f"{_with_all_reports(at_any_time, margin, not_reported)}"
         )
     if not_at_the_end is not None:
         return (
@@ -145,6 +200,29 @@ def conclude(
         f"{kind} is not shown: the interval of the difference, from {low:.4g} to "
         f"{combined['high']:.4g}, is not above {margin:g}.{open_}"
     )
+
+
+def _with_all_reports(
+    at_any_time: Mapping[str, Mapping[str, Any]], margin: float, not_reported: int
+) -> str:
+    """Describe the intervals after a claim at a look; the protocol's may not support the claim."""
+    said = ""
+    for way, row in at_any_time.items():
+        low, high = row["any_time_low"], row["any_time_high"]
+        if low is None:
+            continue
+        ends = f"from {low:.4g} to {high:.4g}"
+        if way == "reported":
+            said += (
+                f" With all reports since, the interval valid at any time is {ends}, with "
+                f"{row['any_time_confidence']:g} confidence."
+            )
+        else:
+            counts = "0" if way == "zero" else "the worst"
+            but = " This does not support the claim." if low <= margin else ""
+            said += f" With missing outcomes as {counts}, as the protocol counts them, it is {ends}"
+            said += f" ({plural(not_reported, 'assigned episode')} without a report).{but}"
+    return said
 
 
 def _unreported(number: int, missing: str) -> str:

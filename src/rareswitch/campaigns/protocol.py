@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from rareswitch.campaigns.errors import NotAllowedError
 from rareswitch.campaigns.rulebook.approval import Approval
+from rareswitch.campaigns.rulebook.calibration import uncalibrated
 from rareswitch.campaigns.rulebook.names import checked_digest, checked_name, checked_names
 from rareswitch.campaigns.rulebook.rows import canonical, digest_of, without_none
 from rareswitch.campaigns.rulebook.stopping import (
@@ -106,9 +108,10 @@ class Protocol:
             if isinstance(rule, AGAINST_CONTROL) and (
                 control is None or control.share + floor >= 1.0
             ):
+                shares = "" if control is None else f"share {control.share:g} and floor {floor:g}"
                 raise ValueError(
                     f"stopping rule {rule.name} needs a control, [recipe] control, that leaves a "
-                    f"share to learned members; got {control}"
+                    f"share to learned members; got {shares or 'no control'}"
                 )
             try:
                 rule.check(self.task.horizon, self.episodes)
@@ -124,7 +127,7 @@ class Protocol:
         if isinstance(switches, int) and switches > self.budget:
             raise ValueError(
                 f"budget must be at least {switches}, the switches that the schedule may make; got "
-                f"{self.budget} ([budget] deployments)"
+                f"{self.budget}"
             )
 
     def check_artifacts(self, artifacts: Mapping[str, bytes]) -> None:
@@ -141,6 +144,8 @@ class Protocol:
                     f"{kind} must be the file with the protocol's digest, {digest or 'none'}; got "
                     f"{given or 'none'}"
                 )
+        if (why := uncalibrated(self.stopping, artifacts.get("simulation"))) is not None:
+            raise NotAllowedError(why)
         if "simulation" in artifacts:
             self._check_simulation(artifacts["simulation"])
 
@@ -305,7 +310,7 @@ class Protocol:
                 rules.append(rule_of(_table(table, "stopping")))
         with _reading("access"):
             parts["public"] = flag("public", given["access"].get("public", False))
-        with _reading("task"):
+        with _reading("task", others=PLACES):
             return cls(
                 name=tables["name"],
                 task=task,
@@ -356,6 +361,11 @@ TABLES = (
 PARTS = {
     "recipe": Recipe, "approval": Approval, "intake": Intake, "features": FeatureTerms,
     "analysis": AnalysisTerms,
+}  # fmt: skip
+# The places of arguments of a protocol that are not in [task].
+PLACES = {
+    "name": "name", "budget": "[budget] deployments", "stopping": "[[stopping]]",
+    "control": "[recipe] control", "schedule": "[schedule]", "simulation": "[simulation] digest",
 }  # fmt: skip
 TASK_SIZES = tuple(part.name for part in fields(Task))
 KEYS = {name: tuple(part.name for part in fields(kind)) for name, kind in PARTS.items()}
@@ -434,12 +444,17 @@ def _known(value: Any, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
-    """Add the table's name to an error about one of its keys."""
+def _reading(name: str, others: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+    """Add the table's name to an error about one of its keys.
+
+    `others` gives the place of keys that are in other tables.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise type(error)(f"[{name}] {error}") from None
+        key, space, rest = str(error).partition(" ")
+        place = others.get(key, f"[{name}] {key}")
+        raise type(error)(f"{place}{space}{rest}") from None
 
 
 def _recipe(table: dict[str, Any], allow: Collection[str], actions: Any) -> Recipe:
@@ -451,5 +466,9 @@ def _recipe(table: dict[str, Any], allow: Collection[str], actions: Any) -> Reci
         control = _table(table["control"], "control")
         if isinstance(actions, list | tuple) and control.get("plays") in actions:
             control["plays"] = actions.index(control["plays"])
-        table["control"] = rebuild_control(control)
+        try:
+            table["control"] = rebuild_control(control)
+        except (TypeError, ValueError) as error:
+            inner = "" if str(error).startswith("control ") else "control."
+            raise type(error)(f"{inner}{error}") from None
     return Recipe(exploration=make_exploration(kind, exploration, allow=allow), **table)

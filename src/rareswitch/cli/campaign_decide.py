@@ -65,8 +65,10 @@ def approve(campaign: Campaign, number: int, **signed: Any) -> Answer:
     from rareswitch.campaigns.rulebook.decisions import owed_words
     from rareswitch.campaigns.rulebook.rows import Entry
 
+    before = campaign.state.entries
     done = campaign.approve(number, **signed)
     state = campaign.state
+    again = _again(before, state.entries)
     revision = len(state.revisions)
     waiting: Any = next(
         (one for one in (state.waiting, state.amendment) if one and one.number == number), None
@@ -74,6 +76,7 @@ def approve(campaign: Campaign, number: int, **signed: Any) -> Answer:
     if waiting is not None:
         owed = state.owed(waiting).signatures
         text = f"proposal {number} lacks {owed_words(state, waiting)}; approved by {signed['by']}"
+        text += again
         return Answer({"approved": number, "owed": owed}, text)
     text = "the campaign runs again"
     if not isinstance(done, Entry):
@@ -83,7 +86,7 @@ def approve(campaign: Campaign, number: int, **signed: Any) -> Answer:
         plain = {"kind": done.kind, "entry": done.number, "revision": revision}
         if done.kind == "amended":
             text = f"revision {revision} of the protocol is in force"
-    return Answer(plain, f"{text}, approved by {signed['by']}")
+    return Answer(plain, f"{text}, approved by {signed['by']}{again}")
 
 
 @verb('reject 7 --by ben --reason "too few patients on the new dose"', signed=True, rehearsal=True)
@@ -94,8 +97,10 @@ def reject(campaign: Campaign, number: int, **signed: Any) -> Answer:
     `status` shows the NUMBER of the candidate, amendment or reopening. Later fits do not depend on
     the rejection.
     """
+    before = campaign.state.entries
     campaign.reject(number, **signed)
-    return Answer({"rejected": number}, f"proposal {number} is rejected")
+    again = _again(before, campaign.state.entries)
+    return Answer({"rejected": number}, f"proposal {number} is rejected{again}")
 
 
 @verb('comment 7 --reviewed --by cyd --reason "the dose is safe"', signed=True, rehearsal=True)
@@ -159,6 +164,11 @@ def reopen(campaign: Campaign, **signed: Any) -> Answer:
     entry = campaign.reopen(**signed)
     needed = needed_approval(entry.number, entry.actor, approval_of(campaign).for_reopening)
     return Answer({"reopening": entry.number}, f"reopening {entry.number} {needed}")
+
+
+def _again(before: int, after: int) -> str:
+    """Return the words for a decision that was in the ledger already."""
+    return ", as before" if after == before else ""
 
 
 def _proposed(campaign: Campaign, found: list[dict[str, Any]], plain: dict[str, Any]) -> Answer:

@@ -129,6 +129,7 @@ def import_(campaign: Campaign, file: Path) -> Answer:
                 many = plural(done, "report")
                 raise click.ClickException(f"interrupted after {many}; run it again")
     said = [f"{count} {what.replace('_', ' ')}" for what, count in counts.items() if count]
+    said = ["1 conflict" if one == "1 conflicts" else one for one in said]
     shown = problems[:SHOWN]
     if len(problems) > SHOWN:
         shown.append(f"… and {len(problems) - SHOWN} more; `refusals` lists the refused reports")

@@ -239,6 +239,12 @@ def changed_keys(old: Any, new: Any) -> Iterator[str]:
         yield f"{key}: {before} → {after}"
 
 
+def _quantity(trigger: Mapping[str, Any]) -> str:
+    from rareswitch.campaigns.proof.export.words import GROWTH
+
+    return "growth of the data" if GROWTH in trigger["quantity"] else str(trigger["quantity"])
+
+
 def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list[str]:
     from rareswitch.campaigns.proof.export.words import ONE_IS_ENOUGH
 
@@ -260,7 +266,7 @@ def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list
         were = "was" if found.declined == 1 else "were"
         lines.append(f"{'':15}{plural(found.declined, 'candidate')} {were} not worth proposing")
     lines += [
-        f"trigger        {_bar(trigger['value'], trigger['threshold'])} {trigger['quantity']} "
+        f"trigger        {_bar(trigger['value'], trigger['threshold'])} {_quantity(trigger)} "
         f"{trigger['value']:.4g} of {trigger['threshold']:.4g}"
         for trigger in found.triggers
     ]

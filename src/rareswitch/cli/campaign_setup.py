@@ -35,6 +35,7 @@ SHARE = click.FloatRange(0.0, 1.0)
 TICKS = click.FloatRange(0.0, 1e6)
 # Files beside a protocol that has their digests; `plan --out` writes the first.
 REPORT, FEATURES = "plan.json", "features.bin"
+SIMULATIONS = (REPORT, "characteristics.json")
 
 
 @verb(
@@ -278,10 +279,13 @@ def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
     """Check a protocol before it is locked.
 
     If the protocol has the digest of a feature map, the map is checked too: features.bin beside
-    FILE. The error of a claim at the looks and at the end is printed with its sum.
+    FILE. The error of a claim at the looks and at the end is printed with its sum, and notes about
+    weak points of the design.
     """
     from rareswitch.campaigns.campaign import check_feature_map
-    from rareswitch.campaigns.conclusion import error_sum
+    from rareswitch.campaigns.conclusion import design_notes, superiority_rule
+    from rareswitch.campaigns.rulebook.calibration import calibrated_in, uncalibrated
+    from rareswitch.campaigns.rulebook.rows import digest_of
     from rareswitch.campaigns.rulebook.terms import Terms
 
     found, notes = _read(file, allow), list[str]()
@@ -292,8 +296,18 @@ def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
         else:
             check_feature_map(found, data)
             notes.append(f"the feature map {beside} fits the task")
-    if (error := error_sum(Terms.of(found.plain))) is not None:
-        notes.append(error)
+    rule, calibrated = superiority_rule(terms := Terms.of(found.plain)), None
+    if rule is not None and rule.calibrated is not None:
+        reports = [_artifact(file.with_name(name)) for name in SIMULATIONS]
+        report = next((one for one in reports if one and digest_of(one) == found.simulation), None)
+        if report is None and found.simulation:
+            notes.append(f"the simulation is not checked: it is not beside {file}")
+        elif (why := uncalibrated(found.stopping, report)) is not None:
+            raise ValueError(why)
+        calibrated = None if report is None else calibrated_in(report, rule)
+    notes += design_notes(terms, calibrated)
+    if not found.approval.two_persons:
+        notes.append('note: versions come into force without a person: [approval] by = "schedule"')
     plain = {"campaign": found.name, "protocol": found.digest, "notes": notes}
     return Answer(plain, "\n".join([f"valid: {found.name}, SHA-256 {found.digest}", *notes]))
 

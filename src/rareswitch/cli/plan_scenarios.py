@@ -22,7 +22,6 @@ OPTIONS = (
     "scenarios", "calibrate", "rounds", "seed", "workers", "cluster", "out", "as_json", "allow",
 )  # fmt: skip
 ONLY = ("calibrate", "cluster", "allow")  # the options that need --scenarios
-FEW_CLAIMS = 5  # null rounds with a claim; fewer give an imprecise error
 REPORT = "characteristics.json"
 # Each column's title, characteristic and number format.
 COLUMNS = (
@@ -48,7 +47,8 @@ beats    the recommended policy is worth more than the control
 return   expected return of all participants;  ctrl  of those in the control arm
 best     share of steps with a best action
 deploy   deployments after the first;  begun, report  episodes begun and reported until the stop
-time     until the stop;  bias  of the estimated difference from the control
+time     until the stop;  bias  of the estimated difference from the control, from reported
+         outcomes alone, whatever `missing` says
 from, to 95% Monte-Carlo interval of the value above"""
 
 
@@ -214,14 +214,13 @@ def table(found: Characteristics) -> list[str]:
 
 
 def notes(study: Study) -> list[str]:
-    """Return the planned error of each design's claims, and a warning about instant signatures."""
-    from rareswitch.campaigns.conclusion import error_sum
+    """Return the notes on each design, and a warning about instant signatures."""
+    from rareswitch.campaigns.conclusion import design_notes
     from rareswitch.campaigns.rulebook.terms import Terms
 
     lines = []
     for name, protocol in study.designs.items():
-        if (said := error_sum(Terms.of(protocol.plain))) is not None:
-            lines.append(f"{name}: {said}")
+        lines += [f"{name}: {said}" for said in design_notes(Terms.of(protocol.plain))]
     instant = [
         one.name
         for one in study.scenarios
@@ -260,6 +259,8 @@ def _number(value: float, form: str) -> str:
 
 def calibration(one: Calibration) -> list[str]:
     """Return the calibrated confidence of a design, its type I error and its power as lines."""
+    from rareswitch.campaigns.rulebook.calibration import FEW_CLAIMS, rounds_needed
+
     value, low, high, rounds = one.confidence
     lines = [
         f"{one.design}: control-superiority with confidence {value:.4g} [{low:.4g}, {high:.4g}], "
@@ -269,8 +270,8 @@ def calibration(one: Calibration) -> list[str]:
     lines += [f"  power in {name} {_share(power)}" for name, power in one.power.items()]
     if one.claims < FEW_CLAIMS:
         lines.append(
-            f"  note: only {one.claims} of {rounds} null rounds have a claim; a reliable value "
-            f"needs at least {FEW_CLAIMS}: increase --rounds"
+            f"  no calibrated protocol: {one.claims} of {rounds} null rounds have a claim, and it "
+            f"needs {FEW_CLAIMS}, so about {rounds_needed(one.asked)} --rounds"
         )
     return lines
 

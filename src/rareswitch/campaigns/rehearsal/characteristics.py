@@ -24,6 +24,7 @@ from rareswitch.campaigns.rehearsal.study import Scenario, Study, make_world
 from rareswitch.campaigns.rehearsal.trial import Trial
 from rareswitch.campaigns.rehearsal.trial_outcome import FUTILITY, HARM, TrialOutcome, outcome_of
 from rareswitch.campaigns.rehearsal.world import Fates, World
+from rareswitch.campaigns.rulebook.calibration import FEW_CLAIMS
 from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.stopping import ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import Terms
@@ -69,13 +70,13 @@ class Estimate(NamedTuple):
         return cls(share, low, high, rounds)
 
     @classmethod
-    def of_mean(cls, values: Sequence[float]) -> "Estimate":
-        """Return a mean with the interval of its normal approximation."""
+    def of_mean(cls, values: Sequence[float], most: float = math.inf) -> "Estimate":
+        """Return a mean with the interval of its normal approximation, clipped at `most`."""
         rounds = len(values)
         mean = math.fsum(values) / rounds
         spread = math.fsum((value - mean) ** 2 for value in values) / max(1, rounds - 1)
         width = Z * math.sqrt(spread / rounds)
-        return cls(mean, mean - width, mean + width, rounds)
+        return cls(mean, mean - width, min(mean + width, max(mean, most)), rounds)
 
 
 SHARES: Mapping[str, Callable[[TrialOutcome], bool | None]] = {
@@ -164,11 +165,12 @@ class Characteristics:
 
     @property
     def protocols(self) -> dict[str, Protocol]:
-        """The protocol of each design, and of each calibrated design, by name."""
+        """The protocol of each design, and of each reliably calibrated design, by name."""
         designs = self.study.designs
         calibrated = {
             f"{one.design}-calibrated": one.protocol(designs[one.design])
             for one in self.calibrations
+            if one.claims >= FEW_CLAIMS
         }
         return {**designs, **calibrated}
 
@@ -236,9 +238,9 @@ def characteristics(
             done += 1
             progress(done, len(pieces), time.monotonic() - began)
     cells = tuple(
-        _cell(scenario, design, [known[Piece(place, r)][design] for r in range(study.rounds)])
+        _cell(scenario, name, [known[Piece(place, r)][name] for r in range(study.rounds)], design)
         for place, scenario in enumerate(study.scenarios)
-        for design in study.designs
+        for name, design in study.designs.items()
     )
     calibrations = () if calibrate is None else _calibrations(study, known, calibrate)
     return Characteristics(study=study, cells=cells, calibrations=calibrations)
@@ -309,14 +311,18 @@ def _study(text: str, allow: tuple[str, ...], folder: str) -> Study:
     return Study.from_plain(json.loads(text), allow=allow, folder=folder)
 
 
-def _cell(scenario: Scenario, design: str, outcomes: Sequence[TrialOutcome]) -> Cell:
+def _cell(
+    scenario: Scenario, design: str, outcomes: Sequence[TrialOutcome], protocol: Protocol
+) -> Cell:
+    most = {"deployments": protocol.budget, "best_action": 1.0}
+    most |= dict.fromkeys(["begun", "recorded"], protocol.episodes)
     values: dict[str, Estimate | None] = {}
     for name, share in SHARES.items():
         hits = [hit for one in outcomes if (hit := share(one)) is not None]
         values[name] = Estimate.of_share(sum(hits), len(hits)) if hits else None
     for name, mean in MEANS.items():
         told = [float(value) for one in outcomes if (value := mean(one)) is not None]
-        values[name] = Estimate.of_mean(told) if told else None
+        values[name] = Estimate.of_mean(told, most.get(name, math.inf)) if told else None
     return Cell(scenario=scenario.name, null=scenario.null, design=design, values=values)
 
 

@@ -168,7 +168,7 @@ class Field:
         self.learner.down_until = 0  # a new process takes over
         self.learner.look(self.clock.tick, None)
         if self.enrolled == planned and self.campaign.state.stopped is None:
-            reason = f"all {planned} episodes have begun, and reports are in"
+            reason = f"all {planned} episodes have begun, and no more reports are due"
             self.campaign.stop(by=self._signer or SIMULATION, reason=reason)
 
     def _begin(self, number: int) -> bool:

@@ -157,7 +157,7 @@ class Trial:
                 self._sign()
         self._learn()
         if self.stop is None:
-            self._stop("", f"all {planned} episodes have begun, and reports are in")
+            self._stop("", f"all {planned} episodes have begun, and no more reports are due")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""The page of a candidate: changes, subgroups, expected gain, price and verdict."""
+"""The page of a candidate: changes, subgroups, expected gain and price."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,31 +6,25 @@ from typing import Any, NamedTuple
 
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.proof.export.words import (
+    OPTIMISTIC,
     UNCERTAIN,
     Treatment,
     candidate_lines,
     is_number,
     one_line,
     treatments_of,
+    warnings_of,
 )
 from rareswitch.campaigns.rulebook.names import same_person
 from rareswitch.campaigns.rulebook.state import Candidate, State
 from rareswitch.campaigns.store.rows import heads_of
-from rareswitch.service.pages.charts import Chart, gain_chart, shares_chart
-from rareswitch.service.pages.rendering import count, figure, interval, percent, plural, render
+from rareswitch.service.pages.charts import Chart, shares_chart
+from rareswitch.service.pages.rendering import count, figure, percent, plural, render
 from rareswitch.service.pages.signing import signatures_of
 from rareswitch.service.pages.view import View
 from rareswitch.service.pages.words import candidate_status, who_signs
 
 MOST_CHANGES = 20
-
-
-class Gain(NamedTuple):
-    """The expected gain per episode with its 95% interval; a loss is negative."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Price(NamedTuple):
@@ -71,17 +65,17 @@ def candidate_page(
         status=candidate_status(found.status, stopped=state.stopped is not None),
         waits=found.status == "waiting" and state.stopped is None,
         stopped=state.stopped is not None,
-        summary=summary(found, state, gain, evidence),
+        summary=summary(found, gain, evidence),
         worth=worth(gain, price, found, evidence),
         price=price,
         gain=gain,
-        gain_chart=None if gain is None else gain_chart(*gain),
+        optimistic=OPTIMISTIC,
         whom_chart=_whom_chart(subgroups, changes),
         changes=changes,
         subgroups=subgroups,
         treatments=treatment_table(treatments),
         lines=candidate_lines(**vars(found)),
-        warnings=[one_line(str(one)) for one in _listed(evidence, "warnings")],
+        warnings=warnings_of(evidence),
         signatures=signatures_of(entries, number),
         signs=who_signs(terms, found.proposer),
         own=same_person(found.proposer, view.principal.name or "-"),
@@ -104,14 +98,14 @@ def price_of(state: State, found: Candidate, rows: int) -> Price:
     return Price(left, terms.budget, max(0, terms.episodes - recorded), terms.episodes)
 
 
-def gain_of(evidence: dict[str, Any]) -> Gain | None:
-    """Return the expected gain; None if the log gives no interval."""
+def gain_of(evidence: dict[str, Any]) -> float | None:
+    """Return the expected gain per episode; None if the log gives no estimate."""
     gain = evidence.get("gain")
     verdict = gain.get("verdict") if isinstance(gain, dict) else None
     if not isinstance(verdict, str) or not verdict.startswith(("gain ", "loss ", UNCERTAIN)):
         return None
-    ends: list[Any] = [gain.get(name) for name in ("value", "low", "high")]  # type: ignore[union-attr]
-    return Gain(*ends) if all(map(is_number, ends)) else None
+    value = gain.get("value")  # type: ignore[union-attr]
+    return value if is_number(value) else None
 
 
 def change_rows(evidence: dict[str, Any]) -> list[tuple[str, str, str, float]]:
@@ -170,7 +164,7 @@ def treatment_table(treatments: Sequence[Treatment]) -> Treatments | None:
     return Treatments(header, rows, range(first, first + 4))
 
 
-def summary(found: Candidate, state: State, gain: Gain | None, evidence: dict[str, Any]) -> str:
+def summary(found: Candidate, gain: float | None, evidence: dict[str, Any]) -> str:
     """Return the change and its expected gain in one sentence."""
     share = evidence.get("disagreement")
     changed = (
@@ -180,12 +174,13 @@ def summary(found: Candidate, state: State, gain: Gain | None, evidence: dict[st
     )
     if gain is None:
         return f"{changed}; the gain cannot be estimated from this log."
-    ends = f"95% interval {interval(gain.low, gain.high)}"
-    word = "gain" if gain.value >= 0 else "loss"
-    return f"{changed}, with an expected {word} of {figure(abs(gain.value))} per episode ({ends})."
+    word = "gain" if gain >= 0 else "loss"
+    return f"{changed}, with an expected {word} of {figure(abs(gain))} per episode ({OPTIMISTIC})."
 
 
-def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str, Any]) -> list[str]:
+def worth(
+    gain: float | None, price: Price, found: Candidate, evidence: dict[str, Any]
+) -> list[str]:
     """Return sentences that compare the gain with the price."""
     after = max(0, price.deployments_left - 1)
     spends = (
@@ -193,7 +188,7 @@ def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str,
         f"{count(after) if after else 'none'} would remain."
     )
     told = [] if found.status != "waiting" else [spends]
-    if nothing := _no_change(gain, evidence):
+    if nothing := _no_change(evidence):
         spent = f", and would spend 1 of the {plural(price.deployments_left, 'deployment')} left"
         return [f"{nothing}{spent if told else ''}."]
     if gain is None:
@@ -202,36 +197,27 @@ def worth(gain: Gain | None, price: Price, found: Candidate, evidence: dict[str,
             "the deployments left are enough for later changes.",
             *told,
         ]
-    total = [end * price.episodes_left for end in gain]
+    total = gain * price.episodes_left
     over = f"over the {plural(price.episodes_left, 'episode')} left"
-    if gain.low > 0:
-        verdict = (
-            "By this estimate, which is optimistic because the candidate was fitted to these "
-            f"episodes, yes: {over} it would gain about {figure(total[0])} in total (95% "
-            f"interval {interval(total[1], total[2])})."
-        )
-    elif gain.high < 0:
-        verdict = (
-            f"By this estimate, no: {over} it would lose about {figure(-total[0])} in total (95% "
-            f"interval {interval(-total[2], -total[1])})."
-        )
-    else:
-        verdict = (
-            f"It is not certain: {over} the difference is between {interval(total[1], total[2])} "
-            "in total, and a loss is not excluded."
-        )
+    verdict = (
+        f"The log cannot tell: {over} the optimistic estimate is {figure(total)} in total, and a "
+        "loss is not excluded."
+        if gain >= 0
+        else f"Even by an optimistic estimate it would lose about {figure(-total)} in total {over}."
+    )
     if not price.episodes_left:
         verdict = "No episode is left, so a change earns nothing in this study."
     model = _model_gain(evidence)
     return [verdict, *model, *told]
 
 
-def _no_change(gain: Gain | None, evidence: dict[str, Any]) -> str:
+def _no_change(evidence: dict[str, Any]) -> str:
     """Return a sentence if the candidate changes or gains nothing in the log, else ""."""
+    gain = evidence.get("gain")
     share = evidence.get("disagreement")
     if is_number(share) and share == 0:
         return "It changes nothing in the logged states"
-    if gain is not None and gain.low == gain.high == 0:
+    if isinstance(gain, dict) and gain.get("low") == gain.get("high") == gain.get("value") == 0:
         return "It gains nothing in the logged states"
     return ""
 

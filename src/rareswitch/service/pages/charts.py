@@ -194,29 +194,6 @@ def _forest(drawn: Sequence[Compared], width: int) -> Markup:
     return picture(title, width, bottom + 44, parts)
 
 
-def gain_chart(value: float, low: float, high: float) -> Chart:
-    """Draw the expected gain of a candidate with its interval."""
-    pictures = []
-    for width in (WIDE // 2, NARROW):
-        scale = Scale(padded([0.0, low, high]), 12, width - 12)
-        parts = [
-            line(scale(0.0), 8, scale(0.0), 52, "zero"),
-            *whisker(scale, low, high, 30),
-            mark(scale(value), 30, "learned"),
-            text(scale(value), 18, signed(value), anchor="middle", kind="strong"),
-            *axis(scale, 52, "expected gain per episode", width),
-        ]
-        pictures.append(picture("Expected gain per episode with its interval", width, 96, parts))
-    return Chart(
-        "Expected gain per episode",
-        pictures,
-        "Circle: expected gain. Line: 95% interval. Right of the dashed line, the candidate "
-        "returns more than the policy in force.",
-        ("expected gain", "95% interval"),
-        [(signed(value), interval(low, high))],
-    )
-
-
 def shares_chart(rows: Sequence[tuple[str, float, str]], title: str, about: str) -> Chart:
     """Draw a bar for each name with its share and a label."""
     pictures = []

@@ -35,18 +35,24 @@ SPECIAL = "\\`*_{}[]<>|#&~$"
 LONG = 28  # characters of a cell that may wrap
 STYLE = """
 :root { color-scheme: light dark; --soft: #57606a; --line: #d0d7de; --accent: #1f5c99;
-  --warning: #b3261e; }
+  --warning: #b3261e; --paper: #fff; }
 @media (prefers-color-scheme: dark) { :root { --soft: #9aa4af; --line: #3d444d; --accent: #79b8ff;
-  --warning: #ff8a80; } }
+  --warning: #ff8a80; --paper: #16191d; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 80rem; padding: 1rem; overflow-wrap: anywhere;
+body { background: var(--paper); margin: 0 auto; max-width: 80rem; padding: 1rem;
+  overflow-wrap: anywhere;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; }
 h2 { font-size: 1.25rem; margin-top: 2.4rem; border-bottom: 1px solid var(--line); }
 h2 small, figcaption { color: var(--soft); font-size: .9rem; font-weight: normal; }
 nav { display: flex; flex-wrap: wrap; gap: .3rem 1rem; font-size: .95rem; }
 p, ul { max-width: 48rem; } a { color: var(--accent); }
-.scroll { overflow-x: auto; }
+/* Shadows at the ends show that a table continues. */
+.scroll { overflow-x: auto; background:
+  linear-gradient(90deg, var(--paper) 40%, transparent) left / 2rem 100% no-repeat local,
+  linear-gradient(-90deg, var(--paper) 40%, transparent) right / 2rem 100% no-repeat local,
+  linear-gradient(90deg, #5a5a5a47, transparent) left / .7rem 100% no-repeat scroll,
+  linear-gradient(-90deg, #5a5a5a47, transparent) right / .7rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .9rem; overflow-wrap: normal; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0;
   border-bottom: 1px solid var(--line); }
@@ -64,7 +70,8 @@ svg .course { stroke-width: 1.5; }
 svg line.planned { stroke: var(--accent); }
 svg line.unplanned { stroke: var(--warning); stroke-dasharray: 4 3; }
 svg circle { fill: var(--accent); } svg rect { fill: var(--warning); }
-@media print { nav { display: none; } figure, tr { break-inside: avoid; } }
+@media print { nav { display: none; } .scroll { background: none; overflow: visible; }
+  figure, tr { break-inside: avoid; } }
 """
 
 
@@ -237,7 +244,7 @@ def _html_lines(block: Block) -> Iterator[str]:
     elif any(block.header):
         columns = zip(block.header, *block.rows, strict=True)
         numbers = [all(one is None or is_number(one) for one in column[1:]) for column in columns]
-        yield '<div class="scroll"><table>'
+        yield '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
         yield _html_row(block.header, numbers, "th")
         yield from (_html_row(row, numbers) for row in block.rows)
         yield "</table></div>"

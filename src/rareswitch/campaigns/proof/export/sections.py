@@ -162,7 +162,9 @@ def _methods(analysis: Analysis | None) -> list[str]:
 def _summary(facts: Facts) -> list[tuple[str, Any]]:
     state, last = facts.state, facts.revisions[-1]
     version = state.versions[-1]
+    concluded = facts.analysis is not None and not facts.blinded
     return [
+        *([("Conclusion", facts.analysis.claim)] if concluded else []),  # type: ignore[union-attr]
         *([("Rehearsal", REHEARSED)] if state.rehearsal else []),
         ("End", _ended(state.stopped, blinded=facts.blinded)),
         ("Pending decision", _pending(state)),

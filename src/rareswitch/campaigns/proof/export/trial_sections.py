@@ -4,9 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rareswitch.campaigns.analysis import Analysis
-from rareswitch.campaigns.conclusion import describe_error
 from rareswitch.campaigns.proof.export.blocks import Facts, Section, Table
-from rareswitch.campaigns.rulebook.stopping import Watched, watch
+from rareswitch.campaigns.rulebook.stopping import (
+    AGAINST_CONTROL,
+    EPISODES,
+    ControlFutility,
+    ControlHarm,
+    ControlSuperiority,
+    DataQuality,
+    Futility,
+    Harm,
+    Watched,
+    watch,
+)
 from rareswitch.support.words import plural
 
 
@@ -54,7 +64,7 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
             Table(header[:8], [(row["name"], *_cells(row)) for row in analysis.subgroups]),
         ], closed=True)  # fmt: skip
     if analysis.actions:
-        yield Section("Actions against the control's", "17a", [
+        yield Section("Each action against the control", "17a", [
             f"Every action is compared with {analysis.reference}. Episodes have overlap weights, "
             "which follow from the known probabilities of the actions that were assigned: the "
             "comparison is of participants for whom both were possible, version by version "
@@ -109,22 +119,40 @@ def _compared(row: Mapping[str, Any]) -> str:
     return f"all versions, {counts}"
 
 
+CONTROL_RULES = tuple(rule.name for rule in AGAINST_CONTROL)
+# The value of each stopping rule: an end of an interval that is valid at any time, or a count.
+VALUES = {
+    Harm.name: "upper end, mean return of the version",
+    Futility.name: "upper end, mean return of the version",
+    DataQuality.name: "lower end, share of reports refused",
+    ControlSuperiority.name: "lower end, difference of all versions",
+    ControlHarm.name: "upper end, difference of the version",
+    ControlFutility.name: "upper end, difference of all versions",
+    EPISODES: "episodes recorded",
+}
+
+
 def looks_section(facts: Facts) -> Section:
     """Return the present values of the stopping rules."""
     terms, seen = facts.state.terms, dict[Watched, list[int]]()
+    strata = facts.tally.cohorts.strata
+    played = {version for version, one in strata.items() if one.compares}
     for version in facts.state.versions:
         for one in watch(terms, facts.tally.cohorts, version.version):
-            seen.setdefault(one, []).append(version.version)
+            compared = {version.version} & played if one.rule == ControlHarm.name else played
+            if compared or one.rule not in CONTROL_RULES:
+                seen.setdefault(one, []).append(version.version)
     every = len(facts.state.versions)
     rows = [
         (one.rule, ", ".join(map(str, versions)) if len(versions) < every else "all",
-         one.value, one.threshold, one.passed)
+         VALUES[one.rule], one.value, one.threshold, one.passed)
         for one, versions in seen.items()
     ]  # fmt: skip
     return Section("Stopping rules at this look", "ACE 7b", [
         "The engine compares each value with its threshold after every row. A rule that has too "
-        "few episodes yet is not listed.",
-        Table(("rule", "version", "value", "threshold", "reached"), rows),
+        "few episodes yet is not listed, nor a rule about the control before both learned members "
+        "and the control have outcomes.",
+        Table(("rule", "version", "the value is", "value", "threshold", "reached"), rows),
     ], closed=True)  # fmt: skip
 
 
@@ -162,18 +190,20 @@ def principles_section(facts: Facts) -> Section:
     unplanned = sum(not one.planned for one in state.candidates.values())
     rollbacks = sum(one.rollback_to is not None for one in state.versions)
     signed = (
-        "Every version and every amendment is approved by a person who did not propose it; the "
-        "schedule may propose a version"
+        "Every version after the first, except a rollback, and every amendment is approved by a "
+        "person who did not propose it; the schedule may propose a version"
         if terms.approval.two_persons
         else "The switching rule alone puts a version in force"
     )
     hidden = "concealed by a secret drawn at the assignment" if terms.intake.concealed else "a hash"
     analysis, control = facts.analysis, terms.control_share
+    burn_in = facts.revisions[0]["recipe"].get("burn_in")
+    every = "Every version after the burn-in" if burn_in else "Every version"
     estimation = (
-        f"{analysis.claim} Every version has a concurrent control with {control:.4g} of the "
-        "compared episodes, so drift between versions does not enter. Assigned episodes without a "
-        f"report count as the protocol says: {terms.analysis.missing}. Allocation probabilities "
-        "are known, and episodes.parquet has them."
+        f"{analysis.claim} {every} has a concurrent control with {control:.4g} of the "
+        "compared episodes, so drift between versions does not enter. At the end, assigned "
+        f"episodes without a report count as the protocol says: {terms.analysis.missing}. "
+        "Allocation probabilities are known, and episodes.parquet has them."
         if analysis is not None
         else "The protocol has no control: mean returns of versions have intervals, and no "
         "difference is estimated."
@@ -187,8 +217,8 @@ def principles_section(facts: Facts) -> Section:
          + (f"The report of a simulation made beforehand has SHA-256 {first.simulation}."
             if first.simulation else "No report of a simulation is attached.")),
         ("Limiting the chances of erroneous conclusions",
-         describe_error(terms) if control else "The protocol has no control, so it plans no claim "
-         "of a gain. Intervals of versions hold at all looks together."),
+         analysis.error if analysis is not None else "The protocol has no control, so it plans "
+         "no claim of a gain. Intervals of versions hold at all looks together."),
         ("Reliability of estimation", estimation),
         ("Maintenance of trial integrity",
          f"{signed}. Allocation is random, {hidden}. Every decision, report, correction and "

@@ -15,8 +15,12 @@ MOST_TREATMENTS = 36
 NO_SUBGROUP = "no subgroup"
 LARGEST = 1e300  # larger numbers are not shown
 NOT_RECORDED = "not recorded"
+GROWTH = "log-determinant"  # part of the quantities that grow with the data
 ONE_IS_ENOUGH = "one reached trigger is enough"
 UNCERTAIN = "cannot tell: gain "  # a verdict whose interval contains 0
+OPTIMISTIC = "optimistic: estimated on the episodes that the candidate was fitted on"
+# A recorded warning, which the line of the estimate replaces.
+FITTED = "the candidate was fitted to these episodes, so the estimate is optimistic"
 # White space, controls, and characters that are invisible or change the direction of text.
 _UNSEEN = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -65,7 +69,7 @@ def candidate_lines(
         *_treatments(treatments),
         _gain(found),
         *_worth(found.get("worth")),
-        *(f"warning: {_word(warning)}" for warning in _listed(found, "warnings")),
+        *(f"warning: {warning}" for warning in warnings_of(found)),
     ]
 
 
@@ -81,13 +85,36 @@ def trigger_lines(triggers: list[Any]) -> list[str]:
 
 
 def trigger_line(trigger: Any, name: str = "trigger") -> str:
+    """Describe a trigger; the growth of log-determinants is that of the data.
+
+    >>> growth = {"quantity": "total growth of the log-determinants", "value": 12.8754,
+    ...     "threshold": 5.32173, "reached": True}
+    >>> trigger_line(growth)
+    'trigger: the data have grown enough for a new version (12.9; threshold 5.32)'
+    """
     if not is_trigger(trigger):
         return f"{name}: {NOT_RECORDED}"
-    reached = "reached" if trigger.get("reached") is True else "not reached"
+    is_reached = trigger.get("reached") is True
+    if GROWTH in trigger["quantity"]:
+        enough = "grown enough" if is_reached else "not grown enough yet"
+        return (
+            f"{name}: the data have {enough} for a new version ({trigger['value']:.3g}; threshold "
+            f"{trigger['threshold']:.3g})"
+        )
+    reached = "reached" if is_reached else "not reached"
     return (
         f"{name}: {_word(trigger['quantity'])} {trigger['value']:.6g} of "
         f"{trigger['threshold']:.6g}, {reached}"
     )
+
+
+def warnings_of(evidence: dict[str, Any]) -> list[str]:
+    """Return the warnings, except the one that the line of the estimate replaces.
+
+    >>> warnings_of({"warnings": [FITTED, "few episodes"]})
+    ['few episodes']
+    """
+    return [_word(one) for one in _listed(evidence, "warnings") if one != FITTED]
 
 
 def deciding_trigger(evidence: Any) -> dict[str, Any] | None:
@@ -245,7 +272,11 @@ def _treatments(rows: list[Treatment]) -> Iterator[str]:
 
 
 def _gain(evidence: dict[str, Any]) -> str:
-    """Describe the expected gain with its interval, without numbers if the log has no estimate."""
+    """Describe the expected gain, without a number if the log has no estimate.
+
+    The recorded interval is left out: it comes from the episodes that the candidate was fitted on,
+    so it is above 0 too often.
+    """
     unknown = f"expected gain: {NOT_RECORDED}"
     if "gain" not in evidence:
         return unknown
@@ -257,16 +288,11 @@ def _gain(evidence: dict[str, Any]) -> str:
         return "expected gain: none, the candidate is the policy in force"
     if not verdict.startswith(("gain ", "loss ", UNCERTAIN)):
         return "expected gain: cannot be estimated from this log"
-    ends: list[Any] = [gain.get(name) for name in ("value", "low", "high")]
-    if not all(map(is_number, ends)):
+    value: Any = gain.get("value")
+    if not is_number(value):
         return unknown
-    word = f"{verdict[:4]}:"
-    if verdict.startswith("loss "):
-        ends = [-ends[0], -ends[2], -ends[1]]
-    elif verdict.startswith(UNCERTAIN):
-        word = "gain: uncertain,"
-    value, low, high = ends
-    return f"expected {word} {value:.3g} per episode (95% interval from {low:.3g} to {high:.3g})"
+    word = "loss" if value < 0 else "gain"
+    return f"expected {word}: {abs(value):.3g} per episode ({OPTIMISTIC})"
 
 
 def is_number(value: Any) -> bool:
