@@ -165,10 +165,11 @@ def test_without_beta_it_is_swept_and_shown():
     assert result.exit_code == 0
     assert "← chosen" in result.stdout
     assert "A third of it multiplies regret by" in result.stdout
-    assert "swept on the simulator" in result.stdout
-    assert result.stderr.startswith("12 simulations of 2 rounds each\n")
+    assert "(estimates), at most 7 " in result.stdout
+    assert result.stderr.startswith("18 simulations of 2 rounds each\n")
     data = planned(*options)
-    assert data["exploration"]["beta"] == data["beta_sweep"]["chosen"]
+    chosen = [option["exploration"]["beta"] for option in data["options"]]
+    assert chosen == [data["beta_sweep"]["chosen"]] * 6 + [1.0] * 6
     assert len(data["beta_sweep"]["betas"]) >= 6
 
 
@@ -176,22 +177,22 @@ def test_mixtures_are_judged_beside_single_policies():
     options = (*SMALL, "--switches", 7)
     result = call(*options)
     assert result.exit_code == 0
-    assert result.stderr.startswith("18 simulations of 2 rounds each\n")
+    assert result.stderr.startswith("24 simulations of 2 rounds each\n")
     rows = [line for line in result.stdout.splitlines() if ", at most 7 " in line]
-    assert len(rows) == 12
+    assert len(rows) == 18
     for row in rows:
         words = row.split("  ")
-        if "(mixture)" in words[0]:
+        if "(mixture)" in words[0] or "(estimates)" in words[0]:
             assert next(filter(None, words[1:])).strip() == "none"
     assert "← chosen" in result.stdout
     assert "Ensemble(members=32, scale=0.5, estimate=True) (no tuning)" in result.stdout
-    assert "With the same budget the best single policy (" in result.stdout
+    assert "With the same budget the best single policy, " in result.stdout
     data = planned(*options)
     assert data["exploration"] == {
         "kind": "ensemble", "members": 32, "scale": 0.5, "estimate": True,
     }  # fmt: skip
     kinds = [option["exploration"]["kind"] for option in data["options"]]
-    assert kinds == ["bonus"] * 6 + ["ensemble"] * 6
+    assert kinds == ["bonus"] * 12 + ["ensemble"] * 6
 
 
 @pytest.mark.parametrize("request_", [("--switches", 20), ("--price", 2)])
@@ -259,10 +260,10 @@ def test_the_guarantee_holds_for_the_worlds_of_all_rounds():
 def test_a_simulator_of_ones_own_comes_from_the_folder(own):
     data = planned(*SIZES, "--switches", 20, "--rounds", 3, "--simulator", f"{own}:play")
     assert data["exploration"] == {"kind": "bonus", "beta": 3.0, "members": 1, "estimate": False}
-    regret = [0.05] * 6 + [0.08] * 6  # a mixture has β = 0
+    regret = [0.05] * 6 + [0.07] * 6 + [0.08] * 6  # β = 3, 1 and, of a mixture, 0
     assert [option["regret"]["mean"] for option in data["options"]] == pytest.approx(regret)
-    assert [option["deployments"]["mean"] for option in data["options"]] == [3.0] * 12
-    assert [option["switches"]["mean"] for option in data["options"]] == [2.0] * 12
+    assert [option["deployments"]["mean"] for option in data["options"]] == [3.0] * 18
+    assert [option["switches"]["mean"] for option in data["options"]] == [2.0] * 18
     assert data["beta_sweep"]["loss_low"] == pytest.approx(7 / 5)
     assert data["beta_sweep"]["loss_high"] == pytest.approx(11 / 5)
 

@@ -84,7 +84,7 @@ def test_every_tuned_method_has_twelve_settings_at_each_budget_in_each_world():
             schedule = arm["schedule"]
             counts[arm["label"], schedule.get("batches"), schedule.get("switches")] += 1
         for (method, *_), count in counts.items():
-            untuned = method.startswith(("mixture", "ablation", "uniformly"))
+            untuned = method.startswith(("mixture", "one policy", "ablation", "uniformly"))
             expected = 1 if untuned else 2 if method.startswith("PSRL") else 12
             assert count == expected, (name, method)
 

@@ -75,23 +75,20 @@ def test_mixtures_have_lines_of_their_own_beside_those_of_single_policies():
     made = planned(price=2.0, simulator=simulator)
     figure = draw_plan(made)
     containers = {c.get_label(): c for c in figure.axes[0].containers}
-    plain = {label for label in containers if not label.endswith(" (mixture)")}
-    assert plain == {o.candidate.label for o in made.options if not o.mixture}
-    assert set(containers) - plain == {
-        f"{o.candidate.label} (mixture)" for o in made.options if o.mixture
-    }
-    assert {"spread budget", "spread budget (mixture)"} < set(containers)
-    for label, container in containers.items():
-        mixture = label not in plain
-        options = [
-            o
-            for o in made.options
-            if o.mixture is mixture and o.candidate.label == label.removesuffix(" (mixture)")
-        ]
-        line = container.lines[0]
+    lines = {(False, False): ("", "-"), (False, True): (" (estimates)", ":")}
+    lines[True, True] = (" (mixture)", "--")
+    kinds = {}
+    for option in made.options:
+        suffix, drawn = lines[option.mixture, option.untuned]
+        kinds.setdefault((f"{option.candidate.label}{suffix}", drawn), []).append(option)
+    assert {label for label, _ in kinds} == set(containers)
+    names = {"spread budget", "spread budget (estimates)", "spread budget (mixture)"}
+    assert names < set(containers)
+    for (label, drawn), options in kinds.items():
+        line = containers[label].lines[0]
         style = line_style(row_of(options[0].candidate.schedule).name)
         assert (line.get_marker(), line.get_color()) == (style.marker, style.colour)
-        assert line.get_linestyle() == ("--" if mixture else "-")
+        assert line.get_linestyle() == drawn
         assert [float(y) for y in line.get_ydata()] == pytest.approx(
             [o.regret.mean for o in options]
         )

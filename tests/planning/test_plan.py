@@ -63,11 +63,12 @@ class Fake:
 class Betas:
     """Regret and optimism that depend on β alone: by exponent of 3, one regret for each round.
 
-    That of mixtures is `mixture`, in every round.
+    That of mixtures is `mixture`, that of one policy with estimates `estimated`, in every round.
     """
 
-    def __init__(self, regret, optimistic=None, mixture=900.0):
-        self.regret_of, self.optimistic_of, self.mixture = regret, optimistic or {}, mixture
+    def __init__(self, regret, optimistic=None, mixture=900.0, estimated=900.0):
+        self.regret_of, self.optimistic_of = regret, optimistic or {}
+        self.mixture, self.estimated = mixture, estimated
         self.played = []
 
     def __call__(self, task, schedule, recipe, seeds):
@@ -76,7 +77,10 @@ class Betas:
         self.played.append((schedule, beta))
         if exploration.members > 1:
             return [Outcome(regret=self.mixture, deployments=4, switches=3) for _ in seeds]
-        exponent = min(range(-6, 7), key=lambda e: abs(3.0**e - beta))
+        if exploration.estimate:
+            assert exploration == ESTIMATED
+            return [Outcome(regret=self.estimated, deployments=4, switches=3) for _ in seeds]
+        exponent = min(range(-7, 8), key=lambda e: abs(3.0**e - beta))
         assert beta == 3.0**exponent
         regrets = self.regret_of.get(exponent, 500.0)
         regrets = regrets if isinstance(regrets, list) else [regrets] * len(seeds)
@@ -96,9 +100,18 @@ def plan(*, beta=None, exploration=None, ridge=None, **changes):
     return rs.plan(rs.Task(**sizes), **changes)
 
 
+ESTIMATED = rs.Bonus(1.0, estimate=True)
+
+
 def of_both_kinds(made):
-    """Return the options with one policy, and those with mixtures."""
-    return [[o for o in made.options if o.mixture is kind] for kind in (False, True)]
+    """Return the options with one policy and β, and those with mixtures."""
+    singles = [o for o in made.options if o.exploration != ESTIMATED and not o.mixture]
+    return singles, [o for o in made.options if o.mixture]
+
+
+def with_estimates(made):
+    """Return the options with one policy whose fits estimate the noise."""
+    return [o for o in made.options if o.exploration == ESTIMATED]
 
 
 def strict(made):
@@ -405,7 +418,7 @@ def test_where_regrets_differ_clearly_the_least_is_chosen():
     assert made.sweep.loss_high == pytest.approx(70 / 60)
     reference = rs.rules.AdaptiveBudget(switches=20)
     assert betas.played[:6] == [(reference, 3.0**e) for e in range(-3, 3)]
-    assert {beta for _, beta in betas.played[6:]} == {made.sweep.chosen}
+    assert {beta for _, beta in betas.played[6:]} == {made.sweep.chosen, 1.0}  # 1: with estimates
 
 
 def test_of_values_within_the_noise_the_most_optimistic_is_chosen():
@@ -437,6 +450,16 @@ def test_a_choice_at_the_edge_is_looked_at_from_both_sides(edge, beyond):
     losses = (made.sweep.loss_low, made.sweep.loss_high)
     assert losses == pytest.approx((3.0, 12.5) if edge < 0 else (12.5, 3.0))
     assert len(betas.played) == 7 + len(made.options)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_sweep_goes_on_while_its_end_has_the_least_regret(sign):
+    falling = {sign * e: 100.0 - 10.0 * e for e in range(7)}
+    made, _ = swept(falling)
+    assert made.exploration.beta == 3.0 ** (sign * 6)
+    assert len(made.sweep.betas) == 11 - (sign > 0)  # from 3^-7 to 9, or from 1/27 to 3^7
+    turned, _ = swept({sign * e: regret for e, regret in falling.items() if abs(e) < 5})
+    assert turned.exploration.beta == 3.0 ** (sign * 4)
 
 
 def test_a_sweep_without_a_budget_is_made_at_the_middle_of_the_ladder():
@@ -486,8 +509,8 @@ def test_progress_is_told_of_every_simulation():
         simulator=Betas({2: 10.0}),
         progress=lambda done, total: told.append((done, total)),
     )
-    # Six values of β and one beyond the edge, then six rules, each in two ways.
-    assert [done for done, _ in told] == list(range(7 + 2 * 6 + 1))
+    # Six values of β and one beyond the edge, then six rules, each in three ways.
+    assert [done for done, _ in told] == list(range(7 + 3 * 6 + 1))
     assert all(done <= total for done, total in told)
 
 
@@ -637,6 +660,9 @@ def test_every_option_is_played_with_its_own_exploration_on_the_same_seeds():
     singles, mixtures = of_both_kinds(made)
     assert {o.exploration for o in singles} == {rs.Bonus(made.sweep.chosen)}
     assert {o.exploration for o in mixtures} == {rs.Ensemble()}
+    every_rule = [o.candidate for o in singles]
+    assert [o.candidate for o in with_estimates(made)] == every_rule
+    assert [o.candidate for o in mixtures] == every_rule
 
 
 @pytest.mark.parametrize(("mixture", "taken"), [(10.0, True), (90.0, False)])
@@ -645,7 +671,7 @@ def test_the_reason_names_the_best_of_both_kinds(mixture, taken):
     assert made.recommended.mixture is taken
     singles, mixtures = of_both_kinds(made)
     other, kind = (singles[0], "single policy") if taken else (mixtures[0], "mixture")
-    said = f"With the same budget the best {kind} ({other.title}) has {other.regret}."
+    said = f"With the same budget the best {kind}, {other.title}, has {other.regret}."
     assert made.reason.endswith(said)
     assert made.reason.startswith(f"it has the least simulated regret, {made.recommended.regret}")
     source = "no tuning" if taken else "swept on the simulator"
@@ -654,12 +680,31 @@ def test_the_reason_names_the_best_of_both_kinds(mixture, taken):
     assert made.sweep.chosen == 1.0
 
 
+@pytest.mark.parametrize("randomise", [False, True])
+def test_one_policy_with_estimates_is_recommended_if_it_has_the_least_regret(randomise):
+    simulator = Betas({0: 40.0}, mixture=20.0, estimated=10.0)
+    made, _ = swept({}, randomise=randomise, simulator=simulator)
+    assert made.exploration == ESTIMATED
+    assert made.exploration_source == "no tuning"
+    assert made.recommended.name == "uniform-grid (estimates), at most 20"
+    assert made.recommended.bound is None
+    scope = {}
+    exec(made.code, scope)
+    assert scope["learner"].recipe.exploration == ESTIMATED
+    assert "--exploration bonus,estimate=true" in made.command
+
+
+def test_one_policy_with_estimates_needs_a_simulator():
+    assert not with_estimates(plan(switches=20))
+    assert not with_estimates(plan(switches=20, randomise=False))
+
+
 def test_mixtures_leave_the_sweep_as_it_is():
     regret = {-3: 90.0, -2: 80.0, -1: 60.0, 0: 70.0, 1: 90.0, 2: 95.0}
     plain, _ = swept(regret)
     mixed, _ = swept(regret, randomise=True)
     assert mixed.sweep == plain.sweep
-    assert tuple(of_both_kinds(mixed)[0]) == plain.options
+    assert (*of_both_kinds(mixed)[0], *with_estimates(mixed)) == plain.options
 
 
 @pytest.mark.parametrize("request_", [{"switches": 20}, {"price": 2.0}, {"target": 2.0}])
@@ -669,11 +714,12 @@ def test_where_randomising_is_not_allowed_no_option_does(request_):
     assert all(o.exploration.members == 1 for o in made.options)
     assert "mixture" not in json.dumps(strict(made))
     # Nothing else is different: these are the options that there are beside mixtures.
-    beside = of_both_kinds(plan(**arguments))[0]
+    both = plan(**arguments)
+    beside = [*of_both_kinds(both)[0], *with_estimates(both)]
     assert [replace(o, prices=None) for o in made.options] == [
         replace(o, prices=None) for o in beside
     ]
-    assert {o.exploration for o in made.options} == {rs.Bonus(made.sweep.chosen)}
+    assert {o.exploration for o in made.options} == {rs.Bonus(made.sweep.chosen), ESTIMATED}
 
 
 def test_without_mixtures_the_rule_is_the_one_that_the_theorems_favour():
@@ -708,9 +754,8 @@ def test_budgets_that_no_one_asked_for_have_mixtures_up_to_fifty():
     made = plan(price=1.0, rounds=2, simulator=Fake(), candidates=own)
     singles, mixtures = of_both_kinds(made)
     assert {o.candidate.deployment_limit for o in singles} == {*ladder(100), 33}
-    assert [o.candidate for o in mixtures] == [
-        o.candidate for o in singles if o.candidate.deployment_limit <= 50
-    ]
+    few = [o.candidate for o in singles if o.candidate.deployment_limit <= 50]
+    assert [o.candidate for o in mixtures] == [o.candidate for o in with_estimates(made)] == few
     assert {o.candidate.schedule for o in mixtures} >= {Every(2), Every(3)}
     assert max(o.candidate.deployment_limit for o in mixtures) == 50
     asked = plan(switches=80)

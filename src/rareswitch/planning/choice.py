@@ -109,7 +109,7 @@ def _least_regret(options: Sequence[Option], rounds: Rounds) -> tuple[Option, st
     if others:
         other = min(others, key=lambda o: mean_regret(o.outcomes))
         kind = "mixture" if other.mixture else "single policy"
-        rest += f". With the same budget the best {kind} ({other.title}) has {other.regret}"
+        rest += f". With the same budget the best {kind}, {other.title}, has {other.regret}"
     return best, f"it has the least simulated {best.measure}, {best.regret} per episode{rest}."
 
 

@@ -155,17 +155,22 @@ class Option:
         return self.exploration.members > 1
 
     @property
-    def mixture_words(self) -> str:
-        """The suffix of names of mixtures, with the number of members unless it is 32."""
+    def untuned(self) -> bool:
+        """Whether fits estimate noise and ridge, so that no β is tuned."""
+        return self.exploration.estimate
+
+    @property
+    def exploration_words(self) -> str:
+        """The suffix of names: estimates, or a mixture with its members unless they are 32."""
         if not self.mixture:
-            return ""
+            return " (estimates)" if self.untuned else ""
         count = self.exploration.members
         return " (mixture)" if count == Ensemble().members else f" (mixture of {count})"
 
     @property
     def title(self) -> str:
-        """The rule's name, with a suffix for mixtures."""
-        return f"{self.candidate.name}{self.mixture_words}"
+        """The rule's name, with a suffix for its exploration."""
+        return f"{self.candidate.name}{self.exploration_words}"
 
     @property
     def name(self) -> str:

@@ -55,8 +55,8 @@ def _draw_options(axis: Any, plan: Plan) -> None:
             color=line.colour,
             capsize=2,
             linewidth=1,
-            linestyle="--" if options[0].mixture else "-",
-            label=f"{options[0].candidate.label}{options[0].mixture_words}",
+            linestyle="--" if options[0].mixture else ":" if options[0].untuned else "-",
+            label=f"{options[0].candidate.label}{options[0].exploration_words}",
         )
     place = _points([plan.recommended])
     axis.plot(

@@ -31,8 +31,10 @@ from rareswitch.rules.words import describe
 from rareswitch.sim.outcome import MEASURES, Simulator
 from rareswitch.support.arguments import flag, short_repr
 
-# Without a given budget, mixtures are tried up to this many deployments.
-MOST_FOR_MIXTURES = 50
+# Without a given budget, explorations without tuning are tried up to this many deployments.
+MOST_UNTUNED = 50
+# One policy without tuning: every fit estimates the noise, and the bonus is 1 times the noise.
+ESTIMATED = Bonus(1.0, estimate=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +141,9 @@ def plan(
     `switches`, the budget, and `price`, in units of reward, count deployments after the first;
     `target` is an average regret per episode, or a shortfall if the simulator measures shortfall.
     `candidates` are your own rules to compare with the package's rules. Without a `recipe`, every
-    rule is tried with the paper's bonus and, unless `randomise` is False, with a mixture,
-    `Ensemble()`, both with this `ridge` (by default 1); mixtures are left out at budgets above 50
-    unless requested by `switches`.
+    rule is tried with the paper's bonus, with a simulator also with `Bonus(1.0, estimate=True)`,
+    and, unless `randomise` is False, with a mixture, `Ensemble()`, all with this `ridge` (by
+    default 1). The last two are left out at budgets above 50 unless requested by `switches`.
 
     With a simulator every option is played for `rounds` rounds on common random numbers, and β is
     chosen by a sweep. If the horizon is long, the best mixture is also played with up to 128
@@ -175,10 +177,13 @@ def plan(
     default = recipe or Recipe(ridge=1.0 if ridge is None else ridge, **shares)
     waits = {"first": first, "apart": apart}
     candidate_list = _candidates(request, task, default.ridge, candidates, waits)
-    mixed = _mixtures(request, candidate_list) if recipe is None and randomise else []
+    untuned = _untuned(request, candidate_list) if recipe is None else []
+    mixed = untuned if randomise else []
+    estimated = untuned if simulator is not None else []
     played = None
     if simulator is not None:
-        count = len(candidate_list) + len(mixed) + (len(BETA_EXPONENTS) if recipe is None else 0)
+        count = len(candidate_list) + len(estimated) + len(mixed)
+        count += len(BETA_EXPONENTS) if recipe is None else 0
         played = Rounds(
             simulator, task, rounds=rounds, seed=seed, simulations=count, progress=progress
         )
@@ -188,6 +193,8 @@ def plan(
         beta = 1.0 if sweep is None else sweep.chosen
         single = replace(default, exploration=Bonus(beta))
     options = [Option(candidate=candidate, recipe=single) for candidate in candidate_list]
+    one_policy = replace(default, exploration=ESTIMATED)
+    options += [Option(candidate=candidate, recipe=one_policy) for candidate in estimated]
     options += [Option(candidate=candidate, recipe=default) for candidate in mixed]
     if log is not None:
         options = _replay(options, log, task, default.ridge)
@@ -218,7 +225,7 @@ def plan(
             reason += f" {said}"
     return Plan(
         task=task,
-        exploration_source="no tuning" if recommended.mixture and recipe is None else source,
+        exploration_source="no tuning" if recommended.untuned and recipe is None else source,
         options=tuple(options),
         recommended=recommended,
         reason=reason,
@@ -234,11 +241,11 @@ def _candidates(
     return [*ours, *own_candidates(own, task, ridge=ridge)]
 
 
-def _mixtures(request: Request, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the rules to try with mixtures: more switches take long and hardly help."""
+def _untuned(request: Request, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the rules to try without tuning: more switches take long and hardly help."""
     if request.switches is not None:
         return list(candidates)
-    return [one for one in candidates if one.deployment_limit <= MOST_FOR_MIXTURES]
+    return [one for one in candidates if one.deployment_limit <= MOST_UNTUNED]
 
 
 def _choose_beta(

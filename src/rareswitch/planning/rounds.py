@@ -15,6 +15,7 @@ from rareswitch.support.arguments import Floats, whole
 from rareswitch.support.streams import Stream, generator
 
 BETA_EXPONENTS = range(-3, 3)
+MOST_EXPONENT = 6  # the sweep goes on to 3^±6 while the least regret is at its end
 # A smaller relative difference of regret counts as equal.
 SIMILAR = 0.1
 
@@ -122,6 +123,7 @@ class BetaSweep:
 def sweep_beta(schedule: Schedule, recipe: Recipe, rounds: Rounds, episodes: int) -> BetaSweep:
     """Try β = 3^e, choose a value, and measure the loss of a third and three times this value.
 
+    While the least regret is at an end of the values tried, the next value is tried, up to 3^±6.
     Among the values whose regret is not measurably above the least, the value with the most
     optimistic fits is chosen, because the guarantees rest on optimism. The recipe keeps its other
     settings.
@@ -131,6 +133,12 @@ def sweep_beta(schedule: Schedule, recipe: Recipe, rounds: Rounds, episodes: int
         return rounds.play(schedule, replace(recipe, exploration=Bonus(3.0**e)))
 
     tried = {e: play(e) for e in BETA_EXPONENTS}
+    for step, e in (-1, min(tried)), (1, max(tried)):
+        others = [mean_regret(tried[other]) for other in tried if other != e]
+        while abs(e) < MOST_EXPONENT and mean_regret(tried[e]) < min(others):
+            others.append(mean_regret(tried[e]))
+            e += step
+            tried[e] = play(e)
     least = min(tried, key=lambda e: mean_regret(tried[e]))
     level = [e for e in tried if e == least or not rounds.worse(tried[e], tried[least])]
     chosen = max(level, key=lambda e: (optimistic(tried[e]) or 0.0, -mean_regret(tried[e])))
