@@ -361,7 +361,7 @@ def _draw_ratios(axis: Axes, field: Mapping[str, Results]) -> None:
     axis.invert_yaxis()
     axis.set(xscale="log", title=f"(b) regret with {USUAL} deployments")
     axis.set_xlabel("times that of LSVI-UCB, the best of twelve settings")
-    axis.legend(fontsize=8, loc="lower right")
+    axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 
 def _look(method: str, place: int = 0, arm: Arm | None = None) -> dict[str, Any]:
