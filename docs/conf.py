@@ -64,6 +64,12 @@ ARRAY = re.compile(
     r"~numpy\.ndarray\[tuple\[(?:~typing\.)?Any, \.\.\.\], ~numpy\.dtype\[((?:~?\w+\.)*\w+)\]\]"
 )
 
+# The sign that the text of the pages has, φ; the converter would write ϕ.
+PHI = re.compile(r"\\phi(?![A-Za-z])")
+
+# A letter with an accent; alone in a group, it would get its index below, as a limit.
+ACCENT = re.compile(r"(\\(?:bar|hat) ?(?:\w|\{\w\}))")
+
 
 def _write_commands(app):
     """Write the reference of the command line, which is not kept in the repository."""
@@ -165,7 +171,8 @@ def _visit_math_block(self, node):
 
 def _mathml(node, *, as_block):
     try:
-        return tex2mathml(node.astext(), as_block=as_block)
+        text = ACCENT.sub(r"{\1{}}", PHI.sub(r"\\varphi", node.astext()))
+        return tex2mathml(text, as_block=as_block)
     except MathError as error:
         logging.getLogger(__name__).warning(
             "formula %r: %s", node.astext(), error, location=node
