@@ -14,6 +14,7 @@ from pathlib import Path
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx import addnodes
 from sphinx.domains.python import PyProperty
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
@@ -63,6 +64,27 @@ html_math_renderer = "mathml"
 ARRAY = re.compile(
     r"~numpy\.ndarray\[tuple\[(?:~typing\.)?Any, \.\.\.\], ~numpy\.dtype\[((?:~?\w+\.)*\w+)\]\]"
 )
+
+# Words that a reader may search for, by the page that answers: in the index, they come first.
+SEARCHES = {
+    "start/quickstart": ["getting started"],
+    "start/concepts": ["regret", "switch deployment"],
+    "start/compared": ["neural network"],
+    "start/for-whom": ["neural network"],
+    "tutorials/design-a-study": ["type I error"],
+    "how-to/features": ["infeasible actions"],
+    "how-to/learner": ["hyperparameters"],
+    "how-to/loop": ["retrain"],
+    "how-to/compare": ["compare", "off-policy"],
+    "how-to/serve": ["checkpoint"],
+    "switching/plan": ["switch budget"],
+    "switching/plan-options": ["hyperparameters"],
+    "campaigns/statistics": ["type I error", "p value", "p-value"],
+    "service/operating": ["docker"],
+    "reference/formats": ["compatibility"],
+    "reference/streams": ["seed"],
+    "project/citing": ["bibtex"],
+}
 
 # The sign that the text of the pages has, φ; the converter would write ϕ.
 PHI = re.compile(r"\\phi(?![A-Za-z])")
@@ -157,6 +179,17 @@ class WidePictures(SphinxTransform):
                     image["classes"].append("wide")
 
 
+class SearchWords(SphinxTransform):
+    """Give a page its words of `SEARCHES`, as main entries of the index for its top."""
+
+    default_priority = 400
+
+    def apply(self):
+        words = SEARCHES.get(self.env.docname, [])
+        entries = [("single", word, "", "main", None) for word in words]
+        self.document += addnodes.index(entries=entries)
+
+
 def _visit_math(self, node):
     self.body.append(_mathml(node, as_block=False))
     raise nodes.SkipNode
@@ -189,6 +222,7 @@ def setup(app):
     app.add_directive_to_domain("py", "property", Property, override=True)
     app.add_transform(TrimCode)
     app.add_transform(WidePictures)
+    app.add_transform(SearchWords)
     app.add_html_math_renderer(
         "mathml", (_visit_math, None), (_visit_math_block, None)
     )
