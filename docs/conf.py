@@ -92,6 +92,9 @@ PHI = re.compile(r"\\phi(?![A-Za-z])")
 # A letter with an accent; alone in a group, it would get its index below, as a limit.
 ACCENT = re.compile(r"(\\(?:bar|hat) ?(?:\w|\{\w\}))")
 
+# A cell such as "200.0 [190.0, 210.0]", "−3 ± 0.5", "12%" or "10 to 20".
+NUMBERS = re.compile(r"(?=.*\d)(?:[\d\s.,:;%±+−–\-\[\]()/×·]|\bto\b)+")
+
 
 def _write_commands(app):
     """Write the reference of the command line, which is not kept in the repository."""
@@ -165,7 +168,7 @@ class TrimCode(SphinxTransform):
 
 
 class WidePictures(SphinxTransform):
-    """Mark the pictures with panels side by side, which a phone cannot show in its width."""
+    """Mark the pictures whose text is unreadable in the width of a phone."""
 
     default_priority = 400
 
@@ -175,8 +178,19 @@ class WidePictures(SphinxTransform):
             header = (folder / image["uri"]).read_bytes()[:24]
             if header.startswith(b"\x89PNG"):
                 (width,) = struct.unpack(">I", header[16:20])
-                if width >= 1400:
+                if width >= 1000:
                     image["classes"].append("wide")
+
+
+class NumberCells(SphinxTransform):
+    """Mark the cells that hold numbers only: such a cell, with its interval, stays on one line."""
+
+    default_priority = 400
+
+    def apply(self):
+        for cell in self.document.findall(nodes.entry):
+            if NUMBERS.fullmatch(cell.astext()):
+                cell["classes"].append("numbers")
 
 
 class SearchWords(SphinxTransform):
@@ -222,6 +236,7 @@ def setup(app):
     app.add_directive_to_domain("py", "property", Property, override=True)
     app.add_transform(TrimCode)
     app.add_transform(WidePictures)
+    app.add_transform(NumberCells)
     app.add_transform(SearchWords)
     app.add_html_math_renderer(
         "mathml", (_visit_math, None), (_visit_math_block, None)
