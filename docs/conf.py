@@ -58,6 +58,8 @@ html_theme = "furo"
 html_title = f"rareswitch {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_js_files = ["pages.js"]
+html_favicon = "_static/favicon.svg"
 html_math_renderer = "mathml"
 
 # NumPy prints its array types in full: only the type of the numbers matters to a reader.
