@@ -14,6 +14,7 @@ from pathlib import Path
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx import addnodes
 from sphinx.domains.python import PyProperty
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
@@ -57,12 +58,44 @@ html_theme = "furo"
 html_title = f"rareswitch {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_js_files = ["pages.js"]
+html_favicon = "_static/favicon.svg"
 html_math_renderer = "mathml"
 
 # NumPy prints its array types in full: only the type of the numbers matters to a reader.
 ARRAY = re.compile(
     r"~numpy\.ndarray\[tuple\[(?:~typing\.)?Any, \.\.\.\], ~numpy\.dtype\[((?:~?\w+\.)*\w+)\]\]"
 )
+
+# Words that a reader may search for, by the page that answers: in the index, they come first.
+SEARCHES = {
+    "start/quickstart": ["getting started"],
+    "start/concepts": ["regret", "switch deployment"],
+    "start/compared": ["neural network"],
+    "start/for-whom": ["neural network"],
+    "tutorials/design-a-study": ["type I error"],
+    "how-to/features": ["infeasible actions"],
+    "how-to/learner": ["hyperparameters"],
+    "how-to/loop": ["retrain"],
+    "how-to/compare": ["compare", "off-policy"],
+    "how-to/serve": ["checkpoint"],
+    "switching/plan": ["switch budget"],
+    "switching/plan-options": ["hyperparameters"],
+    "campaigns/statistics": ["type I error", "p value", "p-value"],
+    "service/operating": ["docker"],
+    "reference/formats": ["compatibility"],
+    "reference/streams": ["seed"],
+    "project/citing": ["bibtex"],
+}
+
+# The sign that the text of the pages has, φ; the converter would write ϕ.
+PHI = re.compile(r"\\phi(?![A-Za-z])")
+
+# A letter with an accent; alone in a group, it would get its index below, as a limit.
+ACCENT = re.compile(r"(\\(?:bar|hat) ?(?:\w|\{\w\}))")
+
+# A cell such as "200.0 [190.0, 210.0]", "−3 ± 0.5", "12%" or "10 to 20".
+NUMBERS = re.compile(r"(?=.*\d)(?:[\d\s.,:;%±+−–\-\[\]()/×·]|\bto\b)+")
 
 
 def _write_commands(app):
@@ -137,7 +170,7 @@ class TrimCode(SphinxTransform):
 
 
 class WidePictures(SphinxTransform):
-    """Mark the pictures with panels side by side, which a phone cannot show in its width."""
+    """Mark the pictures whose text is unreadable in the width of a phone."""
 
     default_priority = 400
 
@@ -147,8 +180,30 @@ class WidePictures(SphinxTransform):
             header = (folder / image["uri"]).read_bytes()[:24]
             if header.startswith(b"\x89PNG"):
                 (width,) = struct.unpack(">I", header[16:20])
-                if width >= 1400:
+                if width >= 1000:
                     image["classes"].append("wide")
+
+
+class NumberCells(SphinxTransform):
+    """Mark the cells that hold numbers only: such a cell, with its interval, stays on one line."""
+
+    default_priority = 400
+
+    def apply(self):
+        for cell in self.document.findall(nodes.entry):
+            if NUMBERS.fullmatch(cell.astext()):
+                cell["classes"].append("numbers")
+
+
+class SearchWords(SphinxTransform):
+    """Give a page its words of `SEARCHES`, as main entries of the index for its top."""
+
+    default_priority = 400
+
+    def apply(self):
+        words = SEARCHES.get(self.env.docname, [])
+        entries = [("single", word, "", "main", None) for word in words]
+        self.document += addnodes.index(entries=entries)
 
 
 def _visit_math(self, node):
@@ -165,7 +220,8 @@ def _visit_math_block(self, node):
 
 def _mathml(node, *, as_block):
     try:
-        return tex2mathml(node.astext(), as_block=as_block)
+        text = ACCENT.sub(r"{\1{}}", PHI.sub(r"\\varphi", node.astext()))
+        return tex2mathml(text, as_block=as_block)
     except MathError as error:
         logging.getLogger(__name__).warning(
             "formula %r: %s", node.astext(), error, location=node
@@ -182,6 +238,8 @@ def setup(app):
     app.add_directive_to_domain("py", "property", Property, override=True)
     app.add_transform(TrimCode)
     app.add_transform(WidePictures)
+    app.add_transform(NumberCells)
+    app.add_transform(SearchWords)
     app.add_html_math_renderer(
         "mathml", (_visit_math, None), (_visit_math_block, None)
     )

@@ -1,5 +1,6 @@
 """The pages: each under a caption, short, in plain English, with links that lead somewhere."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -159,3 +160,10 @@ def test_the_front_page_links_each_page_that_it_lists():
     assert len(listed) > 60
     made_at_build = {"reference/cli"}
     assert [one for one in listed if f"({one}.md)" not in text and one not in made_at_build] == []
+
+
+def test_the_search_words_are_those_of_pages():
+    """The build ignores the words of a page that was renamed."""
+    text = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")
+    words = ast.literal_eval(re.search(r"^SEARCHES = (\{.*?^\})", text, re.M | re.S)[1])
+    assert [page for page in words if not (ROOT / "docs" / f"{page}.md").exists()] == []

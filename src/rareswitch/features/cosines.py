@@ -21,7 +21,7 @@ Cosine = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Cosines(Basis):
-    """`amplitude` · cos(xᵀ`weights` + `offsets`), with weights (n, m) and offsets (m,)."""
+    """`amplitude` · cos(xᵀ · `weights` + `offsets`), with weights (n, m) and offsets (m,)."""
 
     kind: ClassVar[str] = "cosines"
 
