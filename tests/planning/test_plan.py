@@ -457,7 +457,7 @@ def test_a_sweep_goes_on_while_its_end_has_the_least_regret(sign):
     falling = {sign * e: 100.0 - 10.0 * e for e in range(7)}
     made, _ = swept(falling)
     assert made.exploration.beta == 3.0 ** (sign * 6)
-    assert len(made.sweep.betas) == 11 - (sign > 0)  # from 3^-7 to 9, or from 1/27 to 3^7
+    assert len(made.sweep.betas) == (11 if sign > 0 else 10)  # 1/27 to 3^7, or 3^-7 to 9
     turned, _ = swept({sign * e: regret for e, regret in falling.items() if abs(e) < 5})
     assert turned.exploration.beta == 3.0 ** (sign * 4)
 
