@@ -293,6 +293,14 @@ def test_what_is_no_probability_is_named(answer, message):
         evaluate(lambda state, stage: answer, log)
 
 
+def test_the_episode_with_an_unknown_action_is_named():
+    told = {"observations": [0, 0], "rewards": [0.0], "terminated": True, "propensities": [0.5]}
+    log = [Trajectory(actions=[a], key=f"week {a}", **told) for a in (0, 7)]
+    words = r"trajectory 1 of the log: .* got 7 at step 0 of Trajectory\(1 step, .* key 'week 7'"
+    with pytest.raises(ValueError, match=words):
+        evaluate(lambda state, stage: [0.5, 0.5], log)
+
+
 def test_probabilities_must_fit_the_features(scene):
     _, _, _, player, log = scene
     with pytest.raises(ValueError, match="the probability of each of 2 actions; got 3 for "):

@@ -118,8 +118,14 @@ class Trajectory:
         return hash((self.actions.tobytes(), self.rewards.tobytes(), self.key))
 
     def __repr__(self) -> str:
+        steps = "1 step" if len(self) == 1 else f"{len(self)} steps"
         end = "ended" if self.terminated else "cut off"
-        return f"Trajectory({len(self)} steps, return {self.total:g}, {end})"
+        return f"Trajectory({steps}, return {self.total:g}, {end})"
+
+    @property
+    def words(self) -> str:
+        """The trajectory for errors, with its key."""
+        return repr(self) if self.key is None else f"{self!r} with key {short_repr(self.key)}"
 
 
 # The fields of a trajectory in the order of logs.
