@@ -100,6 +100,36 @@ def test_policies_that_do_not_differ_cannot_be_told_apart(scene):
     )
 
 
+def test_the_other_policy_has_the_name_that_is_given(scene):
+    _, good, poor, player, log = scene
+    agent = Agent(good, player.features)
+    for given, same in (({}, agent), ({"against_name": "version 1"}, good)):
+        found = compare(same, log, against=same, features=player.features, **given)
+        name = given.get("against_name", "the other policy")
+        assert found.verdict == f"no difference: the candidate is {name}"
+        assert f"\n{name.removeprefix('the ').removesuffix(' policy'):10} " in str(found)
+        assert "in force" not in f"{found} {found!r}"
+    told = []
+    compare(
+        good, log[:50], against=poor, features=player.features, against_name="version 1",
+        progress=lambda work, done, total: told.append(work),
+    )  # fmt: skip
+    assert told[-1] == "model of version 1"
+
+
+def test_rounding_errors_are_no_gain():
+    log = [
+        Trajectory(
+            observations=[0, 0], actions=[k % 2], rewards=[1e6 + 1e-8 * (k % 2)], terminated=True,
+            propensities=[0.5],
+        )
+        for k in range(200)
+    ]  # fmt: skip
+    found = compare(lambda state, stage: [0.0, 1.0], log)
+    assert found.gain == (0.0, 0.0, 0.0)
+    assert found.verdict == "cannot tell: gain 0 [0, 0]"
+
+
 def test_few_episodes_cannot_tell(scene):
     _, good, _, player, log = scene
     near = rs.Policy(weights=good.weights[::-1][:3], clip=False, allocation=1)
