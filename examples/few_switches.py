@@ -4,7 +4,7 @@ rareswitch run examples/few_switches.toml
 python examples/few_switches.py results/few-switches few-switches.png
 """
 
-import sys
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,12 @@ SINGLE = {
 
 
 def main() -> None:
-    folder, picture = map(Path, sys.argv[1:3])
-    rows = {row["name"]: row for row in load_results(folder).compare()}
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="results of `rareswitch run`")
+    parser.add_argument("picture", type=Path, help="where to write the picture")
+    given = parser.parse_args()
+    picture = given.picture
+    rows = {row["name"]: row for row in load_results(given.folder).compare()}
     random = rows.pop("random")["mean"]
 
     figure, axes = plt.subplots(figsize=(5.4, 4.0), layout="constrained")

@@ -116,6 +116,12 @@ def test_clicks_come_as_often_as_the_chances_say(world):
     assert abs(np.sum(clicks) - np.sum(chances)) < 4.0 * spread
 
 
+def test_the_script_of_the_picture_has_help(warm_script):
+    command = [warm_script, EXAMPLES / "few_switches.py", "--help"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("usage: few_switches.py [-h] folder picture")
+
+
 def test_the_picture_of_the_readme_is_drawn_and_its_figures_are_published(tmp_path, warm_script):
     spec, picture = tmp_path / "few_switches.toml", tmp_path / "few-switches.png"
     script, table = ROOT / "benchmarks" / "published.py", tmp_path / "published.csv"

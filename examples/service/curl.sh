@@ -19,12 +19,18 @@ ask() { # the token comes from a file descriptor: arguments can be seen by every
 }
 
 # The policy's SHA-256 is its ETag: hold the file against it before you use it.
-ask --output policy.bin --dump-header headers.txt "$campaign/policy"
+ask --output policy.bin --dump-header headers.txt "$campaign/policy" || {
+  cat policy.bin >&2
+  exit 1
+}
 expected=$(sed -n 's/^[Ee][Tt][Aa][Gg]: "\([0-9a-f]*\)".*/\1/p' headers.txt)
 echo "$expected  policy.bin" | sha256sum --check --quiet
 echo "policy $(sed -n 's/^[Xx]-[Vv]ersion: \([0-9]*\).*/version \1/p' headers.txt) verified"
 
-acted=$(ask --data "{\"id\": \"$id\", \"observation\": {\"severity\": $severity}}" "$campaign/act")
+acted=$(ask --data "{\"id\": \"$id\", \"observation\": {\"severity\": $severity}}" "$campaign/act") || {
+  echo "$acted" >&2 # the reason of a refusal
+  exit 1
+}
 echo "$acted"
 action=$(sed -n 's/.*"action":"\([^"]*\)".*/\1/p' <<<"$acted")
 version=$(sed -n 's/.*"version":\([0-9]*\).*/\1/p' <<<"$acted")

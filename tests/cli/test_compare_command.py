@@ -55,6 +55,7 @@ def judged(log, candidate, in_force=None, **method):
         folder.policy(candidate),
         read_log(log),
         against=None if in_force is None else folder.policy(in_force),
+        against_name=None if in_force is None else f"version {in_force}",
         features=TABLE,
         method=Method(stages="shared", **method),
     )
@@ -172,6 +173,8 @@ def test_it_is_printed_for_people():
     assert [line[:16].strip() for line in lines[:4]] == names
     both = call("compare", "walk", "--against", 4).stdout.splitlines()
     assert both[2].startswith("version 4       return ")
+    same = call("compare", "walk", "--version", 4, "--against", 4).stdout
+    assert "no difference: the candidate is version 4" in same
     assert lines[4].startswith("note            the candidate was fitted on these episodes")
 
 

@@ -211,6 +211,7 @@ def test_reproduce_runs_the_named_experiments_and_checks_their_claims(here, smal
     folders = {path.name for path in out.iterdir() if path.is_dir()}
     assert folders == {"pieces", "switches", "figure3"}
     assert load_results(out / "switches").experiment.rounds == 3
+    assert "note: intervals of fewer than 20 rounds are too narrow; these are of 3" in result.stderr
     lines = result.stdout.splitlines()
     assert len(lines) == 3
     for line, name in zip(lines, ["graceful-under", "switches-within-bound"], strict=False):
@@ -219,6 +220,7 @@ def test_reproduce_runs_the_named_experiments_and_checks_their_claims(here, smal
     assert lines[-1].split() == ["report", "results-quick/report.html"]
     page = (out / "report.html").read_text()
     assert "rareswitch reproduce switches figure3 --quick --episodes 50" in page
+    assert "intervals of fewer than 20 rounds are too narrow; these are of 3." in page
 
 
 def test_reproduce_as_json_gives_claims_with_verdicts(here, small):

@@ -1,4 +1,5 @@
 import io
+import re
 import sys
 import time
 
@@ -55,6 +56,34 @@ def test_the_remaining_time_counts_only_steps_of_this_run(capsys, clock):
         "pieces: 40 of 100, 10 s",
         "pieces: 50 of 100, 300 s, about 25 min left",
     ]
+
+
+def test_a_few_slow_first_steps_give_no_estimate(capsys, clock):
+    with progress("pieces", 400) as report:
+        for done, now in ((0, 100.0), (1, 109.5), (12, 112.0)):
+            clock.append(now)
+            report(done)
+    assert capsys.readouterr().err.splitlines() == [
+        "pieces: 1 of 400, 10 s",
+        "pieces: 12 of 400, 12 s, about 6 min left",
+    ]
+    with progress("pieces", 400) as report:
+        report(0)
+        clock.append(clock[-1] + 60.0)
+        report(1)
+    assert capsys.readouterr().err.splitlines() == ["pieces: 1 of 400, 60 s, about 6.7 h left"]
+
+
+@pytest.mark.parametrize(("done", "known"), [((0, 1, 3), False), ((0, 1, 200), True)])
+def test_a_live_line_waits_for_its_estimate_too(monkeypatch, done, known):
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress("pieces", 400) as report:
+        for each in done:
+            time.sleep(0.01)
+            report(each, total=400)
+    assert bool(re.search(r"\d:\d\d:\d\d", terminal.getvalue())) == known
 
 
 def test_a_terminal_shows_a_live_line_that_is_wiped_at_the_end(monkeypatch):

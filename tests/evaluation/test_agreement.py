@@ -53,6 +53,11 @@ def test_what_the_policy_cannot_have_played_is_named():
     played = {"observations": [0, 0, 0], "rewards": [0, 0], "terminated": True}
     with pytest.raises(ValueError, match="none of its 1 members takes the actions up to step 1"):
         conditional_propensities(one, Trajectory(**played, actions=[0, 1]), TABLE)
+    with pytest.raises(ValueError, match="if actions were masked, give the trajectory its masks"):
+        conditional_propensities(one, Trajectory(**played, actions=[0, 1]), TABLE)
+    all_feasible = Trajectory(**played, actions=[0, 1], masks=np.ones((3, 2), bool))
+    with pytest.raises(ValueError, match=r"takes the actions up to step 1$"):
+        conditional_propensities(one, all_feasible, TABLE)
     longer = Trajectory(observations=[0] * 4, actions=[0] * 3, rewards=[0] * 3, terminated=True)
     with pytest.raises(ValueError, match="trajectory must have at most the 2 steps"):
         conditional_propensities(one, longer, TABLE)

@@ -92,12 +92,42 @@ def test_policies_that_do_not_differ_cannot_be_told_apart(scene):
     _, good, _, player, log = scene
     found = compare(good, log, against=good, features=player.features)
     assert found.gain == (0.0, 0.0, 0.0)
-    assert found.verdict == "no difference: the candidate is the policy in force"
+    assert found.verdict == "no difference: the candidate is the other policy"
     twin = rs.Policy(weights=2.0 * good.weights, clip=False, allocation=1)
     assert (
         compare(twin, log, against=good, features=player.features).verdict
         == "cannot tell: gain 0 [0, 0]"
     )
+
+
+def test_the_other_policy_has_the_name_that_is_given(scene):
+    _, good, poor, player, log = scene
+    agent = Agent(good, player.features)
+    for given, same in (({}, agent), ({"against_name": "version 1"}, good)):
+        found = compare(same, log, against=same, features=player.features, **given)
+        name = given.get("against_name", "the other policy")
+        assert found.verdict == f"no difference: the candidate is {name}"
+        assert f"\n{name.removeprefix('the ').removesuffix(' policy'):10} " in str(found)
+        assert "in force" not in f"{found} {found!r}"
+    told = []
+    compare(
+        good, log[:50], against=poor, features=player.features, against_name="version 1",
+        progress=lambda work, done, total: told.append(work),
+    )  # fmt: skip
+    assert told[-1] == "model of version 1"
+
+
+def test_rounding_errors_are_no_gain():
+    log = [
+        Trajectory(
+            observations=[0, 0], actions=[k % 2], rewards=[1e6 + 1e-8 * (k % 2)], terminated=True,
+            propensities=[0.5],
+        )
+        for k in range(200)
+    ]  # fmt: skip
+    found = compare(lambda state, stage: [0.0, 1.0], log)
+    assert found.gain == (0.0, 0.0, 0.0)
+    assert found.verdict == "cannot tell: gain 0 [0, 0]"
 
 
 def test_few_episodes_cannot_tell(scene):
@@ -120,7 +150,7 @@ def test_where_the_log_shows_too_little_there_is_no_verdict():
     beyond = f" beyond stage {reach} of 6" if reach else ""
     assert found.verdict == f"the log says nothing about the candidate{beyond}"
     turned = compare(acted, log, against=other, features=player.features)
-    assert turned.verdict == f"the log says nothing about the policy in force{beyond}"
+    assert turned.verdict == f"the log says nothing about the other policy{beyond}"
     assert found.warnings == found.candidate.warnings != ()
     # No interval is shown that the log does not support; the supported side keeps its own.
     assert not found.gain.known
@@ -159,7 +189,7 @@ def test_the_result_is_shown_in_a_few_lines(scene):
     assert str(found).splitlines() == [
         found.verdict,
         f"candidate  {found.candidate.value}",
-        f"in force   {found.against.value}",
+        f"other      {found.against.value}",
         f"the log    {found.logged}",
         found.candidate.evidence,
     ]
@@ -169,7 +199,7 @@ def test_the_result_is_shown_in_a_few_lines(scene):
         f"{weights.possible:.3g}"
     )
     assert repr(found) == (
-        f"Comparison({found.verdict}; candidate {found.candidate.value}, in force "
+        f"Comparison({found.verdict}; candidate {found.candidate.value}, other "
         f"{found.against.value}, log {found.logged}, {found.candidate.evidence})"
     )
 
@@ -293,6 +323,14 @@ def test_what_is_no_probability_is_named(answer, message):
         evaluate(lambda state, stage: answer, log)
 
 
+def test_the_episode_with_an_unknown_action_is_named():
+    told = {"observations": [0, 0], "rewards": [0.0], "terminated": True, "propensities": [0.5]}
+    log = [Trajectory(actions=[a], key=f"week {a}", **told) for a in (0, 7)]
+    words = r"trajectory 1 of the log: .* got 7 at step 0 of Trajectory\(1 step, .* key 'week 7'"
+    with pytest.raises(ValueError, match=words):
+        evaluate(lambda state, stage: [0.5, 0.5], log)
+
+
 def test_probabilities_must_fit_the_features(scene):
     _, _, _, player, log = scene
     with pytest.raises(ValueError, match="the probability of each of 2 actions; got 3 for "):
@@ -319,7 +357,7 @@ def test_progress_is_told(scene):
     assert told == [
         *[("episodes for the candidate", k, 50) for k in range(1, 51)],
         *[("model of the candidate", k, 5) for k in range(1, 6)],
-        *[("model of the policy in force", k, 5) for k in range(1, 6)],
+        *[("model of the other policy", k, 5) for k in range(1, 6)],
     ]
 
 

@@ -61,7 +61,8 @@ def test_actions_that_could_not_happen_are_told_from_those_that_did_not():
     assert could.possible == pytest.approx(1 / 0.01)
     words = [found.warnings("the candidate")[-1] for found in (certain, could)]
     assert words[0].endswith(
-        "50% of its behaviour is not in the log, 50% because only other actions were possible"
+        "50% of its behaviour is not in the log; all of it because the log's policy could not take "
+        "those actions"
     )
     assert words[1].endswith("49% of its behaviour is not in the log")
 
@@ -158,7 +159,7 @@ def test_there_is_nothing_to_say_where_weights_are_well():
         (
             {"mean": 0.5, "impossible": 0.4},
             "the mean weight for the candidate is 0.50 and should be 1: 50% of its behaviour is "
-            "not in the log, 40% because only other actions were possible",
+            "not in the log; 80% of it because the log's policy could not take those actions",
         ),
         (
             {"possible_error": 0.21, "possible": 38.2},

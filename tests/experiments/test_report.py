@@ -210,6 +210,11 @@ def test_a_report_on_one_experiment_has_no_empty_parts(tmp_path):
     assert "Claim" not in page.words
 
 
+def test_only_few_rounds_are_noted():
+    assert report.few_rounds({"figure1": 50, "mixtures": 20}) == ""
+    assert report.few_rounds({"members": 16, "figure1": 50}).endswith("narrow; members has 16")
+
+
 def test_the_report_tells_every_version_that_computed_a_piece(tmp_path):
     (tmp_path / "mini").mkdir()
     (tmp_path / "mini" / "figure.svg").write_text("<svg/>")

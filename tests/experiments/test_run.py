@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,27 @@ def schedule_of(arm):
     if arm.name.startswith("batch"):
         return rs.UniformGrid(batches=rule["batches"])
     return rs.DeterminantGrowth(eta=rule["eta"])
+
+
+def test_the_exploration_of_the_page_runs(tmp_path, undrawn, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "experiments" / "own-experiments.md"
+    blocks = re.findall(r"```(\w+)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    code, arms = (
+        next(text for kind, text in blocks if kind == language and "HeavyTails" in text)
+        for language in ("python", "toml")
+    )
+    first = next(text for kind, text in blocks if kind == "toml")
+    monkeypatch.setitem(sys.modules, "my_explorations", None)
+    del sys.modules["my_explorations"]
+    (tmp_path / "my_explorations.py").write_text(code)
+    (tmp_path / "my.toml").write_text(first + arms)
+    scale = {"rounds": 1, "episodes": 40}
+    spec = load.load_spec(tmp_path / "my.toml", scale, allow=["my_explorations"])
+    spec = replace(spec, arms=spec.arms[-2:])
+    assert [arm.name for arm in spec.arms] == ["heavy-3.0", "heavy-10.0"]
+    assert [arm.recipe.exploration.freedom for arm in spec.arms] == [3.0, 10.0]
+    found = run([spec], tmp_path / "out", Inline())["small"]
+    assert (found.deployments == 10).all()
 
 
 def test_figure_1_is_what_simulate_gives_on_the_same_worlds_one_by_one(tmp_path, undrawn):

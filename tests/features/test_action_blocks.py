@@ -24,7 +24,7 @@ def test_calls_do_not_share_their_rows():
 def test_sizes_and_bounds_are_those_of_the_basis():
     blocks = ActionBlocks(Polynomial(inputs=2, degree=1, constant=False), actions=3)
     assert (blocks.actions, blocks.one_hot, blocks.norm) == (3, False, np.inf)
-    assert blocks.name == "3 actions × [2 as they are]"
+    assert blocks.name == "3 actions × [2 numbers]"
     assert blocks.feasible([0.0, 0.0]) is None
     assert blocks.blocks == 3
 

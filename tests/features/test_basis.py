@@ -64,7 +64,7 @@ def test_a_basis_stands_on_another():
     chained = scaled.then(squares)
     assert (chained.inputs, chained.size) == (3, 10)
     np.testing.assert_array_equal(chained(SAMPLE[7]), squares(scaled(SAMPLE[7])))
-    assert chained.name == "3 scaled → 10 products of up to 2"
+    assert chained.name == "scaled → 10 products of up to 2"
     assert isinstance(chained, Chained)
 
 

@@ -35,7 +35,7 @@ def test_known_observations_have_the_places_in_which_they_came():
     found = table()
     assert [found.index(one) for one in MET] == [0, 1, 0, 2]
     assert (found.count, found.size, found.steps) == (8, 8, 4)
-    assert found.words == "3 observations met in 4 random steps and 5 hashed places"
+    assert found.words == "3 observations met in 4 steps and 5 hashed places"
     np.testing.assert_array_equal(found.flat([3, 4]), np.eye(8)[2])
 
 
@@ -85,7 +85,7 @@ def test_observations_of_several_parts_have_keys_too():
 def test_a_map_of_it_survives_its_bytes_and_can_be_masked():
     features = OneHot(states=8, actions=2, space=table())
     assert features.name == (
-        "one-hot of 3 observations met in 4 random steps and 5 hashed places × 2 actions"
+        "one-hot of 3 observations met in 4 steps and 5 hashed places × 2 actions"
     )
     read = features_from_bytes(features.to_bytes())
     assert read == features

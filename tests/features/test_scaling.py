@@ -65,10 +65,10 @@ def test_the_clip_is_checked():
 
 def test_one_end_is_enough():
     above = Scaling(origin=[1.0], unit=[2.0], low=0.0)
-    assert above.name == "1 scaled to [0, ∞]"
+    assert above.name == "scaled to [0, ∞]"
     np.testing.assert_array_equal(above.many([[-9.0], [9.0]]), [[0.0], [4.0]])
     assert above.norm == np.inf
-    assert Scaling(origin=[1.0], unit=[2.0], high=0.0).name == "1 scaled to [−∞, 0]"
+    assert Scaling(origin=[1.0], unit=[2.0], high=0.0).name == "scaled to [−∞, 0]"
 
 
 def test_numbers_far_from_0_keep_their_digits():

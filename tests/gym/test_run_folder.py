@@ -114,6 +114,15 @@ def test_other_picks_are_refused_and_nothing_is_overwritten(folder):
     assert (folder.path / "settings.json").read_bytes() == before
 
 
+def test_a_name_of_the_features_in_other_words_is_accepted(folder):
+    folder.begin(SETTINGS, SETTING)
+    stored = json.loads((folder.path / "settings.json").read_text())
+    stored["picked"]["features"] = "a table"
+    (folder.path / "settings.json").write_text(json.dumps(stored))
+    folder.begin(SETTINGS, SETTING)
+    assert folder.picked["features"] == "a table"
+
+
 def test_reasons_in_other_words_are_accepted(folder):
     folder.begin(SETTINGS, SETTING)
     folder.begin(SETTINGS, replace(SETTING, reasons={"horizon": "given by the caller"}))

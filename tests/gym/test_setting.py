@@ -1,5 +1,6 @@
 """What is picked for a world, why, and that what is given wins."""
 
+import re
 from dataclasses import replace
 
 import gymnasium
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 import rareswitch as rs
 from rareswitch.features import Custom, OneHot
 from rareswitch.gym import Rewards, WorldError, play, setting_of
-from rareswitch.gym.setting import rounded_range, widened_range
+from rareswitch.gym.setting import rounded_range, setting_of_log, widened_range
+from rareswitch.trajectories import Trajectory
 
 THREE = rs.Recipe(exploration=rs.Ensemble(3))
 
@@ -64,6 +66,19 @@ def test_states_that_can_be_counted_get_a_table(space, dim):
     setting = setting_of(Shown(space))
     assert (setting.features.dim, setting.features.one_hot) == (dim, True)
     assert setting.reasons["features"] == f"{setting.features.name}, by the observation space"
+
+
+def test_a_table_of_observations_has_the_repetition_as_its_reason():
+    space = Box(0, 2, (2,), np.int64)
+    name = "one-hot of 9 observations met in 2,{} steps and 256 hashed places × 2 actions"
+    setting = setting_of(Shown(space))
+    assert re.fullmatch(name.format(r"\d{3}"), setting.features.name)
+    repeat = "as observations repeat in"
+    assert setting.reasons["features"] == f"{setting.features.name}, {repeat} random play"
+    told = {"actions": [0, 1], "rewards": [0.0, 1.0], "terminated": True}
+    boards = np.random.default_rng(0).integers(0, 3, (300, 3, 2)).astype(float)
+    setting = setting_of_log([Trajectory(observations=seen, **told) for seen in boards])
+    assert setting.reasons["features"] == f"{setting.features.name}, {repeat} the log"
 
 
 @pytest.mark.parametrize("space", MEASURED.values(), ids=MEASURED)

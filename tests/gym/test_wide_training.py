@@ -48,6 +48,7 @@ def test_a_training_with_a_wide_table_learns_and_its_agent_survives_its_bytes(tm
             first, second = (episode.act(observation) for episode in episodes)
             assert first == second
     arrays = agent.to_arrays()
+    assert not arrays["weights"][:, -1].any()  # a recommended policy: other pairs have the level
     np.testing.assert_array_equal(arrays["table.positions"], agent.policy.table.positions)
     assert (int(arrays["table.dim"]), int(arrays["table.seed"])) == (
         180_000,

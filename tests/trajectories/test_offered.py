@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rareswitch.features import Masked, OneHot, WithStage
-from rareswitch.trajectories import Trajectory
+from rareswitch.trajectories import Trajectory, episode_of, episodes_of
 from rareswitch.trajectories.episodes import choice_offered, offered
 
 STEPS = {"observations": [0, 1, 2], "actions": [2, 1], "rewards": [0.0, 1.0], "terminated": False}
@@ -71,6 +71,15 @@ def test_after_the_horizon_a_map_is_told_the_last_stage():
 def test_what_does_not_fit_the_features_is_named(features, change, message):
     with pytest.raises(ValueError, match=message):
         choice_offered(Trajectory(**STEPS | change), features, 0)
+
+
+def test_the_episode_with_a_wrong_action_is_named():
+    log = [Trajectory(**STEPS | {"actions": [0, 1]}), Trajectory(**STEPS, key="ada")]
+    table = OneHot(states=3, actions=2)
+    with pytest.raises(ValueError, match=r"^trajectory 1 of the log: actions .* with key 'ada'"):
+        list(episodes_of(log, table))
+    with pytest.raises(ValueError, match=r"got 2 at step 0 of Trajectory.* with key 'ada'"):
+        episode_of(log[1], table)
 
 
 def test_an_action_that_the_map_forbids_is_named():

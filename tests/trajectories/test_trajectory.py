@@ -46,7 +46,9 @@ def test_it_keeps_what_it_was_given_in_arrays_that_nobody_writes_to():
         ({"propensities": [1.5, 1.0]}, "propensities must be .* at most 1; got 1.5 at step 0"),
         ({"propensities": [0.5, np.nan]}, "propensities must be finite"),
         ({"masks": [[True, True]] * 2}, "masks must be 3 for 2 actions.*; got 2"),
-        ({"masks": [[1, 1]] * 3}, "masks must be True or False"),
+        ({"masks": [[1, 2]] * 3}, "masks must be True or False, or 1 or 0"),
+        ({"masks": [[-1, 1]] * 3}, "masks must be True or False, or 1 or 0"),
+        ({"masks": [[1.0, 1.0]] * 3}, "masks must be True or False, or 1 or 0"),
         ({"masks": [True] * 3}, "masks must be True or False"),
         ({"masks": [[True], [True, False], [True]]}, "masks must be True or False"),
         (
@@ -63,6 +65,14 @@ def test_it_keeps_what_it_was_given_in_arrays_that_nobody_writes_to():
 def test_what_is_wrong_is_named(change, message):
     with pytest.raises((TypeError, ValueError), match=message):
         Trajectory(**GOOD | change)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_masks_of_ones_and_zeros_are_masks(dtype):
+    masks = [[True, True], [True, False], [False, True]]
+    found = Trajectory(**GOOD, masks=np.array(masks, dtype))
+    assert found == Trajectory(**GOOD, masks=masks)
+    assert found.masks.dtype == bool
 
 
 def test_after_its_end_nothing_needs_to_be_feasible_and_after_a_cut_something_does():

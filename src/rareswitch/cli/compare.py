@@ -108,6 +108,7 @@ def compare(
             propensities="fitted" if fit_propensities else "logged",
             method=Method(estimator=estimator, stages=stages, seed=seed),
             in_sample=version is None and (log or training.log).resolve() == training.log.resolve(),
+            against_name=None if against is None else f"version {against}",
             progress=lambda work, done, total: report(done, work, total),
         )
     if as_json:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rareswitch.cli.allow import allow_option
-from rareswitch.experiments import FIELD, OF_ITS_THEOREMS, OF_THE_PAPER, PAPER
+from rareswitch.experiments import FEW_ROUNDS, FIELD, OF_ITS_THEOREMS, OF_THE_PAPER, PAPER
 
 if TYPE_CHECKING:
     from rareswitch.experiments.claims import Claim
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rareswitch.experiments.store import Piece
 
 QUICK_ROUNDS = 3
-FEW_ROUNDS = 20  # percentile intervals of fewer rounds contain the mean less often than 95%
 
 
 def scale_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -95,6 +94,7 @@ def reproduce(
     """Run the experiments of the paper, and ours."""
     need("experiments")
     from rareswitch.experiments.load import load_own
+    from rareswitch.experiments.report import few_rounds
     from rareswitch.experiments.run import reproduce as run_all
 
     out = out or Path("results-quick" if quick else "results")
@@ -123,6 +123,8 @@ def reproduce(
     for claim in claims:
         click.echo(f"{claim.verdict:14} {claim.name}: {claim.evidence}")
     click.echo(f"report         {out / 'report.html'}")
+    if note := few_rounds({spec.name: spec.rounds for spec in specs}):
+        click.echo(f"note: {note}", err=True)
     note_replaced(replaced, out)
 
 

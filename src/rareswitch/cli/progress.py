@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+# The first steps are slow: workers start, and the slowest pieces may come first. So there is no
+# estimate before this share of the steps, or this many seconds.
+LEAST_SHARE = 0.03
+LEAST_SECONDS = 60.0
+
 
 class Report(Protocol):
     """Show the steps done, the last step, and the total if it changed."""
@@ -24,6 +29,15 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
+def _foreseeable(done: int, total: int, seconds: float) -> bool:
+    """Return whether the steps done since the start allow an estimate of the time left.
+
+    >>> _foreseeable(1, 400, 9.5), _foreseeable(12, 400, 9.5), _foreseeable(1, 400, 60.0)
+    (False, True, True)
+    """
+    return done > 0 and (done >= LEAST_SHARE * total or seconds >= LEAST_SECONDS)
+
+
 @contextmanager
 def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]:
     """Yield a function that reports progress on standard error."""
@@ -31,20 +45,36 @@ def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]
         yield lambda done, last="", total=None: None
     elif sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TimeRemainingColumn
+        from rich.text import Text
+
+        start: int | None = None  # steps that were done at the start
+
+        class Remaining(TimeRemainingColumn):
+            """The time left, or dashes before an estimate is possible."""
+
+            def render(self, task: Task) -> Text:
+                new = int(task.completed) - (start or 0)
+                if _foreseeable(new, int(task.total or 0), task.elapsed or 0.0):
+                    return super().render(task)
+                return Text("-:--:--", style="progress.remaining")
 
         columns = (
             label,
             BarColumn(),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            Remaining(),
             "{task.description}",
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("", total=total)
-            yield lambda done, last="", total=None: bar.update(
-                task, completed=done, description=last, total=total
-            )
+
+            def show(done: int, last: str = "", total: int | None = None) -> None:
+                nonlocal start
+                start = done if start is None or done < start else start
+                bar.update(task, completed=done, description=last, total=total)
+
+            yield show
     else:
         began = said = time.monotonic()
         before: int | None = None  # steps that were done at the start
@@ -56,8 +86,9 @@ def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]
             if now - said >= 1.0:
                 said = now
                 line = f"{label}: {done} of {total}, {now - began:.0f} s"
-                if total and before < done < total:
-                    left = (now - began) / (done - before) * (total - done)
+                new = done - before
+                if total and done < total and _foreseeable(new, total, now - began):
+                    left = (now - began) / new * (total - done)
                     line += f", about {_duration(left)} left"
                 print(f"{line} {last}".rstrip(), file=sys.stderr, flush=True)
 

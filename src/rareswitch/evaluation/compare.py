@@ -13,6 +13,9 @@ from rareswitch.evaluation.method import Method
 from rareswitch.evaluation.target import Target
 from rareswitch.trajectories.episodes import RowsOf
 
+IN_FORCE, OTHER = "the policy in force", "the other policy"
+# Smaller gains, relative to the largest return, are rounding errors.
+ROUNDING = 1e-12
 IN_SAMPLE = (
     "the candidate was fitted on these episodes, so it looks better than it is: give a log of "
     "other episodes"
@@ -38,6 +41,7 @@ class Comparison:
     warnings: tuple[str, ...]
     modelled: Gain | None = None
     in_sample: bool = False
+    against_name: str = OTHER
 
     @property
     def logged(self) -> Interval:
@@ -48,10 +52,10 @@ class Comparison:
     def verdict(self) -> str:
         """The result in one line: a gain, a loss, or the reason why neither is certain."""
         if self.same:
-            return "no difference: the candidate is the policy in force"
+            return f"no difference: the candidate is {self.against_name}"
         if self.in_sample:
             return "no verdict: the candidate was fitted on these episodes"
-        sides = {"the candidate": self.candidate, "the policy in force": self.against}
+        sides = {"the candidate": self.candidate, self.against_name: self.against}
         found = {name: side.weights for name, side in sides.items() if side is not None}
         for name, weights in found.items():
             reach, horizon = weights.reach, len(weights.effective)
@@ -70,8 +74,12 @@ class Comparison:
             return f"loss {-self.gain}{fitted}"
         return f"cannot tell: gain {self.gain}{fitted}"
 
+    @property
+    def _label(self) -> str:
+        return {IN_FORCE: "in force", OTHER: "other"}.get(self.against_name, self.against_name)
+
     def __str__(self) -> str:
-        against = [] if self.against is None else [f"in force   {self.against.value}"]
+        against = [] if self.against is None else [f"{self._label:10} {self.against.value}"]
         return "\n".join(
             [
                 self.verdict,
@@ -85,7 +93,7 @@ class Comparison:
         )
 
     def __repr__(self) -> str:
-        against = "" if self.against is None else f"in force {self.against.value}, "
+        against = "" if self.against is None else f"{self._label} {self.against.value}, "
         return (
             f"Comparison({self.verdict}; candidate {self.candidate.value}, {against}log "
             f"{self.logged}, {self.candidate.evidence})"
@@ -124,6 +132,7 @@ def compare(
     propensities: str = "logged",
     method: Method | None = None,
     in_sample: bool | None = None,
+    against_name: str | None = None,
     progress: Progress = lambda work, done, total: None,
 ) -> Comparison:
     """Compare the return of a candidate with the log's own return, or with another policy's.
@@ -134,6 +143,9 @@ def compare(
     side; the model of a function uses them too, or else only the stage and the action. A function's
     probabilities are rescaled to the feasible actions. `log` is a log with propensities that
     `read_log` reads; it is truncated at the policy's horizon.
+
+    `against_name` is the name of `against` in words, such as "version 1". By default it is "the
+    policy in force" of a `rules.Candidate`, and else "the other policy".
 
     A candidate that was fitted on these episodes looks better than it is: keep some of them apart
     for the comparison, or set `in_sample`, and there is no verdict. By default this is so for the
@@ -162,6 +174,8 @@ def compare(
             raise TypeError("against must be left out: the candidate includes the policy in force")
         modelled = candidate.gain if candidate.paths else None
         candidate, against = candidate.policy, candidate.in_force
+        against_name = against_name or IN_FORCE
+    name = against_name or OTHER
     fitted = _is_in_sample(candidate, log) if in_sample is None else in_sample
     given = {"candidate": candidate} | ({} if against is None else {"against": against})
     targets, writers = _targets(given, features, loggers)
@@ -171,24 +185,33 @@ def compare(
     found, resampled = judge.estimate("the candidate", targets["candidate"])
     other, baseline, base, same = None, judge.logged_means, judge.logged, False
     if against is not None:
-        other, baseline = judge.estimate("the policy in force", targets["against"])
+        other, baseline = judge.estimate(name, targets["against"])
         base, same = other.value, targets["candidate"].same_as(targets["against"])
     certain = all(side.weights.support for side in (found, other) if side is not None)
     warnings = judge.warnings(*([found] if other is None else [found, other]))
     return Comparison(
         candidate=_without_interval(found) if fitted else found,
         against=other,
-        gain=interval_of(
-            found.value.value - base.value,
-            resampled - baseline,
-            judge.episodes,
-            certain=certain and not fitted,
+        gain=_rounded(
+            interval_of(
+                found.value.value - base.value,
+                resampled - baseline,
+                judge.episodes,
+                certain=certain and not fitted,
+            ),
+            judge.largest_return,
         ),
         same=same,
         modelled=modelled,
         warnings=(IN_SAMPLE, *warnings) if fitted else warnings,
         in_sample=fitted,
+        against_name=name,
     )
+
+
+def _rounded(gain: Interval, largest: float) -> Interval:
+    """Return an interval with 0 instead of rounding errors of returns up to `largest`."""
+    return type(gain)(*(0.0 if abs(end) <= ROUNDING * largest else end for end in gain))
 
 
 def _is_in_sample(candidate: Any, log: Any) -> bool:

@@ -100,6 +100,7 @@ class Judge:
         self._folds, self._resampling = self._method.draws(self.episodes)
         self._seen: tuple[Target, LoggedEpisodes] | None = None
         returns = np.array([trajectory.total for trajectory in self._log])
+        self.largest_return = float(np.abs(returns).max())
         self.logged_means = self._resampling.means(returns[:, None])[:, 0]
         self.logged = interval_of(float(returns.mean()), self.logged_means, self.episodes)
         self._likelihood = None if loggers is None else self._balanced(loggers)

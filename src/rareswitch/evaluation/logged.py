@@ -103,7 +103,11 @@ class LoggedEpisodes:
             n = len(trajectory)
             for t, stage in enumerate(stages):
                 if t < n or (t == n and not trajectory.terminated):
-                    stage.add(*_state_at(trajectory, t, features, chances))
+                    try:
+                        state = _state_at(trajectory, t, features, chances)
+                    except ValueError as error:
+                        raise ValueError(f"trajectory {i} of the log: {error}") from error
+                    stage.add(*state)
                 else:
                     stage.pass_over()
             rewards[i, :n] = trajectory.rewards
@@ -210,7 +214,7 @@ def _state_at(
         if not found.sum() > 0.0:
             raise ValueError(
                 "a function must give some feasible action a probability above 0; all are 0 at "
-                f"step {t} of {trajectory}"
+                f"step {t} of {trajectory.words}"
             )
     return rows, found / found.sum(), place
 

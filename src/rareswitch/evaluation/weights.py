@@ -105,8 +105,10 @@ class Weights:
                 "episodes"
             )
         if self.shortfall:
-            could_not = min(self.impossible, self.shortfall)
-            why = f", {could_not:.0%} because only other actions were possible" if could_not else ""
+            share = f"{min(self.impossible / self.shortfall, 1.0):.0%}"
+            part = "all" if share == "100%" else share
+            reason = "because the log's policy could not take those actions"
+            why = "" if share == "0%" else f"; {part} of it {reason}"
             said.append(
                 f"the mean weight for {name} is {self.mean:.2f} and should be 1: "
                 f"{self.shortfall:.0%} of its behaviour is not in the log{why}"

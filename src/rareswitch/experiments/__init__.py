@@ -10,6 +10,8 @@ PAPER = {
 # Those of the paper itself, and those that measure its theorems; the others are ours.
 OF_THE_PAPER = ("figure1", "figure2", "figure3")
 OF_ITS_THEOREMS = ("lower-bound", "switches", "bounds")
+# Percentile intervals of fewer rounds contain the mean less often than 95%.
+FEW_ROUNDS = 20
 # The comparison with other methods in many worlds: its name and its file.
 FIELD = "field"
 FIELD_SPEC = Path(__file__).parent / "field.toml"

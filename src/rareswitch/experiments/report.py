@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.experiments import FIELD, claims, field, members, mixtures, worth
+from rareswitch.experiments import FEW_ROUNDS, FIELD, claims, field, members, mixtures, worth
 from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
 from rareswitch.support import drawing
@@ -86,8 +86,32 @@ def write_report(
         radii=list_radii(results["beta"]) if "beta" in results else [],
         versions=list({str(v): v for found in results.values() for v in found.versions}.values()),
         command=command,
+        few_rounds=few_rounds({name: found.experiment.rounds for name, found in results.items()}),
     )
     write_bytes(out / "report.html", page.encode())
+
+
+def few_rounds(rounds: Mapping[str, int]) -> str:
+    """Return a note about experiments with too few rounds, given all rounds by name, or "".
+
+    >>> few_rounds({"figure1": 3, "beta": 3})
+    'intervals of fewer than 20 rounds are too narrow; these are of 3'
+    >>> few_rounds({"figure1": 50, "beta": 10, "worth": 10})
+    'intervals of fewer than 20 rounds are too narrow; beta and worth have 10'
+    """
+    few: dict[int, list[str]] = {}
+    for name, count in rounds.items():
+        if count < FEW_ROUNDS:
+            few.setdefault(count, []).append(name)
+    if not few:
+        return ""
+    said = "; ".join(
+        f"{' and '.join(names)} {'has' if len(names) == 1 else 'have'} {count}"
+        for count, names in few.items()
+    )
+    if [len(names) for names in few.values()] == [len(rounds)]:
+        said = f"these are of {next(iter(few))}"
+    return f"intervals of fewer than {FEW_ROUNDS} rounds are too narrow; {said}"
 
 
 def write_field(worlds: Mapping[str, Results], folder: Path) -> None:

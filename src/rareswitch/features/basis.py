@@ -15,6 +15,7 @@ import numpy as np
 from rareswitch.features.packed import Packed
 from rareswitch.features.spaces import Space, numbers, space_of
 from rareswitch.support.arguments import Floats, set_fields, short_repr
+from rareswitch.support.words import plural
 
 
 class Basis(Packed, ABC):
@@ -90,7 +91,7 @@ class Flatten(Basis):
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be a Space; got {short_repr(self.space)}; use Flatten.of")
         size = self.space.size
-        set_fields(self, inputs=size, size=size, reads=self.space, name=f"{size} laid flat")
+        set_fields(self, inputs=size, size=size, reads=self.space, name=plural(size, "number"))
 
     @classmethod
     def of(cls, observation_space: Any) -> Self:

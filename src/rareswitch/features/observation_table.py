@@ -20,14 +20,14 @@ class ObservationTable(Space):
 
     `known` are the keys of known observations; a key is a hash of the flattened numbers. Any other
     observation gets one of `hashed` further places by the same hash, and may share it. `steps` is
-    the number of observations in random play.
+    the number of observations in the sample.
 
     >>> from rareswitch.features.spaces import Numbers
     >>> met = ObservationTable.met(Numbers(shape=(2,)), [[0, 1], [1, 0], [0, 1]], hashed=4)
     >>> met.index([0, 1]), met.index(np.array([1.0, -0.0])), 2 <= met.index([7, 7]) < 6
     (0, 1, True)
     >>> met.words
-    '2 observations met in 3 random steps and 4 hashed places'
+    '2 observations met in 3 steps and 4 hashed places'
     """
 
     kind: ClassVar[str] = "observation-table"
@@ -67,7 +67,7 @@ class ObservationTable(Space):
     @property
     def words(self) -> str:
         return (
-            f"{len(self.known):,} observations met in {self.steps:,} random steps and "
+            f"{len(self.known):,} observations met in {self.steps:,} steps and "
             f"{self.hashed:,} hashed places"
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from rareswitch.features.basis import Basis
 from rareswitch.support.arguments import Floats, Ints, flag, set_fields, whole
+from rareswitch.support.words import plural
 
 MOST_PRODUCTS = 100_000
 
@@ -47,7 +48,7 @@ class Polynomial(Basis):
             least=1,
             most=MOST_PRODUCTS,
         )
-        name, one = f"{size} products of up to {degree}", "1 and " if constant else ""
+        name, one = f"{size} products of up to {degree}", "a constant and " if constant else ""
         set_fields(
             self,
             inputs=inputs,
@@ -55,7 +56,7 @@ class Polynomial(Basis):
             constant=constant,
             interaction_only=alone,
             size=size,
-            name=name if degree > 1 else f"{one}{inputs} as they are",
+            name=name if degree > 1 else f"{one}{plural(inputs, 'number')}",
         )
 
     @cached_property

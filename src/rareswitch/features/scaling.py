@@ -40,7 +40,7 @@ class Scaling(Basis):
         low = None if self.low is None else real("low", self.low)
         high = None if self.high is None else real("high", self.high, above=low)
         ends = "" if low is high is None else f" to [{_end(low, '−')}, {_end(high, '')}]"
-        size, name = len(origin), f"{len(origin)} scaled{ends}"
+        size, name = len(origin), f"scaled{ends}"
         set_fields(
             self, origin=origin, unit=unit, low=low, high=high, inputs=size, size=size, name=name
         )

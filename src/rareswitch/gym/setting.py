@@ -17,7 +17,14 @@ from rareswitch.core.clock import Schedule
 from rareswitch.core.episode import Episode
 from rareswitch.core.recipe import Recipe
 from rareswitch.core.task import STAGES, Task, affordable_stages
-from rareswitch.features import FeatureMap, UnitRows, as_features, default_features
+from rareswitch.features import (
+    FeatureMap,
+    ObservationTable,
+    OneHot,
+    UnitRows,
+    as_features,
+    default_features,
+)
 from rareswitch.features.default import DEFAULT, features_named
 from rareswitch.features.feature_map import blocks_of
 from rareswitch.features.spaces import kind_of
@@ -138,7 +145,7 @@ def setting_of(
     horizon, reasons["horizon"] = _horizon(one, horizon, sample)
     rewards, reasons["rewards"] = _rewards(one, rewards, sample)
     features, reasons["features"] = _features(
-        space, features, count, lambda: sample.played.observations, allow
+        space, features, count, lambda: sample.played.observations, allow, "random play"
     )
     stages, reasons["stages"] = _stages(stages, features, horizon)
     return Setting(
@@ -226,7 +233,9 @@ def setting_of_log(
             said += ": are its actions counted from 1?" if never == [0] else ""
     else:
         count, said = len(actions), f"{len(actions)}, as given"
-    found, why = _features(seen.observation_space, features, count, lambda: seen.sample, allow)
+    found, why = _features(
+        seen.observation_space, features, count, lambda: seen.sample, allow, "the log"
+    )
     longest = max(map(len, log))
     met = np.concatenate([one.rewards for one in log])
     scale, reason = _given_rewards(rewards) or (
@@ -262,10 +271,14 @@ def _features(
     count: int,
     sample: Callable[[], Sequence[Any]],
     allow: Collection[str],
+    source: str,
 ) -> tuple[FeatureMap, str]:
+    """Return the features and the reason for them; the sample comes from `source`."""
     if given is None or (isinstance(given, str) and given == DEFAULT):
         picked = default_features(space, count, sample)
-        return picked, f"{picked.name}, by the observation space"
+        repeated = isinstance(picked, OneHot) and isinstance(picked.space, ObservationTable)
+        why = f"as observations repeat in {source}" if repeated else "by the observation space"
+        return picked, f"{picked.name}, {why}"
     if isinstance(given, str):
         given = features_named(given, space, count, sample, allow=allow)
     found = as_features(given, actions=count, probe=lambda: sample()[:50])
@@ -273,7 +286,7 @@ def _features(
         return found, f"{found.name}, as given"
     # Schedules need a bound on the length of rows.
     bounded = UnitRows.measured(found, sample())
-    return bounded, f"{bounded.name}, as given, L being the longest row in random play"
+    return bounded, f"{bounded.name}, as given, L being the longest row in {source}"
 
 
 def _stages(given: str, features: FeatureMap, horizon: int) -> tuple[str, str]:

@@ -38,7 +38,7 @@ def offered(
     if len(mask) != len(rows):
         raise ValueError(
             f"masks must have an entry for each of the {len(rows)} rows of features; got "
-            f"{len(mask)} at observation {t} of {trajectory}"
+            f"{len(mask)} at observation {t} of {trajectory.words}"
         )
     return rows[mask], mask
 
@@ -49,8 +49,8 @@ def place_taken(trajectory: Trajectory, t: int, rows: Rows, mask: Bools | None) 
     allowed = len(rows) if mask is None else len(mask)
     if action >= allowed or (mask is not None and not mask[action]):
         raise ValueError(
-            f"actions must be among the offered actions; got {action} at step {t} of {trajectory}, "
-            f"where features has {allowed} rows"
+            f"actions must be among the offered actions; got {action} at step {t} of "
+            f"{trajectory.words}, where features has {allowed} rows"
             + ("" if action >= allowed else " and this action is not feasible")
         )
     return action if mask is None else int(np.count_nonzero(mask[:action]))

@@ -1,6 +1,7 @@
 """Read and write logs: files with a format by suffix, tables of steps, trajectories."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,22 @@ def episodes_of(
 ) -> Iterator[Episode]:
     """Return the learner's episodes of a log, for `warm_start`; `read_log` describes logs.
 
-    The other arguments are those of `episode_of`.
+    The other arguments are those of `episode_of`. An error names the number of the trajectory in
+    the log, counted from 0.
     """
-    return (episode_of(one, features, rewards, horizon) for one in read_log(log))
+    turn = partial(episode_of, features=features, rewards=rewards, horizon=horizon)
+    return _episodes(read_log(log), turn)
+
+
+def _episodes(
+    log: Iterator[Trajectory], turn: Callable[[Trajectory], Episode]
+) -> Iterator[Episode]:
+    for number, one in enumerate(log):
+        try:
+            made = turn(one)
+        except ValueError as error:
+            raise ValueError(f"trajectory {number} of the log: {error}") from error
+        yield made
 
 
 def _read_file(path: Path, columns: Columns | None, drop_torn: bool) -> Iterator[Trajectory]:

@@ -173,7 +173,7 @@ def from_steps(
     ...     episode=["ada", "ada", "ben"], observation=[0.1, 0.4, 0.2], action=[1, 0, 1],
     ...     reward=[0.0, 1.0, 2.0], terminated=[0, 1, 1],
     ... )
-    [Trajectory(2 steps, return 1, ended), Trajectory(1 steps, return 2, ended)]
+    [Trajectory(2 steps, return 1, ended), Trajectory(1 step, return 2, ended)]
     """
     columns = {
         "episode": episode,

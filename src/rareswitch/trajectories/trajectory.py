@@ -36,9 +36,9 @@ class Trajectory:
     has a value.
 
     `propensities` (n,) are the probabilities of the actions, each given the earlier steps of the
-    episode: their product is the probability of all actions. `masks` (n+1, A) are true for feasible
-    actions; None means that all are feasible. `version` and `member` identify the policy, and `key`
-    identifies the episode.
+    episode: their product is the probability of all actions. `masks` (n+1, A) are true, or 1, for
+    feasible actions; None means that all are feasible. `version` and `member` identify the policy,
+    and `key` identifies the episode.
 
     >>> Trajectory(observations=[0, 1, 1], actions=[1, 0], rewards=[0.0, 5.0], terminated=True)
     Trajectory(2 steps, return 5, ended)
@@ -118,8 +118,14 @@ class Trajectory:
         return hash((self.actions.tobytes(), self.rewards.tobytes(), self.key))
 
     def __repr__(self) -> str:
+        steps = "1 step" if len(self) == 1 else f"{len(self)} steps"
         end = "ended" if self.terminated else "cut off"
-        return f"Trajectory({len(self)} steps, return {self.total:g}, {end})"
+        return f"Trajectory({steps}, return {self.total:g}, {end})"
+
+    @property
+    def words(self) -> str:
+        """The trajectory for errors, with its key."""
+        return repr(self) if self.key is None else f"{self!r} with key {short_repr(self.key)}"
 
 
 # The fields of a trajectory in the order of logs.
@@ -191,10 +197,15 @@ def _masks(value: Any, actions: Ints, terminated: bool) -> Bools:
         given = np.asanyarray(value)
     except ValueError:  # of different lengths
         given = np.empty(0, object)
-    if given.dtype != bool or given.ndim != 2 or isinstance(given, np.ma.MaskedArray):
+    truthful = given.dtype == bool or (
+        given.dtype.kind in "iu" and given.size > 0 and 0 <= given.min() <= given.max() <= 1
+    )
+    if not truthful or given.ndim != 2 or isinstance(given, np.ma.MaskedArray):
         raise TypeError(
-            f"masks must be True or False for every observation and action; got {short_repr(value)}"
+            "masks must be True or False, or 1 or 0, for every observation and action; got "
+            f"{short_repr(value)}"
         )
+    given = given.astype(bool, copy=False)
     if len(given) != len(actions) + 1:
         raise ValueError(
             f"masks must be {len(actions) + 1} for {len(actions)} actions, one mask for each "

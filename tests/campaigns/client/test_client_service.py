@@ -194,6 +194,9 @@ def test_the_examples_of_a_site_by_curl_in_javascript_and_in_python(serve, tmp_p
     assert "policy version 1 verified" in first.stdout
     assert '"new":true' in first.stdout
     assert '"new":false' in again.stdout
+    refused = run([*curl[:2], "7", "0.5"], service, token, tmp_path)
+    assert refused.returncode != 0
+    assert "severity" in refused.stderr
     script = ["node", str(EXAMPLES / "client.js"), "berlin:js", "1", "1"]
     done = run(script, service, token, tmp_path)
     assert done.returncode == 0, done.stderr

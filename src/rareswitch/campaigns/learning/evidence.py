@@ -321,8 +321,9 @@ def _gain(
     if len(offers.trajectories) < 2:
         return None, ["fewer than two reports tell enough for an off-policy estimate"]
     found: Comparison = compare(
-        candidate, offers.trajectories, against=in_force, features=offers.rows
-    )
+        candidate, offers.trajectories, against=in_force, features=offers.rows,
+        against_name="the policy in force",
+    )  # fmt: skip
     caution = "the candidate was fitted to these episodes, so the estimate is optimistic"
     plain = {
         "value": found.gain.value,
