@@ -539,7 +539,7 @@ def test_after_a_person_ended_a_study_the_error_is_that_of_the_looks(store):
     assert "probability at most about 0.035: at most 0.01 at the looks" in analyse(campaign).error
     campaign.stop(by="ana", reason="no money")
     error = analyse(campaign).error
-    assert "is claimed with probability at most 0.01: at most 0.01 at the looks of" in error
+    assert "is claimed with probability at most 0.01, all of it at the looks of" in error
     assert f"all versions together. Nothing can be claimed at the end, {ended} end." in error
     without = Campaign.create(store, replace(plan, name="other", stopping=()), by="ana")
     without.stop(by="ana", reason="no money")
@@ -763,7 +763,7 @@ def test_the_principles_are_answered_from_the_record(study):
         "Maintenance of trial integrity",
     ):
         assert principle in page
-    assert "probability at most about 0.025: about 0.025 at the end" in page
+    assert "probability at most about 0.025, all of it at the end." in page
     assert "corrections and withdrawals: 2" in page
     assert "Every version has a concurrent control" in page
 

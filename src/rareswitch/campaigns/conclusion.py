@@ -109,11 +109,16 @@ def describe_error(state: State, assigned: int, calibrated: Calibrated | None = 
     parts += [] if why is not None else [f"about {end:.3g} at the end"]
     total = looks + (0.0 if why is not None else end)
     bound = "at most" if why is not None and rule is not None else "at most about"
+    if rule is None:
+        parts = ["all of it at the end"]
+    elif why is not None and rule.calibrated is None:
+        parts = [f"all of it at the looks of {rule.name}, all versions together"]
     if rule is not None and rule.calibrated is not None:
         bound = "about"  # a simulation is no bound
+    between = "," if parts[0].startswith("all") else ":"
     said = (
         f"If learned members return no more than the control{more}, {claimed} is claimed with "
-        f"probability {bound} {total:.3g}: {', and '.join(parts)}."
+        f"probability {bound} {total:.3g}{between} {', and '.join(parts)}."
     )
     return said if why is None else f"{said} Nothing can be claimed at the end, since {why}."
 
