@@ -1,10 +1,12 @@
-"""Progress: a live line on a terminal, otherwise a line per second, or nothing."""
+"""Progress: a live line on a terminal, otherwise a line every ten seconds, or nothing."""
 
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+EVERY = 10.0  # seconds between two lines in a file
 
 
 class Report(Protocol):
@@ -53,7 +55,7 @@ def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]
             nonlocal said, before
             now = time.monotonic()
             before = done if before is None or done < before else before
-            if now - said >= 1.0:
+            if now - said >= EVERY:
                 said = now
                 line = f"{label}: {done} of {total}, {now - began:.0f} s"
                 if total and before < done < total:
