@@ -143,11 +143,28 @@ def test_the_feature_map_is_copied_and_unknown_values_are_explained(here):
     (here / "study.toml").write_text(HEAD + silent)
     done = call(*plan("--out", "out", "--allow", "untold"))
     assert done.exit_code == 0, done.output
-    assert "\n–        not known: no round has a value." in done.stdout
+    assert "\n–        not known in any round: best needs" in done.stdout
     assert (here / "out" / "features.bin").read_bytes() == data
     init = ("campaign", "init", "out/protocol-small.toml", "--by", "ana")
     locked = call(*init, "--simulation", "out/characteristics.json")
     assert locked.exit_code == 0, locked.output
+
+
+def test_the_world_of_two_visits_on_the_page_can_be_planned_on(here):
+    page = (ROOT / "docs" / "switching" / "plan-worlds.md").read_text(encoding="utf-8")
+    assert "{literalinclude} ../../examples/study/visits.py" in page
+    shutil.copy(STUDY / "visits.py", here)
+    sizes = PROTOCOL.replace("dim = 2", "dim = 4").replace("horizon = 1", "horizon = 2")
+    (here / "protocol.toml").write_text(sizes)
+    helps = '[[scenario]]\nname = "helps"\nsimulator = "visits:trial"\n'
+    none = helps.replace("helps", "none")
+    (here / "study.toml").write_text(
+        f"{HEAD}{none}null = true\n{helps}arguments = {{effect = 0.5}}"
+    )
+    done = call(*plan("--json", "--allow", "visits"))
+    assert done.exit_code == 0, done.output
+    none, helps = (cell["mean_return"]["value"] for cell in json.loads(done.stdout)["cells"])
+    assert 0.4 < none < helps < 0.9
 
 
 def test_too_few_claims_write_no_calibrated_protocol(here):

@@ -51,8 +51,8 @@ time     until the stop;  bias  of the estimated difference from the control, fr
          outcomes alone, whatever `missing` says
 from, to 95% Monte-Carlo interval of the value above"""
 UNKNOWN = """\
-–        not known: no round has a value. A world without `value(policy)`, or whose steps lack
-         `expected` or `best`, gives no value for the columns that need it"""
+–        not known in any round: best needs a world whose steps have `best`, and bias a world with
+         `value(policy)`"""
 
 
 def is_asked(settings: dict[str, Any]) -> bool:
