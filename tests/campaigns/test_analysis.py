@@ -38,7 +38,9 @@ from rareswitch.campaigns import (
     verify,
 )
 from rareswitch.campaigns.action_comparison import Choices, compare_actions
+from rareswitch.campaigns.proof.export.trial_sections import comparison_sections
 from rareswitch.cli import main
+from rareswitch.cli.campaign_look import analysis_lines
 from rareswitch.core.control import Control
 from rareswitch.core.task import Task
 
@@ -847,3 +849,20 @@ def test_the_reports_of_a_rehearsal_say_so(study, tmp_path):
             assert "Rehearsal of campaign study" in page
             assert "nobody was treated" in page
     assert "ehears" not in interim(study)
+
+
+def test_the_printed_analysis_names_its_dashes_its_tables_and_the_first_treatment(study):
+    found = analyse(study)
+    text = "\n".join(analysis_lines(found))
+    assert "by treatment given, plain counts:" in text
+    empty = found.subgroups[0] | {"difference": None, "episodes": 0, "control_episodes": 0}
+    several = replace(found, horizon=2, actions=(), subgroups=(empty,))
+    text = "\n".join(analysis_lines(several))
+    assert "plain counts (by first treatment; harm of later treatments is not separated):" in text
+    assert "those of subgroups hold together.\n" in text
+    assert "those of actions" not in text
+    assert "difference -: no version has outcomes of both sides; no report has a subgroup" in text
+    (section,) = [one for one in comparison_sections(several) if "treatments" in one.heading]
+    assert "harm of later actions is not separated" in section.blocks[0]
+    none = "\n".join(analysis_lines(replace(found, actions=(), subgroups=())))
+    assert "hold together" not in none

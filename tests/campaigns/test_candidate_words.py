@@ -185,8 +185,8 @@ def test_the_protocol_adds_the_wait_the_shares_the_visits_and_the_order_of_subgr
         "wait: 80 reported episodes before the first new version, 60 more before each later "
         "version",
         "probability of each treatment, now → under the candidate, including control (20%) and "
-        "floor (10%), and its episodes so far (by first treatment; harm of later treatments is "
-        "not separated):",
+        "floor (10%, in equal parts), and its episodes so far (by first treatment; harm of later "
+        "treatments is not separated):",
     ]
     places = [told.index(next(one for one in told if one.startswith(f"{name} (212"))) for name in (
         "mild", "severe")]  # fmt: skip

@@ -24,6 +24,7 @@ from rareswitch.campaigns.access import NOBODY, Grant, Principal
 from rareswitch.campaigns.proof.export.words import NO_PROOF
 from rareswitch.campaigns.rehearsal.world import FiniteWorld
 from rareswitch.service.pages.candidate import Price, candidate_page, gain_of, worth
+from rareswitch.service.pages.charts import VersionMark, timeline
 from rareswitch.service.pages.people import (
     account_page,
     invitation_page,
@@ -230,7 +231,7 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
         assert f"{row['action']} {percent(row['now'])} {percent(row['then'])}" in text
     for one in candidate.evidence["subgroups"]:
         assert f"{one['subgroup']} ({one['episodes']} episodes)" in text
-    assert "include control (20%) and floor (10%)" in text
+    assert "include control (20%) and floor (10%, in equal parts)" in text
     assert "probability of each treatment, now →" not in text  # the table has it
     assert f"Evidence as of row {candidate.seq}; " in text
     assert "approve version 4 for deployment" in text
@@ -495,3 +496,9 @@ def test_a_refused_form_keeps_what_was_typed_and_no_password(study):
     assert page.all("details", id="stop")[0].has("open")
     assert not page.all("details", id="amend")[0].has("open")
     assert all(one["value"] is None for one in page.all("input", type="password"))
+
+
+def test_one_version_has_no_chart_of_versions():
+    one = VersionMark(1, 0, 90, 90, 0.5, 0.4, 0.6, "planned")
+    assert timeline([one], 90) is None
+    assert timeline([one, one._replace(version=2, since=90, until=120)], 120) is not None

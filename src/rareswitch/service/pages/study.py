@@ -13,6 +13,7 @@ from rareswitch.campaigns.proof.export.words import (
     as_of,
     candidate_lines,
     protocol_at,
+    wait_of,
 )
 from rareswitch.campaigns.rulebook.names import same_person
 from rareswitch.campaigns.rulebook.rows import without_none
@@ -114,6 +115,7 @@ def study_page(view: View, campaign: Campaign) -> str:
         end=None if state.stopped else day_after(left, rate and rate[0], now),
         waiting=None if found.waiting is None else _waiting_lines(campaign, found.waiting),
         signs=who_signs(state.terms, found.waiting["proposer"]) if found.waiting else "",
+        wait=wait_of(state.terms.plain),
         proposals=proposals,
         own_proposals=[one.entry.number for one in proposals if same_person(one.entry.actor, me)],
         may_sign=may_sign,

@@ -121,12 +121,12 @@ def shares_of(protocol: Mapping[str, Any]) -> str:
     """Return the shares of control and floor in a version's episodes; "" if it has neither.
 
     >>> shares_of({"recipe": {"control": {"plays": 0, "share": 0.2}, "floor": 0.1}})
-    'control (20%) and floor (10%)'
+    'control (20%) and floor (10%, in equal parts)'
     """
     recipe = protocol.get("recipe", {})
     control, floor = (recipe.get("control") or {}).get("share", 0.0), recipe.get("floor") or 0.0
     parts = [f"control ({100 * control:.3g}%)"] if control else []
-    parts += [f"floor ({100 * floor:.3g}%)"] if floor else []
+    parts += [f"floor ({100 * floor:.3g}%, in equal parts)"] if floor else []
     return " and ".join(parts)
 
 
