@@ -866,3 +866,21 @@ def test_the_printed_analysis_names_its_dashes_its_tables_and_the_first_treatmen
     assert "harm of later actions is not separated" in section.blocks[0]
     none = "\n".join(analysis_lines(replace(found, actions=(), subgroups=())))
     assert "hold together" not in none
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("reported", "In the comparison at the end it is left out"),
+        ("zero", "In the comparison at the end it counts as 0 (missing"),
+        ("worst", "it counts as 0 for learned members and as the largest return for the control"),
+    ],
+)
+def test_the_appendix_says_how_an_unreported_episode_counts(store, tmp_path, missing, said):
+    campaign = Campaign.create(store, protocol(name=f"count-{missing}", missing=missing), by="ana")
+    play(campaign, range(8), missing=(3,))
+    export(campaign, tmp_path / "out", by="ana", reason="a look")
+    text = (tmp_path / "out" / "appendix.md").read_text().replace("\\", "")
+    assert "No fit uses an episode that was never reported." in text
+    assert said in text
+    assert "Nothing replaces" not in text
