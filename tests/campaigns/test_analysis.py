@@ -38,7 +38,9 @@ from rareswitch.campaigns import (
     verify,
 )
 from rareswitch.campaigns.action_comparison import Choices, compare_actions
+from rareswitch.campaigns.proof.export.trial_sections import comparison_sections
 from rareswitch.cli import main
+from rareswitch.cli.campaign_look import analysis_lines
 from rareswitch.core.control import Control
 from rareswitch.core.task import Task
 
@@ -539,7 +541,7 @@ def test_after_a_person_ended_a_study_the_error_is_that_of_the_looks(store):
     assert "probability at most about 0.035: at most 0.01 at the looks" in analyse(campaign).error
     campaign.stop(by="ana", reason="no money")
     error = analyse(campaign).error
-    assert "is claimed with probability at most 0.01: at most 0.01 at the looks of" in error
+    assert "is claimed with probability at most 0.01, all of it at the looks of" in error
     assert f"all versions together. Nothing can be claimed at the end, {ended} end." in error
     without = Campaign.create(store, replace(plan, name="other", stopping=()), by="ana")
     without.stop(by="ana", reason="no money")
@@ -763,7 +765,7 @@ def test_the_principles_are_answered_from_the_record(study):
         "Maintenance of trial integrity",
     ):
         assert principle in page
-    assert "probability at most about 0.025: about 0.025 at the end" in page
+    assert "probability at most about 0.025, all of it at the end." in page
     assert "corrections and withdrawals: 2" in page
     assert "Every version has a concurrent control" in page
 
@@ -847,3 +849,38 @@ def test_the_reports_of_a_rehearsal_say_so(study, tmp_path):
             assert "Rehearsal of campaign study" in page
             assert "nobody was treated" in page
     assert "ehears" not in interim(study)
+
+
+def test_the_printed_analysis_names_its_dashes_its_tables_and_the_first_treatment(study):
+    found = analyse(study)
+    text = "\n".join(analysis_lines(found))
+    assert "by treatment given, plain counts:" in text
+    empty = found.subgroups[0] | {"difference": None, "episodes": 0, "control_episodes": 0}
+    several = replace(found, horizon=2, actions=(), subgroups=(empty,))
+    text = "\n".join(analysis_lines(several))
+    assert "plain counts (by first treatment; harm of later treatments is not separated):" in text
+    assert "those of subgroups hold together.\n" in text
+    assert "those of actions" not in text
+    assert "difference -: no version has outcomes of both sides; no report has a subgroup" in text
+    (section,) = [one for one in comparison_sections(several) if "treatments" in one.heading]
+    assert "harm of later actions is not separated" in section.blocks[0]
+    none = "\n".join(analysis_lines(replace(found, actions=(), subgroups=())))
+    assert "hold together" not in none
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("reported", "In the comparison at the end it is left out"),
+        ("zero", "In the comparison at the end it counts as 0 (missing"),
+        ("worst", "it counts as 0 for learned members and as the largest return for the control"),
+    ],
+)
+def test_the_appendix_says_how_an_unreported_episode_counts(store, tmp_path, missing, said):
+    campaign = Campaign.create(store, protocol(name=f"count-{missing}", missing=missing), by="ana")
+    play(campaign, range(8), missing=(3,))
+    export(campaign, tmp_path / "out", by="ana", reason="a look")
+    text = (tmp_path / "out" / "appendix.md").read_text().replace("\\", "")
+    assert "No fit uses an episode that was never reported." in text
+    assert said in text
+    assert "Nothing replaces" not in text

@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from rareswitch.campaigns.proof.export.words import (
     FITTED,
+    NO_PROOF,
     OPTIMISTIC,
+    Treatment,
     candidate_lines,
+    change_of,
     deciding_trigger,
     one_line,
 )
@@ -43,7 +46,7 @@ def test_every_part_of_the_evidence_is_a_sentence():
         "trigger: episode 641 of 640, reached",
         "one reached trigger is enough",
         "differs from the policy in force in 66% of logged states",
-        f"expected gain: 0.438 per episode ({OPTIMISTIC})",
+        f"expected gain: 0.438 per episode ({NO_PROOF})",
         "warning: few episodes",
     ]
     assert lines(planned=False)[0].endswith("proposed by schedule, unplanned")
@@ -71,7 +74,7 @@ def test_an_estimate_is_printed_only_where_the_verdict_stands_behind_it(verdict,
 def test_an_estimate_is_called_optimistic_and_has_no_interval():
     verdict = "cannot tell: gain 0.102 [-0.0117, 0.219]"
     gain = {"value": 0.102, "low": -0.0117, "high": 0.219, "verdict": verdict}
-    assert f"expected gain: 0.102 per episode ({OPTIMISTIC})" in lines(gain=gain)
+    assert f"expected gain: 0.102 per episode ({NO_PROOF})" in lines(gain=gain)
     assert "0.219" not in "".join(lines(gain=gain))
 
 
@@ -159,9 +162,55 @@ def test_each_treatment_is_a_line_and_replaces_the_changes_of_the_first_stage(ch
     found = lines(treatments=[HIGH | changes], changes=stages)
     assert found[5:8] == [
         "most frequent action in 40% of states of stage 1: low → high",
-        "probability of each treatment, now → then, and its episodes so far:",
+        "probability of each treatment, now → under the candidate, and its episodes so far:",
         said,
     ]
+
+
+PROTOCOL = {
+    "task": {"horizon": 2},
+    "recipe": {"control": {"plays": "usual care", "share": 0.2}, "floor": 0.1},
+    "schedule": {"kind": "waiting", "first": 80, "apart": 60, "schedule": {"kind": "total-growth"}},
+    "analysis": {"subgroups": {"names": ["mild", "severe"]}},
+}
+
+
+def test_the_protocol_adds_the_wait_the_shares_the_visits_and_the_order_of_subgroups():
+    found = lines(treatments=[HIGH], subgroups=[SEVERE, SEVERE | {"subgroup": "mild"}])
+    told = candidate_lines(7, version=3, proposer="schedule", planned=True, protocol=PROTOCOL,
+                           evidence=EVIDENCE | {"treatments": [HIGH], "subgroups": [
+                               SEVERE, SEVERE | {"subgroup": "mild"}]})  # fmt: skip
+    assert [line for line in told if line not in found] == [
+        "one reached trigger is enough, after the wait",
+        "wait: 80 reported episodes before the first new version, 60 more before each later "
+        "version",
+        "probability of each treatment, now → under the candidate, including control (20%) and "
+        "floor (10%, in equal parts), and its episodes so far (by first treatment; harm of later "
+        "treatments is not separated):",
+    ]
+    places = [told.index(next(one for one in told if one.startswith(f"{name} (212"))) for name in (
+        "mild", "severe")]  # fmt: skip
+    assert places == sorted(places)
+    early = candidate_lines(7, version=3, proposer="ana", planned=False, protocol=PROTOCOL,
+                            evidence=EVIDENCE, tabled=True)  # fmt: skip
+    assert not [line for line in early if "wait" in line]
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "said"),
+    [
+        ((1 / 3, 1 / 3, 1 / 3), (0.233, 0.733, 0.034), "from equal allocation to mostly b"),
+        ((1 / 3, 1 / 3, 1 / 3), (0.4, 0.3, 0.3), "from equal allocation to most often a"),
+        ((0.6, 0.2, 0.2), (0.93, 0.035, 0.035), "a 60% → 93%"),
+        ((0.6, 0.2, 0.2), (0.2, 0.2, 0.6), "from mostly a to mostly c"),
+        ((0.4, 0.3, 0.3), (1 / 3, 1 / 3, 1 / 3), "from most often a to equal allocation"),
+        ((0.4, 0.3, 0.3), (0.4, 0.3, 0.3), "probabilities as before"),
+    ],
+)
+def test_a_change_agrees_with_the_probabilities(now, then, said):
+    rows = [Treatment("", name, *pair, 9, None, 9, {})
+            for name, *pair in zip("abc", now, then, strict=True)]  # fmt: skip
+    assert change_of(rows) == said
 
 
 def test_treatments_without_a_subgroup_are_told_apart():

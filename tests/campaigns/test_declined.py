@@ -230,11 +230,11 @@ def test_people_see_declined_candidates_everywhere_and_nobody_has_to_sign(store)
     campaign = happen(create(store, schedule=NEVER, approval=SECOND), 15, learn)
     now = status(campaign)
     assert (now.declined, now.spent, now.waiting, now.plain["declined"]) == (2, 0, None, 2)
-    lines = _status(now, campaign.terms.plain, SECOND)
+    lines = _status(campaign, now)
     assert any("2 candidates were not worth proposing" in line for line in lines)
     assert any("no decision is pending" in line for line in lines)
     plain = candidates(campaign)[0]
-    lines = candidate_text(plain, SECOND)
+    lines = candidate_text(campaign, plain)
     assert "fitted on 10 episodes, declined by schedule" in lines[0]
     assert lines[-1] == "not proposed, so nobody has to sign"
     assert any(line.startswith("worth: share of episodes that change") for line in lines)

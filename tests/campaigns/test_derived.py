@@ -16,7 +16,7 @@ from hand_record import PROTOCOL, HandRecord, episode, hand_made
 from rareswitch.campaigns.proof.export.cohorts import COHORT_COLUMNS, SITE_COLUMNS, as_csv, tally_of
 from rareswitch.campaigns.proof.export.derived import derived_files
 from rareswitch.campaigns.proof.export.export import export
-from rareswitch.campaigns.proof.export.words import candidate_lines
+from rareswitch.campaigns.proof.export.words import candidate_lines, protocol_at
 from rareswitch.campaigns.proof.exported import ExportedRecord
 from rareswitch.campaigns.rulebook.rows import Entry
 from rareswitch.campaigns.rulebook.running_mean import RunningMean
@@ -205,6 +205,7 @@ def test_a_report_has_the_sentences_that_the_signer_saw(exported):
     assert len(campaign.state.candidates) == 5
     for one in campaign.state.candidates.values():
         known = {name: getattr(one, name) for name in ("version", "proposer", "planned")}
+        known["protocol"] = protocol_at(campaign.entries, one.number)
         for line in candidate_lines(one.number, evidence=one.evidence, **known):
             assert line in page.sentences
             assert line in text

@@ -329,7 +329,7 @@ def test_no_decision_is_pending_after_a_stop(tmp_path):
     assert "| waiting |" not in texts[1]
     (shown,) = rs.campaigns.candidates(campaign)
     assert shown["owed"] is None
-    last = candidate_text(shown, campaign.terms.approval)[-1]
+    last = candidate_text(campaign, shown)[-1]
     assert last == "not decided: the campaign has stopped"
     campaign.store.close()
 

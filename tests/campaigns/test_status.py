@@ -6,8 +6,9 @@ import pytest
 import sqlalchemy as sa
 
 from campaign_builders import create, fill, propose, report
-from rareswitch.campaigns import Campaign, status
+from rareswitch.campaigns import Approval, Campaign, candidates, status
 from rareswitch.campaigns.store.tables import episodes
+from rareswitch.cli.campaign_look import candidate_text
 
 COUNTS = ("recorded", "open", "late", "withdrawn", "assigned", "versions")
 
@@ -56,3 +57,25 @@ def test_counts_of_another_past_are_not_gone_on_from(store):
         )
     assert counts(campaign) == anew(campaign)
     assert counts(campaign)["open"] == -1
+
+
+def test_a_candidate_that_waits_counts_the_rows_since_its_fit(store):
+    campaign = create(store, approval=Approval(by="second-person"))
+    fill(campaign, [1, 2, 3])
+    propose(campaign)
+    assert status(campaign).waiting["since_fit"] == {"reports": 0, "corrections": 0}
+    assert "evidence as of row 3; no reports since" in candidate_text(campaign, one_of(campaign))
+    fill(campaign, [4, 5])
+    campaign.correct(report(1, actions=[1, 1]), by="ana", reason="typing error")
+    campaign.withdraw("p2", by="ana", reason="consent withdrawn")
+    campaign.withdraw("p4", by="ana", reason="consent withdrawn")  # was not fitted
+    assert status(campaign).waiting["since_fit"] == {"reports": 2, "corrections": 2}
+    said = "evidence as of row 3; 2 reports and 2 corrections of fitted episodes since"
+    assert said in candidate_text(campaign, one_of(campaign))
+    campaign.reject(one_of(campaign)["number"], by="ben", reason="too early")
+    assert one_of(campaign)["since_fit"] is None
+
+
+def one_of(campaign):
+    (one,) = candidates(campaign)
+    return one

@@ -86,7 +86,7 @@ def clinic(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RARESWITCH_ACTOR", "ana")
     (tmp_path / "protocol.toml").write_text(agreed.to_toml())
-    spoken("init", "protocol.toml", "--features", "features.bin")
+    spoken("init", "protocol.toml", "--feature-map", "features.bin")
     return tmp_path
 
 
@@ -205,7 +205,9 @@ def test_a_protocol_is_validated_without_a_store(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.toml").write_text(PROTOCOL)
     digest = Protocol.from_toml(PROTOCOL).digest
-    assert said("protocol", "validate", "p.toml") == f"valid: doors, SHA-256 {digest}\n"
+    shown = said("protocol", "validate", "p.toml")
+    assert shown.splitlines()[0] == f"valid: doors, SHA-256 {digest}"
+    assert "concealed is not set, which needs assigned = true: who knows the protocol" in shown
     assert [path.name for path in tmp_path.iterdir()] == ["p.toml"]
 
 
@@ -504,31 +506,63 @@ def test_init_finds_the_feature_map_beside_the_protocol(clinic):
     assert "features must be the file with the protocol's digest" in result.stderr
     (clinic / "features.bin").unlink()
     message = refused(*init, "--store", "sqlite:///third.db")
-    assert "features.bin does not exist: name the file of the map with --features" in message
+    assert "features.bin does not exist: name the file of the map with --feature-map" in message
 
 
 def test_validate_checks_the_feature_map_beside_the_protocol(clinic):
     validate = ("protocol", "validate", "protocol.toml")
-    assert said(*validate).endswith(f"\nthe feature map features.bin fits the task\n{ALONE}\n")
+    shown = said(*validate)
+    assert "\nthe feature map features.bin fits the task\n" in shown
+    assert shown.endswith(f"\n{ALONE}\n")
     text = (clinic / "protocol.toml").read_text(encoding="utf-8")
     (clinic / "wrong.toml").write_text(text.replace(f"dim = {TABLE.dim}", "dim = 7"))
     message = refused("campaign", "protocol", "validate", "wrong.toml")
     assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
     (clinic / "features.bin").unlink()
     notes = spoken("protocol", "validate", "wrong.toml")["notes"]
-    assert notes == ["the feature map is not checked: features.bin does not exist", ALONE]
+    assert notes[0] == "the feature map is not checked: features.bin does not exist"
+    assert notes[-1] == ALONE
 
 
 def test_validate_adds_the_errors_of_a_claim(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = Path(__file__).parents[2] / "examples" / "study" / "protocol.toml"
     (tmp_path / "p.toml").write_bytes(study.read_bytes())
-    *_, error, alone = said("protocol", "validate", "p.toml").splitlines()
+    *_, error, open_to_all, alone = said("protocol", "validate", "p.toml").splitlines()
+    assert open_to_all.startswith("note: [intake] concealed is not set: who knows the protocol")
     assert error == "error of a claim: 0.01 at the looks plus 0.015 at the end, 0.025 together"
     assert alone == ALONE
     text = (tmp_path / "p.toml").read_text() + '[approval]\nby = "second-person"\n'
     (tmp_path / "p.toml").write_text(text)
     assert ALONE not in said("protocol", "validate", "p.toml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "noted", "silent"),
+    [
+        ({"episodes = 600": "episodes = 102"},
+         "note: first = 100 of 102 episodes: at most 2 reports are left for all learned versions; "
+         "the burn-in has no control to compare with", "largest return"),
+        ({"horizon = 1": "horizon = 3"},
+         "note: the largest return is 3, 1 for each step: if only one step can have a reward, "
+         "intervals at any time are wider than needed", "first ="),
+        ({"horizon = 1": "horizon = 3", "[analysis]": '[analysis]\nmissing = "worst"'},
+         'wider than needed, and missing = "worst" counts 3 for the control', "first ="),
+        ({"assigned = true": "assigned = true\nconcealed = true"},
+         "note: versions come into force", "concealed"),
+    ],
+)  # fmt: skip
+def test_validate_notes_weak_points(tmp_path, monkeypatch, changes, noted, silent):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "examples" / "study" / "protocol.toml").read_text()
+    text = text.replace("[[stopping]]", "[[stopping]]").replace("after = 200", "after = 2")
+    for old, new in changes.items():
+        assert old in text, text
+        text = text.replace(old, new)
+    (tmp_path / "p.toml").write_text(text)
+    shown = said("protocol", "validate", "p.toml")
+    assert noted in shown
+    assert silent not in shown
 
 
 def test_act_names_the_treatment_first(clinic):

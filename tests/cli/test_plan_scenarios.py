@@ -9,7 +9,7 @@ import pytest
 
 from cli.terminal import call, refused
 from cli.test_campaign_tutorial import blocks, is_printed, steps
-from rareswitch.campaigns import Protocol, Study
+from rareswitch.campaigns import Protocol, Study, packed_features
 from rareswitch.campaigns.rehearsal.characteristics import (
     Calibration,
     Cell,
@@ -17,6 +17,7 @@ from rareswitch.campaigns.rehearsal.characteristics import (
     Estimate,
 )
 from rareswitch.cli.plan_scenarios import COLUMNS, rows, table
+from rareswitch.features import Dense, OneHot
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = ROOT / "examples" / "study"
@@ -88,6 +89,9 @@ def test_a_study_is_planned_and_a_design_is_locked(here):
     assert lines[0] == "null, null"
     assert sum(line.startswith("dates ") for line in lines) == 2
     assert any(line.startswith("dates: control-superiority with confidence") for line in lines)
+    assert any(line.startswith("  power at the looks alone in gain ") for line in lines)
+    total = "  total type I error: 30.0% at the looks plus 2.5% at the end, 32.5% together"
+    assert total in lines
     report = json.loads((here / "out" / "characteristics.json").read_text())
     assert {cell["design"] for cell in report["cells"]} == {"base", "dates"}
     assert report["cells"][0]["superiority"]["rounds"] == 3
@@ -109,6 +113,58 @@ def test_a_study_is_planned_and_a_design_is_locked(here):
     assert "holds trials of other scenarios, designs or code, or of another seed" in seed
     (here / "wards.py").write_text(WORLD.replace("[0.3, 0.3 + gain]", "[0.2, 0.3 + gain]"))
     assert "holds trials of other scenarios" in refused(*plan("--out", "out"))
+
+
+MAP_WORLD = """
+import numpy as np
+from rareswitch.campaigns.rehearsal.world import Step
+
+class Silent:
+    def begin(self, number):
+        return np.eye(2)[:, :2]
+
+    def step(self, place):
+        return Step(1.0, None, True)
+
+def silent(seed):
+    return Silent()
+"""
+
+
+def test_the_feature_map_is_copied_and_unknown_values_are_explained(here):
+    terms, data = packed_features(Dense(OneHot(states=1, actions=2)), ["age"])
+    (here / "features.bin").write_bytes(data)
+    named = f'[features]\nname = "{terms.name}"\ndigest = "{terms.digest}"\ncolumns = ["age"]\n'
+    text = PROTOCOL.replace("horizon = 1", 'horizon = 1\nactions = ["a", "b"]')
+    text = text.replace("plays = 0", 'plays = "a"')
+    (here / "protocol.toml").write_text(text + named)
+    (here / "untold.py").write_text(MAP_WORLD)
+    silent = '[[scenario]]\nname = "silent"\nsimulator = "untold:silent"\n'
+    (here / "study.toml").write_text(HEAD + silent)
+    done = call(*plan("--out", "out", "--allow", "untold"))
+    assert done.exit_code == 0, done.output
+    assert "\n–        not known in any round: best needs" in done.stdout
+    assert (here / "out" / "features.bin").read_bytes() == data
+    init = ("campaign", "init", "out/protocol-small.toml", "--by", "ana")
+    locked = call(*init, "--simulation", "out/characteristics.json")
+    assert locked.exit_code == 0, locked.output
+
+
+def test_the_world_of_two_visits_on_the_page_can_be_planned_on(here):
+    page = (ROOT / "docs" / "switching" / "plan-worlds.md").read_text(encoding="utf-8")
+    assert "{literalinclude} ../../examples/study/visits.py" in page
+    shutil.copy(STUDY / "visits.py", here)
+    sizes = PROTOCOL.replace("dim = 2", "dim = 4").replace("horizon = 1", "horizon = 2")
+    (here / "protocol.toml").write_text(sizes)
+    helps = '[[scenario]]\nname = "helps"\nsimulator = "visits:trial"\n'
+    none = helps.replace("helps", "none")
+    (here / "study.toml").write_text(
+        f"{HEAD}{none}null = true\n{helps}arguments = {{effect = 0.5}}"
+    )
+    done = call(*plan("--json", "--allow", "visits"))
+    assert done.exit_code == 0, done.output
+    none, helps = (cell["mean_return"]["value"] for cell in json.loads(done.stdout)["cells"])
+    assert 0.4 < none < helps < 0.9
 
 
 def test_too_few_claims_write_no_calibrated_protocol(here):

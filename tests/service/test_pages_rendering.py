@@ -21,9 +21,10 @@ from rareswitch.campaigns import (
     status,
 )
 from rareswitch.campaigns.access import NOBODY, Grant, Principal
-from rareswitch.campaigns.proof.export.words import OPTIMISTIC
+from rareswitch.campaigns.proof.export.words import NO_PROOF
 from rareswitch.campaigns.rehearsal.world import FiniteWorld
 from rareswitch.service.pages.candidate import Price, candidate_page, gain_of, worth
+from rareswitch.service.pages.charts import VersionMark, timeline
 from rareswitch.service.pages.people import (
     account_page,
     invitation_page,
@@ -220,7 +221,7 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
     ]  # fmt: skip
     gain, text = candidate.evidence["gain"], page.text
     left = 600 - status(study).recorded
-    assert text.count(f"{figure(gain['value'])} per episode ({OPTIMISTIC})") == 3
+    assert text.count(f"{figure(gain['value'])} per episode ({NO_PROOF})") == 3
     for end in ("low", "high"):
         assert figure(gain[end]) not in text
     total = figure(left * gain["value"])
@@ -230,9 +231,43 @@ def test_the_candidate_page_says_what_changes_for_whom_and_what_it_is_worth(stud
         assert f"{row['action']} {percent(row['now'])} {percent(row['then'])}" in text
     for one in candidate.evidence["subgroups"]:
         assert f"{one['subgroup']} ({one['episodes']} episodes)" in text
+    assert "include control (20%) and floor (10%, in equal parts)" in text
+    assert "probability of each treatment, now →" not in text  # the table has it
+    assert f"Evidence as of row {candidate.seq}; " in text
     assert "approve version 4 for deployment" in text
     assert candidate.digest in [one["value"] for one in page.all("input", name="digest")]
     assert len(page.all("svg")) == 2  # one chart, wide and narrow
+
+
+def test_after_equal_allocation_no_treatment_is_the_most_frequent_before(tmp_path):
+    treated = {"told": 9, "episodes": 9, "mean_return": 0.5, "events": {}}
+    rows = [
+        treated | {"subgroup": name, "action": action, "now": 1 / 3, "then": then}
+        for name, thens in (("moderate", (0.23, 0.73, 0.04)), ("mild", (0.93, 0.03, 0.04)))
+        for action, then in zip(("usual care", "low dose", "high dose"), thens, strict=True)
+    ]
+    subgroups = [
+        {"subgroup": "moderate", "episodes": 27, "share": 0.4, "from": "usual care",
+         "to": "low dose", "share_of_change": 1.0},
+        {"subgroup": "mild", "episodes": 27, "share": 0.6, "from": None, "to": None,
+         "share_of_change": None},
+    ]  # fmt: skip
+    with open_store(tmp_path / "store.db", create=True) as store:
+        campaign = create(store, approval=Approval(by="second-person"))
+        fill(campaign, range(1, 6))
+        evidence = {"treatments": rows, "subgroups": subgroups}
+        number = propose(campaign, evidence=evidence).number
+        fill(campaign, range(6, 8))
+        page = Page(candidate_page(EVERYTHING, campaign, number))
+        overview = Page(study_page(EVERYTHING, campaign))
+    assert "from equal allocation to mostly low dose" in page.text
+    assert "from equal allocation to mostly usual care" in page.text
+    assert "usual care →" not in page.text
+    assert "no single change" not in page.text
+    assert "vidence as of row 5; 2 reports and 0 corrections of fitted episodes since" in page.text
+    assert "evidence as of row 5; 2 reports" in overview.text
+    assert "now → under" not in overview.text
+    assert "moderate (27 episodes)" in overview.text
 
 
 def test_a_loss_and_an_unknown_gain_are_said_as_such(study):
@@ -461,3 +496,9 @@ def test_a_refused_form_keeps_what_was_typed_and_no_password(study):
     assert page.all("details", id="stop")[0].has("open")
     assert not page.all("details", id="amend")[0].has("open")
     assert all(one["value"] is None for one in page.all("input", type="password"))
+
+
+def test_one_version_has_no_chart_of_versions():
+    one = VersionMark(1, 0, 90, 90, 0.5, 0.4, 0.6, "planned")
+    assert timeline([one], 90) is None
+    assert timeline([one, one._replace(version=2, since=90, until=120)], 120) is not None

@@ -15,6 +15,7 @@ from rareswitch.campaigns.rulebook.stopping import EPISODES, ControlSuperiority
 from rareswitch.campaigns.rulebook.terms import Terms
 from rareswitch.support.words import plural
 
+MOST_BEFORE = 0.5  # of the episodes before the first new version
 NO_END = "the study has not ended"
 
 
@@ -109,11 +110,16 @@ def describe_error(state: State, assigned: int, calibrated: Calibrated | None = 
     parts += [] if why is not None else [f"about {end:.3g} at the end"]
     total = looks + (0.0 if why is not None else end)
     bound = "at most" if why is not None and rule is not None else "at most about"
+    if rule is None:
+        parts = ["all of it at the end"]
+    elif why is not None and rule.calibrated is None:
+        parts = [f"all of it at the looks of {rule.name}, all versions together"]
     if rule is not None and rule.calibrated is not None:
         bound = "about"  # a simulation is no bound
+    between = "," if parts[0].startswith("all") else ":"
     said = (
         f"If learned members return no more than the control{more}, {claimed} is claimed with "
-        f"probability {bound} {total:.3g}: {', and '.join(parts)}."
+        f"probability {bound} {total:.3g}{between} {', and '.join(parts)}."
     )
     return said if why is None else f"{said} Nothing can be claimed at the end, since {why}."
 
@@ -152,6 +158,36 @@ def design_notes(terms: Terms, calibrated: Calibrated | None = None) -> list[str
                 f'note: missing = "{terms.analysis.missing}" covers a claim at the end only; '
                 f"{rule.name} compares reported outcomes at its looks"
             )
+    return notes
+
+
+def weak_points(terms: Terms, *, drawn: bool) -> list[str]:
+    """Return notes on terms that make a study weak, a sentence each.
+
+    `drawn` says that the member of an episode is drawn at random.
+    """
+    notes, schedule = list[str](), terms.plain["schedule"]
+    if drawn and not terms.intake.concealed:
+        needs = "" if terms.intake.assigned else ", which needs assigned = true"
+        notes.append(
+            f"note: [intake] concealed is not set{needs}: who knows the protocol can compute the "
+            "member and the role of an id before its assignment"
+        )
+    first = schedule.get("first", 0) if schedule["kind"] == "waiting" else 0
+    if first > MOST_BEFORE * terms.episodes:
+        burn_in = terms.plain["recipe"].get("burn_in") and terms.control_share
+        lost = "; the burn-in has no control to compare with" if burn_in else ""
+        notes.append(
+            f"note: first = {first} of {terms.episodes} episodes: at most {terms.episodes - first} "
+            f"reports are left for all learned versions{lost}"
+        )
+    if terms.horizon > 1 and (terms.control_share or terms.stopping):
+        worst = terms.control_share and terms.analysis.missing == "worst"
+        counts = f', and missing = "worst" counts {terms.horizon} for the control' if worst else ""
+        notes.append(
+            f"note: the largest return is {terms.horizon}, 1 for each step: if only one step can "
+            f"have a reward, intervals at any time are wider than needed{counts}"
+        )
     return notes
 
 

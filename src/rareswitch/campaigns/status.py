@@ -135,6 +135,10 @@ def status(campaign: Campaign) -> Status:
         reported, late = _counts(connection, campaign, heads["episodes"])
         cohorts = cohorts_of(connection, campaign.name, state)
         versions = tuple(_versions(cohorts, state, late))
+        waiting = None
+        if state.waiting is not None and not state.stopped:
+            since = since_fit(connection, campaign.name, state.waiting)
+            waiting = _candidate(state, state.waiting, since)
         folded, said = progress_of(connection, campaign.name)
     terms, began = state.terms, heads["assignments"].length
     current = said["entries"] >= state.in_force.entry.number  # else of an earlier version
@@ -161,7 +165,7 @@ def status(campaign: Campaign) -> Status:
         rows=heads["episodes"].length,
         folded=folded,
         triggers=tuple(said["triggers"]) if current and not state.stopped else (),
-        waiting=_candidate(state, state.waiting) if state.waiting and not state.stopped else None,
+        waiting=waiting,
         amendment=_proposal(state, state.amendment),
         reopening=_proposal(state, state.reopening),
         asked_again=state.asked_again if state.asked_again > heads["episodes"].length else None,
@@ -205,9 +209,36 @@ def protocol(campaign: Campaign, revision: int | None = None) -> dict[str, Any]:
 
 
 def candidates(campaign: Campaign) -> list[dict[str, Any]]:
-    """Return every candidate with its evidence, signatures and comments, as plain values."""
-    state = campaign.state
-    return [_candidate(state, candidate) for candidate in state.candidates.values()]
+    """Return every candidate with its evidence, signatures and comments, as plain values.
+
+    A candidate that waits has `since_fit`, the reports and corrections since the row of its fit.
+    """
+    with campaign.store.reading() as connection:
+        state = campaign.state_at(connection)
+        return [
+            _candidate(
+                state,
+                one,
+                since_fit(connection, campaign.name, one)
+                if one is state.waiting and not state.stopped
+                else None,
+            )
+            for one in state.candidates.values()
+        ]
+
+
+def since_fit(connection: Connection, campaign: str, candidate: Candidate) -> dict[str, int]:
+    """Count the new reports, and the corrections of fitted episodes, since a candidate's fit."""
+    columns, mine = episodes.c, episodes.c.campaign == campaign
+    later = sa.select(sa.func.count()).where(mine, columns.seq > candidate.seq)
+    fitted = sa.select(columns.episode_id).where(
+        mine, columns.seq <= candidate.seq, columns.revision == 0
+    )
+    corrected = later.where(columns.revision > 0, columns.episode_id.in_(fitted))
+    return {
+        "reports": connection.execute(later.where(columns.revision == 0)).scalar_one(),
+        "corrections": connection.execute(corrected).scalar_one(),
+    }
 
 
 def refusals(campaign: Campaign, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
@@ -281,10 +312,12 @@ def sites(campaign: Campaign) -> list[dict[str, Any]]:
     ]
 
 
-def _candidate(state: State, candidate: Candidate) -> dict[str, Any]:
+def _candidate(
+    state: State, candidate: Candidate, since: dict[str, int] | None = None
+) -> dict[str, Any]:
     """Return a candidate with its signatures, comments and missing signatures.
 
-    After a stop no signature is missing.
+    After a stop no signature is missing. `since` are the counts of `since_fit`.
     """
     waits = candidate is state.waiting and not state.stopped
     return candidate.plain | {
@@ -292,6 +325,7 @@ def _candidate(state: State, candidate: Candidate) -> dict[str, Any]:
         "comments": [signed_plain(state, one) for one in comments_on(state, candidate.number)],
         "owed": _owed(state, candidate) if waits else None,
         "expires_at": state.expires_at if waits else None,
+        "since_fit": since,
     }
 
 

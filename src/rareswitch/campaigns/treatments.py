@@ -1,8 +1,9 @@
 """Episodes by subgroup and treatment: how many, their returns, and their adverse events.
 
-The treatment is the first action that was given, so harm is counted for the action that may have
-caused it. The means are plain: a policy gives an action to participants whom it seems to suit, so
-they do not compare actions. `action_comparison.py` does.
+The treatment is the first action that was given. In an episode of one step it is the action that
+may have caused harm; in a longer episode harm of later actions is not separated. The means are
+plain: a policy gives an action to participants whom it seems to suit, so they do not compare
+actions. `action_comparison.py` does.
 """
 
 import math
@@ -17,7 +18,8 @@ TREATMENT_COLUMNS = {
     "episodes": "Episodes with a report.",
     "mean_return": "Their plain mean return.",
     "told": "Episodes of these whose reports tell about adverse events.",
-    "events": "Episodes of these with at least one adverse event, by kind.",
+    "events": "Episodes of these with at least one adverse event, by kind; harm of later actions "
+    "is not separated.",
 }
 
 

@@ -178,7 +178,7 @@ def _proposed(campaign: Campaign, found: list[dict[str, Any]], plain: dict[str, 
 
     now = status(campaign)
     approval = approval_of(campaign)
-    lines = [line for candidate in found for line in candidate_text(candidate, approval)]
+    lines = [line for candidate in found for line in candidate_text(campaign, candidate)]
     if now.stopped:
         lines.append(f"the campaign has stopped: {now.stopped}")
     elif not found and now.waiting:
@@ -209,7 +209,7 @@ def _follow(campaign: Campaign, every: float) -> None:
                             outage = 0.0
                             _tell("available", "the store is available again")
                         if candidate is not None:
-                            text = candidate_text(candidate.plain, approval_of(campaign))
+                            text = candidate_text(campaign, candidate.plain)
                             _tell("candidate", "\n".join(text), **candidate.plain)
                         if state.stopped not in (None, last_stop):
                             reason = state.stopped.reason

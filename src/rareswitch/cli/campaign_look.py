@@ -42,8 +42,8 @@ def status(campaign: Campaign) -> Answer:
     It shows episodes, budget, triggers, the returns of each version, and the pending decision with
     the command to decide it.
     """
-    found, terms = rs.campaigns.status(campaign), campaign.terms
-    return Answer(found.plain, "\n".join(_status(found, terms.plain, approval_of(campaign))))
+    found = rs.campaigns.status(campaign)
+    return Answer(found.plain, "\n".join(_status(campaign, found)))
 
 
 @verb("analyse", "analyse --json", access="read")
@@ -81,8 +81,8 @@ def ledger(campaign: Campaign, last: int | None) -> Answer:
 @verb("candidates --json", access="read")
 def candidates(campaign: Campaign) -> Answer:
     """Show proposed policies and their evidence."""
-    found, approval = rs.campaigns.candidates(campaign), approval_of(campaign)
-    texts = ["\n".join(candidate_text(one, approval)) for one in found]
+    found = rs.campaigns.candidates(campaign)
+    texts = ["\n".join(candidate_text(campaign, one)) for one in found]
     return Answer(found, "\n\n".join(texts) or "no policy was proposed yet")
 
 
@@ -140,10 +140,16 @@ def head_plain(campaign: Campaign) -> dict[str, Any]:
     return {"campaign": campaign.name, "heads": heads}
 
 
-def candidate_text(plain: dict[str, Any], approval: Approval) -> list[str]:
+def candidate_text(campaign: Campaign, plain: dict[str, Any]) -> list[str]:
     """Return the evidence, signatures and decision of a candidate as lines."""
-    from rareswitch.campaigns.proof.export.words import candidate_lines, one_line
+    from rareswitch.campaigns.proof.export.words import (
+        as_of,
+        candidate_lines,
+        one_line,
+        protocol_at,
+    )
 
+    approval = approval_of(campaign)
     decision, signatures = plain["decision"], plain.get("signatures", [])
     if plain["status"] == "waiting" and plain.get("owed", True) is None:
         last = "not decided: the campaign has stopped"
@@ -163,7 +169,11 @@ def candidate_text(plain: dict[str, Any], approval: Approval) -> list[str]:
     else:
         done = {"deployed": "approved"}.get(plain["status"], plain["status"])
         last = one_line(f"{done} by {decision['by']}: {decision['reason']}")
-    return [*candidate_lines(**plain), *signature_text(plain), last]
+    protocol = protocol_at(campaign.entries, plain["number"])
+    lines = candidate_lines(**plain, protocol=protocol)
+    if (since := plain.get("since_fit")) is not None:
+        lines.append(as_of(plain["seq"], since))
+    return [*lines, *signature_text(plain), last]
 
 
 def signature_text(plain: dict[str, Any]) -> list[str]:
@@ -245,9 +255,10 @@ def _quantity(trigger: Mapping[str, Any]) -> str:
     return "growth of the data" if GROWTH in trigger["quantity"] else str(trigger["quantity"])
 
 
-def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list[str]:
-    from rareswitch.campaigns.proof.export.words import ONE_IS_ENOUGH
+def _status(campaign: Campaign, found: Status) -> list[str]:
+    from rareswitch.campaigns.proof.export.words import ONE_IS_ENOUGH, wait_of
 
+    protocol, approval = campaign.terms.plain, approval_of(campaign)
     deployments = "deployment" if found.budget == 1 else "deployments"
     state = f"stopped ({found.stopped})" if found.stopped else "running"
     kind = ", a rehearsal" if found.rehearsal else ""
@@ -270,15 +281,17 @@ def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list
         f"{trigger['value']:.4g} of {trigger['threshold']:.4g}"
         for trigger in found.triggers
     ]
+    wait = wait_of(protocol) if found.triggers else ""
     if len(found.triggers) > 1:
-        lines.append(f"{'':15}{ONE_IS_ENOUGH}")
+        lines.append(f"{'':15}{ONE_IS_ENOUGH}{', after the wait' if wait else ''}")
+    lines += [f"{'':15}{wait}"] if wait else []
     if found.difference is not None:
         lines.append(f"control        {_difference(found.difference)}")
     if (behind := found.rows - found.folded) and not found.stopped:
         whom = "the pending decision" if found.waiting else "the learner"
         wait = "waits" if behind == 1 else "wait"
         lines.append(f"learner        {plural(behind, 'new episode')} {wait} for {whom}")
-    lines += ["", *_versions(found), "", *_pending(found, protocol, approval)]
+    lines += ["", *_versions(found), "", *_pending(campaign, found, protocol, approval)]
     length, link = found.heads["ledger"]
     return [
         *lines,
@@ -288,6 +301,8 @@ def _status(found: Status, protocol: dict[str, Any], approval: Approval) -> list
 
 def analysis_lines(found: Analysis) -> list[str]:
     """Return an analysis as lines of text."""
+    from rareswitch.campaigns.proof.export.words import BY_FIRST
+
     role_rows = [{"role": role, **counts} for role, counts in found.roles.items()]
     lines = table(
         role_rows, ("role", "episodes", "not_reported", "withdrawn", "cancelled", "mean_return")
@@ -307,11 +322,26 @@ def analysis_lines(found: Analysis) -> list[str]:
     if found.treatments:
         counted = [_treatment(one) for one in found.treatments]
         shown = [name for name in counted[0] if any(row[name] is not None for row in counted)]
-        lines += ["", "by treatment given, plain counts:", *table(counted, shown)]
-    several = bool(found.subgroups or found.actions)
-    together = "; those of subgroups hold together, and so do those of actions" if several else ""
+        first = f" ({BY_FIRST})" if found.horizon > 1 else ""
+        lines += ["", f"by treatment given, plain counts{first}:", *table(counted, shown)]
+    kinds = {"subgroups": found.subgroups, "actions": found.actions}
+    together = _together([kind for kind, rows in kinds.items() if rows])
     said = (f"Intervals have {found.confidence:.4g} confidence{together}.", found.claim)
+    if any(row["difference"] is None for row in (*found.subgroups, *found.actions)):
+        named = any(row["episodes"] or row["control_episodes"] for row in found.subgroups)
+        unnamed = "; no report has a subgroup" if found.subgroups and not named else ""
+        lines += ["", f"difference -: no version has outcomes of both sides{unnamed}"]
     return [*lines, "", *(line for text in (*said, found.error) for line in wrap(text, WIDTH))]
+
+
+def _together(kinds: Sequence[str]) -> str:
+    """Return which intervals hold together.
+
+    >>> _together(["subgroups", "actions"])
+    '; those of subgroups hold together, and so do those of actions'
+    """
+    first, *others = [f"those of {kind}" for kind in kinds] or [""]
+    return first and f"; {first} hold together{''.join(f', and so do {one}' for one in others)}"
 
 
 def _comparison(
@@ -369,11 +399,13 @@ def _versions(found: Status) -> list[str]:
     return table(rows, columns)
 
 
-def _pending(found: Status, protocol: dict[str, Any], approval: Approval) -> list[str]:
+def _pending(
+    campaign: Campaign, found: Status, protocol: dict[str, Any], approval: Approval
+) -> list[str]:
     """Return the pending decisions as lines."""
     from rareswitch.campaigns.proof.export.words import one_line
 
-    lines = candidate_text(found.waiting, approval) if found.waiting else []
+    lines = candidate_text(campaign, found.waiting) if found.waiting else []
     for name in ("amendment", "reopening"):
         entry = getattr(found, name)
         if entry is None or (found.stopped and name == "amendment"):

@@ -36,6 +36,12 @@ TICKS = click.FloatRange(0.0, 1e6)
 # Files beside a protocol that has their digests; `plan --out` writes the first.
 REPORT, FEATURES = "plan.json", "features.bin"
 SIMULATIONS = (REPORT, "characteristics.json")
+feature_map_option = click.option(
+    "--feature-map",
+    type=FILE,
+    help="Bytes of the feature map, if the protocol has its digest.  [default: features.bin beside "
+    "PROTOCOL]",
+)
 
 
 @verb(
@@ -52,12 +58,8 @@ SIMULATIONS = (REPORT, "characteristics.json")
     help="Report of the simulation, if the protocol has its digest: plan.json of `rareswitch plan "
     "--out`.",
 )
-@click.option(
-    "--features",
-    type=FILE,
-    help="Bytes of the feature map, if the protocol has its digest.  [default: features.bin beside "
-    "PROTOCOL]",
-)
+@feature_map_option
+@click.option("--features", type=FILE, hidden=True)  # its name in earlier versions
 @by_option
 @click.option("--reason", default="as agreed", help="Your reason, for the ledger.")
 def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) -> Answer:
@@ -69,13 +71,14 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
     """
     agreed = _read(protocol, allow)
     beside = protocol.with_name(FEATURES) if _has_map(agreed) else None
-    if beside and not given["features"] and not beside.is_file():
+    chosen = given.pop("feature_map") or given["features"]
+    if beside and not chosen and not beside.is_file():
         raise click.UsageError(
             f"the protocol has the digest of a feature map, and {beside} does not exist: name the "
-            "file of the map with --features"
+            "file of the map with --feature-map"
         )
     given["simulation"] = _artifact(given["simulation"])
-    given["features"] = _artifact(given["features"] or beside)
+    given["features"] = _artifact(chosen or beside)
     made = rs.campaigns.init(store, agreed, **given)
     head, in_force = head_plain(made), made.state.in_force
     values: dict[str, Any] = {"campaign": made.name, "store": store.url, "protocol": agreed.digest}
@@ -167,12 +170,7 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
     help="Report of the simulation, if the protocol has its digest.  [default: plan.json beside "
     "PROTOCOL]",
 )
-@click.option(
-    "--feature-map",
-    type=FILE,
-    help="Bytes of the feature map, if the protocol has its digest.  [default: features.bin beside "
-    "PROTOCOL]",
-)
+@feature_map_option
 def simulate(
     store: Store, *, protocol: Path, allow: tuple[str, ...], episodes: int | None, **settings: Any
 ) -> Answer:
@@ -283,7 +281,7 @@ def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
     weak points of the design.
     """
     from rareswitch.campaigns.campaign import check_feature_map
-    from rareswitch.campaigns.conclusion import design_notes, superiority_rule
+    from rareswitch.campaigns.conclusion import design_notes, superiority_rule, weak_points
     from rareswitch.campaigns.rulebook.calibration import calibrated_in, uncalibrated
     from rareswitch.campaigns.rulebook.rows import digest_of
     from rareswitch.campaigns.rulebook.terms import Terms
@@ -305,7 +303,9 @@ def validate_protocol(*, file: Path, allow: tuple[str, ...]) -> Answer:
         elif (why := uncalibrated(found.stopping, report)) is not None:
             raise ValueError(why)
         calibrated = None if report is None else calibrated_in(report, rule)
-    notes += design_notes(terms, calibrated)
+    recipe = found.recipe
+    drawn = found.learner().policy.players > 1 or bool(recipe.control or recipe.floor)
+    notes += design_notes(terms, calibrated) + weak_points(terms, drawn=drawn)
     if not found.approval.two_persons:
         notes.append('note: versions come into force without a person: [approval] by = "schedule"')
     plain = {"campaign": found.name, "protocol": found.digest, "notes": notes}

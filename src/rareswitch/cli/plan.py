@@ -126,7 +126,8 @@ class SimulatorError(Exception):
     "--calibrate",
     type=click.FloatRange(0.0, 0.5, min_open=True, max_open=True),
     metavar="ERROR",
-    help="--scenarios: find the confidence that gives claims at looks this type I error.",
+    help="--scenarios: find the confidence that gives claims at looks this type I error; the "
+    "error at the end comes on top.",
 )
 @click.option(
     "--cluster",

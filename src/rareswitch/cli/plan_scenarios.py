@@ -22,7 +22,7 @@ OPTIONS = (
     "scenarios", "calibrate", "rounds", "seed", "workers", "cluster", "out", "as_json", "allow",
 )  # fmt: skip
 ONLY = ("calibrate", "cluster", "allow")  # the options that need --scenarios
-REPORT = "characteristics.json"
+REPORT, FEATURES = "characteristics.json", "features.bin"
 # Each column's title, characteristic and number format.
 COLUMNS = (
     ("claim", "superiority", "{:.1%}"),
@@ -50,6 +50,9 @@ deploy   deployments after the first;  begun, report  episodes begun and reporte
 time     until the stop;  bias  of the estimated difference from the control, from reported
          outcomes alone, whatever `missing` says
 from, to 95% Monte-Carlo interval of the value above"""
+UNKNOWN = """\
+–        not known in any round: best needs a world whose steps have `best`, and bias a world with
+         `value(policy)`"""
 
 
 def is_asked(settings: dict[str, Any]) -> bool:
@@ -190,12 +193,28 @@ def save(found: Characteristics, report: bytes, out: Path) -> None:
         for name, protocol in found.protocols.items():
             text = protocol.with_simulation(report).to_toml()
             write_bytes(out / f"protocol-{name}.toml", text.encode())
+        if (features := _feature_map(found.study)) is not None:
+            write_bytes(out / FEATURES, features)
     except OSError as error:
         raise click.ClickException(f"--out {out} cannot be written ({error.strerror})") from None
 
 
+def _feature_map(study: Study) -> bytes | None:
+    """Return the bytes of the map beside the base protocol, if the designs have its digest."""
+    from rareswitch.campaigns.rulebook.rows import digest_of
+
+    path = study.base and study.base.with_name(FEATURES)
+    if path is None or not path.is_file():
+        return None
+    data = path.read_bytes()
+    wanted = {one.features.digest for one in study.designs.values() if one.features is not None}
+    return data if digest_of(data) in wanted else None
+
+
 def table(found: Characteristics) -> list[str]:
     """Return the characteristics as text: a block for each scenario, a row for each design."""
+    from rareswitch.campaigns.rulebook.terms import Terms
+
     lines = []
     head = "".join(name.rjust(WIDTH) for name, *_ in COLUMNS)
     for scenario in found.study.scenarios:
@@ -206,10 +225,13 @@ def table(found: Characteristics) -> list[str]:
                 lines += rows(cell)
         lines.append("")
     lines += LEGEND.splitlines()
+    if any(one.values[name] is None for one in found.cells for _, name, _ in COLUMNS):
+        lines += UNKNOWN.splitlines()
     if said := notes(found.study):
         lines += ["", *said]
     for one in found.calibrations:
-        lines += ["", *calibration(one)]
+        terms = Terms.of(found.study.designs[one.design].plain)
+        lines += ["", *calibration(one, (1.0 - terms.analysis.confidence) / 2.0)]
     return lines
 
 
@@ -257,8 +279,11 @@ def _number(value: float, form: str) -> str:
     return text if text.strip("-0.%") else text.lstrip("-")
 
 
-def calibration(one: Calibration) -> list[str]:
-    """Return the calibrated confidence of a design, its type I error and its power as lines."""
+def calibration(one: Calibration, end: float) -> list[str]:
+    """Return the calibrated confidence of a design, its type I error and its power as lines.
+
+    `end` is the planned error of a claim at the end, which comes on top.
+    """
     from rareswitch.campaigns.rulebook.calibration import FEW_CLAIMS, rounds_needed
 
     value, low, high, rounds = one.confidence
@@ -267,7 +292,13 @@ def calibration(one: Calibration) -> list[str]:
         f"in place of {one.declared:.4g}",
         f"  claims at the looks alone: type I error {_share(one.error)}, over {rounds} rounds",
     ]
-    lines += [f"  power in {name} {_share(power)}" for name, power in one.power.items()]
+    lines += [
+        f"  power at the looks alone in {name} {_share(power)}" for name, power in one.power.items()
+    ]
+    lines.append(
+        f"  total type I error: {one.asked:.1%} at the looks plus {end:.1%} at the end, "
+        f"{one.asked + end:.1%} together"
+    )
     if one.claims < FEW_CLAIMS:
         lines.append(
             f"  no calibrated protocol: {one.claims} of {rounds} null rounds have a claim, and it "

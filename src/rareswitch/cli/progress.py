@@ -1,4 +1,4 @@
-"""Progress: a live line on a terminal, otherwise a line per second, or nothing."""
+"""Progress: a live line on a terminal, otherwise a line every ten seconds, or nothing."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+EVERY = 10.0  # seconds between two lines in a file
 # The first steps are slow: workers start, and the slowest pieces may come first. So there is no
 # estimate before this share of the steps, or this many seconds.
 LEAST_SHARE = 0.03
@@ -83,7 +84,7 @@ def progress(label: str, total: int, *, quiet: bool = False) -> Iterator[Report]
             nonlocal said, before
             now = time.monotonic()
             before = done if before is None or done < before else before
-            if now - said >= 1.0:
+            if now - said >= EVERY:
                 said = now
                 line = f"{label}: {done} of {total}, {now - began:.0f} s"
                 new = done - before

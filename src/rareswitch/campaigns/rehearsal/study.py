@@ -55,7 +55,8 @@ class Scenario:
 class Study:
     """Scenarios and designs, and the seed of all draws.
 
-    `allow` names the modules that a person allowed, and `folder` is searched for them.
+    `allow` names the modules that a person allowed, and `folder` is searched for them. `base` is
+    the file of the base protocol, if the study was read from files.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -64,6 +65,7 @@ class Study:
     seed: int = 0
     allow: tuple[str, ...] = ()
     folder: str = ""
+    base: Path | None = None
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.scenarios]
@@ -113,6 +115,7 @@ class Study:
             seed=whole("seed", tables.get("seed", 0) if seed is None else seed, least=0),
             allow=tuple(allow),
             folder=str(path.parent.resolve()),
+            base=base,
         )
 
     @cached_property

@@ -1,22 +1,31 @@
 """The page of a candidate: changes, subgroups, expected gain and price."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rareswitch.campaigns.campaign import Campaign
 from rareswitch.campaigns.proof.export.words import (
+    BY_FIRST,
+    NO_PROOF,
     OPTIMISTIC,
     UNCERTAIN,
     Treatment,
+    as_of,
     candidate_lines,
+    change_of,
     is_number,
     one_line,
+    protocol_at,
+    several_visits,
+    shares_of,
+    subgroups_of,
     treatments_of,
     warnings_of,
 )
 from rareswitch.campaigns.rulebook.names import same_person
 from rareswitch.campaigns.rulebook.state import Candidate, State
+from rareswitch.campaigns.status import since_fit
 from rareswitch.campaigns.store.rows import heads_of
 from rareswitch.service.pages.charts import Chart, shares_chart
 from rareswitch.service.pages.rendering import count, figure, percent, plural, render
@@ -48,13 +57,16 @@ def candidate_page(
     with campaign.store.reading() as connection:
         state, entries = campaign.state_at(connection), campaign.entries_at(connection)
         heads = heads_of(connection, campaign.name)
-    found = state.candidate(number)
+        found = state.candidate(number)
+        waits = found.status == "waiting" and state.stopped is None
+        since = since_fit(connection, campaign.name, found) if waits else None
+    protocol = protocol_at(entries, number)
     terms = state.terms
     price = price_of(state, found, heads["episodes"].length)
     evidence = found.evidence if isinstance(found.evidence, dict) else {}
     gain = gain_of(evidence)
     treatments = treatments_of(evidence)
-    changes, subgroups = change_rows(evidence), subgroup_rows(evidence)
+    changes, subgroups = change_rows(evidence), subgroup_rows(evidence, protocol, treatments)
     if treatments:  # they show the first stage
         changes = [one for one in changes if one[0] != "0"]
     return render(
@@ -63,18 +75,21 @@ def candidate_page(
         campaign=campaign,
         candidate=found,
         status=candidate_status(found.status, stopped=state.stopped is not None),
-        waits=found.status == "waiting" and state.stopped is None,
+        waits=waits,
+        as_of="" if since is None else as_of(found.seq, since),
+        shares=shares_of(protocol),
+        by_first=BY_FIRST if several_visits(protocol) else "",
         stopped=state.stopped is not None,
         summary=summary(found, gain, evidence),
         worth=worth(gain, price, found, evidence),
         price=price,
         gain=gain,
-        optimistic=OPTIMISTIC,
+        caveat=NO_PROOF if gain is not None and gain >= 0 else OPTIMISTIC,
         whom_chart=_whom_chart(subgroups, changes),
         changes=changes,
         subgroups=subgroups,
         treatments=treatment_table(treatments),
-        lines=candidate_lines(**vars(found)),
+        lines=candidate_lines(**vars(found), protocol=protocol, tabled=True),
         warnings=warnings_of(evidence),
         signatures=signatures_of(entries, number),
         signs=who_signs(terms, found.proposer),
@@ -117,11 +132,18 @@ def change_rows(evidence: dict[str, Any]) -> list[tuple[str, str, str, float]]:
     ]
 
 
-def subgroup_rows(evidence: dict[str, Any]) -> list[tuple[str, str, float, str]]:
-    """Return each subgroup: its name, episodes, share treated differently, commonest change."""
+def subgroup_rows(
+    evidence: dict[str, Any], protocol: Mapping[str, Any], treatments: Sequence[Treatment]
+) -> list[tuple[str, str, float, str]]:
+    """Return each subgroup: its name, episodes, share treated differently, and the change.
+
+    The change is that of the probabilities of treatments, if the evidence has them. Otherwise it is
+    the commonest change of the most frequent action.
+    """
     rows = []
-    for one in _listed(evidence, "subgroups"):
+    for one in subgroups_of(evidence, protocol):
         if isinstance(one, dict) and is_number(one.get("share")):
+            mine = [row for row in treatments if row.whom == _word(one.get("subgroup"))]
             change = f"mostly {_action(one.get('from'))} → {_action(one.get('to'))}"
             part = one.get("share_of_change")
             if not is_number(part):
@@ -129,6 +151,8 @@ def subgroup_rows(evidence: dict[str, Any]) -> list[tuple[str, str, float, str]]
                 change = "treated as before" if none else "no single change is most frequent"
             elif part <= 0.5:  # type: ignore[operator]
                 change = change.replace("mostly", "most often", 1)
+            if mine:
+                change = change_of(mine)
             number = one.get("episodes")
             episodes = plural(number, "episode") if type(number) is int else "–"
             rows.append((_word(one.get("subgroup")), episodes, one["share"], change))
@@ -144,13 +168,13 @@ class Treatments(NamedTuple):
 
 
 def treatment_table(treatments: Sequence[Treatment]) -> Treatments | None:
-    """Return the probability now and then, episodes, return and adverse events of treatments."""
+    """Return both probabilities, episodes, mean return and adverse events of treatments."""
     if not treatments:
         return None
     named, harmful = treatments[0].whom != "", bool(treatments[0].events)
     header = [
-        *(["Subgroup"] if named else []), "Treatment", "Now", "Then", "Episodes so far",
-        "Mean return", *(["Adverse events, in episodes"] if harmful else []),
+        *(["Subgroup"] if named else []), "Treatment", "Now", "Under the candidate",
+        "Episodes so far", "Mean return", *(["Adverse events, in episodes"] if harmful else []),
     ]  # fmt: skip
     rows = [
         [
@@ -174,8 +198,8 @@ def summary(found: Candidate, gain: float | None, evidence: dict[str, Any]) -> s
     )
     if gain is None:
         return f"{changed}; the gain cannot be estimated from this log."
-    word = "gain" if gain >= 0 else "loss"
-    return f"{changed}, with an expected {word} of {figure(abs(gain))} per episode ({OPTIMISTIC})."
+    word, said = ("gain", NO_PROOF) if gain >= 0 else ("loss", OPTIMISTIC)
+    return f"{changed}, with an expected {word} of {figure(abs(gain))} per episode ({said})."
 
 
 def worth(

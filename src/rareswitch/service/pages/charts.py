@@ -71,9 +71,12 @@ class Compared(NamedTuple):
 
 
 def timeline(versions: Sequence[VersionMark], length: int) -> Chart | None:
-    """Draw the mean return of each version over the rows where it was in force."""
+    """Draw the mean return of each version over the rows where it was in force.
+
+    A single version has no chart: its picture would be one block.
+    """
     drawn = [one for one in versions if one.mean is not None][-MOST_VERSIONS:]
-    if not drawn or not length:
+    if len(drawn) < 2 or not length:
         return None
     pictures = [_timeline(drawn, length, width) for width in (WIDE, NARROW)]
     rows = [

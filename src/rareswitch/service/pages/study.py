@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from rareswitch.campaigns.campaign import Campaign
-from rareswitch.campaigns.proof.export.words import candidate_lines
+from rareswitch.campaigns.proof.export.words import (
+    as_of,
+    candidate_lines,
+    protocol_at,
+    wait_of,
+)
 from rareswitch.campaigns.rulebook.names import same_person
 from rareswitch.campaigns.rulebook.rows import without_none
 from rareswitch.campaigns.rulebook.state import State
@@ -108,8 +113,9 @@ def study_page(view: View, campaign: Campaign) -> str:
         rate=rate,
         episodes_left=left,
         end=None if state.stopped else day_after(left, rate and rate[0], now),
-        waiting=None if found.waiting is None else candidate_lines(**found.waiting),
+        waiting=None if found.waiting is None else _waiting_lines(campaign, found.waiting),
         signs=who_signs(state.terms, found.waiting["proposer"]) if found.waiting else "",
+        wait=wait_of(state.terms.plain),
         proposals=proposals,
         own_proposals=[one.entry.number for one in proposals if same_person(one.entry.actor, me)],
         may_sign=may_sign,
@@ -132,6 +138,13 @@ def study_page(view: View, campaign: Campaign) -> str:
         amendable=amendable_toml(state.terms) if view.may("amend", campaign) else "",
         head=found.heads["ledger"].link,
     )  # fmt: skip
+
+
+def _waiting_lines(campaign: Campaign, waiting: dict[str, Any]) -> list[str]:
+    """Return the sentences about the candidate that waits, without its table of treatments."""
+    protocol = protocol_at(campaign.entries, waiting["number"])
+    lines = candidate_lines(**waiting, protocol=protocol, tabled=True)
+    return [*lines, as_of(waiting["seq"], waiting["since_fit"])]
 
 
 def _blinded_page(

@@ -31,7 +31,11 @@ from rareswitch.campaigns.proof.export.signature_sections import (
     signature_sections,
 )
 from rareswitch.campaigns.proof.export.trial_sections import comparison_sections, principles_section
-from rareswitch.campaigns.proof.export.words import candidate_lines, deciding_trigger
+from rareswitch.campaigns.proof.export.words import (
+    candidate_lines,
+    deciding_trigger,
+    protocol_at,
+)
 from rareswitch.campaigns.rulebook.approval import Approval
 from rareswitch.campaigns.rulebook.rows import canonical
 from rareswitch.campaigns.rulebook.state import Candidate, State
@@ -310,8 +314,8 @@ def _input(facts: Facts) -> list[Block]:
     return [
         "Every report was checked before it was recorded: its form, the number of steps and of "
         "features, their norm, rewards from 0 to 1, the version and the member that acted. "
-        "refusals.jsonl has the refused reports with reasons; none of them entered a fit. Nothing "
-        "replaces an episode that was never reported.",
+        "refusals.jsonl has the refused reports with reasons; none of them entered a fit. "
+        f"{_unreported(facts)}",
         pairs([
             ("Reports refused", facts.length("refusals")),
             ("Episodes recorded", facts.total("recorded")),
@@ -321,6 +325,18 @@ def _input(facts: Facts) -> list[Block]:
         ]),
         *([Table(("reason of refusal", "reports"), reasons[:MOST_LISTED])] if reasons else []),
     ]  # fmt: skip
+
+
+def _unreported(facts: Facts) -> str:
+    """Describe how an assigned episode without a report counts in fits and in the comparison."""
+    fits = "No fit uses an episode that was never reported"
+    if facts.analysis is None:
+        return f"{fits}."
+    missing = facts.state.terms.analysis.missing
+    counts = {"reported": "it is left out", "zero": "it counts as 0"}
+    said = counts.get(missing, "it counts as 0 for learned members and as the largest return for "
+                      "the control")  # fmt: skip
+    return f'{fits}. In the comparison at the end {said} (missing = "{missing}").'
 
 
 def _decisions(facts: Facts) -> Iterator[Block]:
@@ -356,7 +372,8 @@ def _evidence(facts: Facts) -> Iterator[Section]:
     """Yield the section of the evidence for candidates, if there are any."""
     blocks = list[Block]()
     for one in facts.state.candidates.values():
-        heading, *lines = candidate_lines(**vars(one))
+        protocol = protocol_at(facts.entries, one.number)
+        heading, *lines = candidate_lines(**vars(one), protocol=protocol)
         lines += candidate_signatures(facts.state, one)
         blocks += [heading, lines]
     if blocks:

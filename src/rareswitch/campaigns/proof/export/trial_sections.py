@@ -82,10 +82,11 @@ def comparison_sections(analysis: Analysis | None) -> Iterator[Section]:
                   list(analysis.events)),
         ], closed=True)  # fmt: skip
     if analysis.treatments:
+        later = ": harm of later actions is not separated" if analysis.horizon > 1 else ""
         yield Section("Subgroups and treatments", "19", [
-            "An episode counts for the first action that was given, in whatever role. Means are "
-            "plain: they do not compare treatments, because a policy gives a treatment to "
-            "participants whom it seems to suit.",
+            f"An episode counts for the first action that was given, in whatever role{later}. "
+            "Means are plain: they do not compare treatments, because a policy gives a treatment "
+            "to participants whom it seems to suit.",
             treatments_table(analysis.treatments),
         ], closed=True)  # fmt: skip
 

@@ -5,7 +5,7 @@ is "not recorded".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rareswitch.support.words import plural
@@ -19,6 +19,9 @@ GROWTH = "log-determinant"  # part of the quantities that grow with the data
 ONE_IS_ENOUGH = "one reached trigger is enough"
 UNCERTAIN = "cannot tell: gain "  # a verdict whose interval contains 0
 OPTIMISTIC = "optimistic: estimated on the episodes that the candidate was fitted on"
+NO_PROOF = f"a loss is not excluded; {OPTIMISTIC}"
+BY_FIRST = "by first treatment; harm of later treatments is not separated"
+EQUAL = 0.005  # probabilities nearer than this look equal in whole percent
 # A recorded warning, which the line of the estimate replaces.
 FITTED = "the candidate was fitted to these episodes, so the estimate is optimistic"
 # White space, controls, and characters that are invisible or change the direction of text.
@@ -38,9 +41,21 @@ def one_line(text: str) -> str:
 
 
 def candidate_lines(
-    number: int, *, version: int, proposer: str, planned: bool, evidence: Any, **others: Any
+    number: int,
+    *,
+    version: int,
+    proposer: str,
+    planned: bool,
+    evidence: Any,
+    protocol: Mapping[str, Any] | None = None,
+    tabled: bool = False,
+    **others: Any,
 ) -> list[str]:
     """Return the sentences about a candidate for its signers; `others` are ignored.
+
+    `protocol` has the tables of the protocol under which the candidate was proposed: with it the
+    sentences name the wait of the schedule, the shares of control and floor, and subgroups in their
+    declared order. `tabled` leaves out the treatments, for a page with a table of them.
 
     >>> gain = {"value": 0.4, "low": 0.3, "high": 0.6, "verdict": "the log says nothing about it"}
     >>> known = {"episodes": 640, "disagreement": 0.66, "gain": gain, "warnings": [], "triggers": [
@@ -58,30 +73,83 @@ def candidate_lines(
     fitted = plural(episodes, "episode") if known else "episodes whose number is unknown"  # type: ignore[arg-type]
     unplanned = "" if planned else ", unplanned"
     entered = "declined" if others.get("status") == "declined" else "proposed"
-    treatments = treatments_of(found)
+    treatments, tables = treatments_of(found), protocol or {}
     return [
         f"candidate {number} for version {version}: fitted on {fitted}, {entered} by "
         f"{one_line(proposer)}{unplanned}",
-        *trigger_lines(_listed(found, "triggers")),
+        *trigger_lines(_listed(found, "triggers"), wait_of(tables) if planned else ""),
         _difference(found.get("disagreement", NOT_RECORDED)),
         *_action_changes(_listed(found, "changes"), without_first=bool(treatments)),
-        *(_subgroup_line(one, bool(treatments)) for one in _listed(found, "subgroups")),
-        *_treatments(treatments),
+        *(_subgroup_line(one, bool(treatments)) for one in subgroups_of(found, tables)),
+        *(() if tabled else _treatments(treatments, tables)),
         _gain(found),
         *_worth(found.get("worth")),
         *(f"warning: {warning}" for warning in warnings_of(found)),
     ]
 
 
-def trigger_lines(triggers: list[Any]) -> list[str]:
-    """Return a line for each trigger, and the rule that decides if they differ.
+def trigger_lines(triggers: list[Any], wait: str = "") -> list[str]:
+    """Return a line for each trigger, the rule that decides if they differ, and the wait.
 
     >>> known = {"quantity": "episode", "value": 9, "threshold": 8, "reached": True}
     >>> trigger_lines([known, known | {"threshold": 10, "reached": False}])[1:]
     ['trigger: episode 9 of 10, not reached', 'one reached trigger is enough']
     """
     reached = {is_trigger(one) and one.get("reached") is True for one in triggers}
-    return [*map(trigger_line, triggers), *([ONE_IS_ENOUGH] if len(reached) == 2 else [])]
+    enough = ", after the wait" if wait else ""
+    said = [f"{ONE_IS_ENOUGH}{enough}"] if len(reached) == 2 else []
+    return [*map(trigger_line, triggers), *said, *([wait] if wait else [])]
+
+
+def wait_of(protocol: Mapping[str, Any]) -> str:
+    """Return the wait of a protocol's schedule; "" if it has none.
+
+    >>> rule = {"kind": "waiting", "first": 80, "apart": 60, "schedule": {"kind": "total-growth"}}
+    >>> wait_of({"schedule": rule})
+    'wait: 80 reported episodes before the first new version, 60 more before each later version'
+    """
+    schedule = protocol.get("schedule", {})
+    if schedule.get("kind") != "waiting":
+        return ""
+    first, apart = schedule.get("first", 0), schedule.get("apart", 0)
+    parts = [f"{plural(first, 'reported episode')} before the first new version"] if first else []
+    parts += [f"{apart} more before each later version"] if apart else []
+    return f"wait: {', '.join(parts)}" if parts else ""
+
+
+def shares_of(protocol: Mapping[str, Any]) -> str:
+    """Return the shares of control and floor in a version's episodes; "" if it has neither.
+
+    >>> shares_of({"recipe": {"control": {"plays": 0, "share": 0.2}, "floor": 0.1}})
+    'control (20%) and floor (10%, in equal parts)'
+    """
+    recipe = protocol.get("recipe", {})
+    control, floor = (recipe.get("control") or {}).get("share", 0.0), recipe.get("floor") or 0.0
+    parts = [f"control ({100 * control:.3g}%)"] if control else []
+    parts += [f"floor ({100 * floor:.3g}%, in equal parts)"] if floor else []
+    return " and ".join(parts)
+
+
+def subgroups_of(evidence: dict[str, Any], protocol: Mapping[str, Any]) -> list[Any]:
+    """Return the subgroups of the evidence in the protocol's order, unknown subgroups last."""
+    found, declared = _listed(evidence, "subgroups"), protocol.get("analysis", {}).get("subgroups")
+    names = list(declared.get("names", ())) if isinstance(declared, Mapping) else []
+
+    def place(one: Any) -> int:
+        name = one.get("subgroup") if isinstance(one, dict) else None
+        return names.index(name) if name in names else len(names)
+
+    return sorted(found, key=place)  # stable
+
+
+def protocol_at(entries: Sequence[Any], number: int) -> Mapping[str, Any]:
+    """Return the tables of the protocol that was in force at an entry of the ledger."""
+    revisions = [
+        one.payload["protocol"]
+        for one in entries
+        if one.kind in ("created", "amended") and one.number <= number
+    ]
+    return revisions[-1] if revisions else {}
 
 
 def trigger_line(trigger: Any, name: str = "trigger") -> str:
@@ -250,16 +318,62 @@ def _is_treatment(one: dict[str, Any]) -> bool:
     return whole and is_number(one.get("now")) and is_number(one.get("then"))
 
 
-def _treatments(rows: list[Treatment]) -> Iterator[str]:
+def as_of(seq: int, since: Mapping[str, int]) -> str:
+    """Describe the row of the log that a candidate was fitted on, and the rows since.
+
+    >>> as_of(120, {"reports": 99, "corrections": 1})
+    'evidence as of row 120; 99 reports and 1 correction of fitted episodes since'
+    """
+    reports, corrections = since["reports"], since["corrections"]
+    if not reports and not corrections:
+        return f"evidence as of row {seq}; no reports since"
+    return (
+        f"evidence as of row {seq}; {plural(reports, 'report')} and "
+        f"{plural(corrections, 'correction')} of fitted episodes since"
+    )
+
+
+def change_of(rows: Sequence[Treatment]) -> str:
+    """Describe the change of the probabilities of the treatments of a subgroup.
+
+    >>> def row(action, now, then):
+    ...     return Treatment("mild", action, now, then, 9, None, 9, {})
+    >>> change_of([row("usual care", 0.333, 0.233), row("low dose", 0.333, 0.733)])
+    'from equal allocation to mostly low dose'
+    >>> change_of([row("usual care", 0.6, 0.93), row("low dose", 0.4, 0.07)])
+    'usual care 60% → 93%'
+    """
+    before, after = ([getattr(one, time) for one in rows] for time in ("now", "then"))
+    if max(abs(now - then) for now, then in zip(before, after, strict=True)) < EQUAL:
+        return "probabilities as before"
+    top = before.index(max(before)), after.index(max(after))
+    equal = [max(shares) - min(shares) < 2 * EQUAL for shares in (before, after)]
+    if top[0] == top[1] and not any(equal):
+        return f"{rows[top[0]].action} {before[top[0]]:.0%} → {after[top[0]]:.0%}"
+    said = [
+        "equal allocation"
+        if level
+        else f"{'mostly' if shares[most] > 0.5 else 'most often'} {rows[most].action}"
+        for shares, most, level in zip((before, after), top, equal, strict=True)
+    ]
+    return f"from {said[0]} to {said[1]}"
+
+
+def _treatments(rows: list[Treatment], protocol: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each first action in each subgroup.
 
     >>> row = Treatment("severe", "high dose", 0.33, 0.63, 21, 0.64, 21, {"serious": 3})
-    >>> print(*_treatments([row]), sep="\\n")
-    probability of each treatment, now → then, and its episodes so far:
+    >>> print(*_treatments([row], {}), sep="\\n")
+    probability of each treatment, now → under the candidate, and its episodes so far:
     severe, high dose: 33% → 63%; 21 episodes, mean return 0.64, serious in 3
     """
     if rows:
-        yield "probability of each treatment, now → then, and its episodes so far:"
+        shares = shares_of(protocol)
+        first = f" ({BY_FIRST})" if several_visits(protocol) else ""
+        yield (
+            f"probability of each treatment, now → under the candidate"
+            f"{shares and f', including {shares}'}, and its episodes so far{first}:"
+        )
     for row in rows[:MOST_TREATMENTS]:
         whom = f"{row.whom}, " if row.whom else ""
         mean = "" if row.mean_return is None else f", mean return {row.mean_return:.3g}"
@@ -291,8 +405,13 @@ def _gain(evidence: dict[str, Any]) -> str:
     value: Any = gain.get("value")
     if not is_number(value):
         return unknown
-    word = "loss" if value < 0 else "gain"
-    return f"expected {word}: {abs(value):.3g} per episode ({OPTIMISTIC})"
+    word, said = ("loss", OPTIMISTIC) if value < 0 else ("gain", NO_PROOF)
+    return f"expected {word}: {abs(value):.3g} per episode ({said})"
+
+
+def several_visits(protocol: Mapping[str, Any]) -> bool:
+    """Return whether an episode may have more than one decision."""
+    return bool(protocol.get("task", {}).get("horizon", 1) > 1)
 
 
 def is_number(value: Any) -> bool:
