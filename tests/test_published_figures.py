@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/evidence/paper.md", "docs/evidence/mixtures.md")
+EVIDENCE = ("paper", "mixtures", "field", "where-worse")
+PAGES = ("README.md", *(f"docs/evidence/{name}.md" for name in EVIDENCE))
 TRIPLE = re.compile(r"(?<![\d.])([-−]?\d[\d.]*) \[([-−]?\d[\d.]*), ([-−]?\d[\d.]*)\]")
 NUMBER = re.compile(r"(?<![\d.])[-−]?\d+\.\d\d+(?![\d.])")
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

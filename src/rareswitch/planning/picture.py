@@ -25,9 +25,10 @@ def draw_plan(plan: Plan) -> Figure:
         raise ValueError("plan must have simulated results to draw; give plan() a simulator")
     panels = 1 if plan.sweep is None else 2
     with style():
-        figure = Figure(figsize=(5.4 * panels, 4.4), layout="constrained")
+        figure = Figure(figsize=(5.4 * panels, 5.4), layout="constrained")
         axes = figure.subplots(1, panels, squeeze=False)[0]
         _draw_options(axes[0], plan)
+        figure.legend(loc="outside lower center", ncols=2 * panels, fontsize=8)
         if plan.sweep is not None:
             _draw_sweep(axes[1], plan.sweep)
         for axis in axes:
@@ -69,7 +70,6 @@ def _draw_options(axis: Any, plan: Plan) -> None:
         label="recommended",
     )
     axis.set(xscale="log", xlabel="deployments after the first (mean over rounds)")
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=8)
 
 
 def _draw_sweep(axis: Any, sweep: BetaSweep) -> None:
