@@ -492,7 +492,7 @@ def test_csv_with_raw_columns_is_imported_and_wrong_rows_are_listed(clinic):
 def test_a_feature_map_that_does_not_suit_the_task_is_not_locked(clinic):
     text = (clinic / "protocol.toml").read_text(encoding="utf-8")
     (clinic / "wrong.toml").write_text(text.replace(f"dim = {TABLE.dim}", "dim = 7"))
-    init = ("campaign", "init", "wrong.toml", "--features", "features.bin")
+    init = ("campaign", "init", "wrong.toml", "--feature-map", "features.bin")
     message = refused(*init, "--store", "sqlite:///wrong.db")
     assert f"[task] dim must be {TABLE.dim}, as in the feature map; got 7" in message
 

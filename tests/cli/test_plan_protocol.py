@@ -76,7 +76,7 @@ def test_its_comments_stay_true_when_it_is_edited(here):
     assert 'by = "schedule"' in settings
     for setting in settings:  # an editor that replaces it changes no comment
         assert not any(setting in comment for comment in comments)
-    for word in ("signers", "concealed", "columns", "--features", "--simulation"):
+    for word in ("signers", "concealed", "columns", "--feature-map", "--simulation"):
         assert any(word in comment for comment in comments), word
     edited = text.replace('by = "schedule"', 'by = "second-person"')
     edited = edited.replace("assigned = false", "assigned = true")

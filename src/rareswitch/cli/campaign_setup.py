@@ -59,7 +59,6 @@ feature_map_option = click.option(
     "--out`.",
 )
 @feature_map_option
-@click.option("--features", type=FILE, hidden=True)  # its name in earlier versions
 @by_option
 @click.option("--reason", default="as agreed", help="Your reason, for the ledger.")
 def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) -> Answer:
@@ -71,7 +70,7 @@ def init(store: Store, *, protocol: Path, allow: tuple[str, ...], **given: Any) 
     """
     agreed = _read(protocol, allow)
     beside = protocol.with_name(FEATURES) if _has_map(agreed) else None
-    chosen = given.pop("feature_map") or given["features"]
+    chosen = given.pop("feature_map")
     if beside and not chosen and not beside.is_file():
         raise click.UsageError(
             f"the protocol has the digest of a feature map, and {beside} does not exist: name the "

@@ -31,7 +31,7 @@ HEADER = """\
 #               only keeps them; assigned accepts reports of assigned episodes only; concealed also
 #               draws the member at the assignment, so that no site can choose it
 # [features]    columns names the numbers of a raw observation, in the order of the feature map;
-#               sites then report observations, and `init` takes the map's bytes as --features
+#               sites then report observations, and `init` takes the map's bytes as --feature-map
 # [[stopping]]  none yet; the rule "harm" stops if a version surely returns less than below
 # [analysis]    none yet; confidence = 0.95 for the intervals at the end of the study; missing
 #               counts an assigned episode without a report: "reported" omits it, "zero" is a
