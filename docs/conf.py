@@ -70,13 +70,13 @@ ARRAY = re.compile(
 # Words that a reader may search for, by the page that answers: in the index, they come first.
 SEARCHES = {
     "start/quickstart": ["getting started"],
-    "start/concepts": ["regret", "switch deployment"],
+    "start/concepts": ["regret", "definition", "deployment", "switch deployment"],
     "start/compared": ["neural network"],
     "start/for-whom": ["neural network"],
     "tutorials/design-a-study": ["type I error"],
     "how-to/features": ["infeasible actions"],
     "how-to/learner": ["hyperparameters"],
-    "how-to/loop": ["retrain"],
+    "how-to/loop": ["retrain", "delayed rewards"],
     "how-to/compare": ["compare", "off-policy"],
     "how-to/serve": ["checkpoint"],
     "switching/plan": ["switch budget"],

@@ -861,7 +861,7 @@ def test_the_printed_analysis_names_its_dashes_its_tables_and_the_first_treatmen
     assert "plain counts (by first treatment; harm of later treatments is not separated):" in text
     assert "those of subgroups hold together.\n" in text
     assert "those of actions" not in text
-    assert "difference -: no version has outcomes of both sides; no report has a subgroup" in text
+    assert "difference -: no version has outcomes of both sides in this row" in text
     (section,) = [one for one in comparison_sections(several) if "treatments" in one.heading]
     assert "harm of later actions is not separated" in section.blocks[0]
     none = "\n".join(analysis_lines(replace(found, actions=(), subgroups=())))

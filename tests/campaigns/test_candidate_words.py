@@ -98,11 +98,11 @@ def test_the_largest_changes_of_action_are_told():
     ]
     found = lines(changes=changes)
     assert found[5:7] == [
-        "most frequent action in 50% of states of stage 2: action 0 → action 2",
-        "most frequent action in 41% of states of stage 1: low → high",
+        "most frequent action in 50% of states of stage 3: action 0 → action 2",
+        "most frequent action in 41% of states of stage 2: low → high",
     ]
     assert found[10] == "and 2 smaller changes"
-    assert found[9] == "most frequent action in 3% of states of stage 1: high → action 3"
+    assert found[9] == "most frequent action in 3% of states of stage 2: high → action 3"
 
 
 SEVERE = {"subgroup": "severe", "episodes": 212, "share": 0.64, "from": "usual care",
@@ -161,7 +161,7 @@ def test_each_treatment_is_a_line_and_replaces_the_changes_of_the_first_stage(ch
     stages = [{"stage": k, "from": "low", "to": "high", "share": 0.4} for k in (0, 1)]
     found = lines(treatments=[HIGH | changes], changes=stages)
     assert found[5:8] == [
-        "most frequent action in 40% of states of stage 1: low → high",
+        "most frequent action in 40% of states of stage 2: low → high",
         "probability of each treatment, now → under the candidate, and its episodes so far:",
         said,
     ]

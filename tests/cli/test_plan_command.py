@@ -178,6 +178,7 @@ def test_mixtures_are_judged_beside_single_policies():
     result = call(*options)
     assert result.exit_code == 0
     assert result.stderr.startswith("24 simulations of 2 rounds each\n")
+    assert result.stderr.endswith("note: intervals of fewer than 20 rounds are too narrow\n")
     rows = [line for line in result.stdout.splitlines() if ", at most 7 " in line]
     assert len(rows) == 18
     for row in rows:

@@ -90,8 +90,7 @@ def test_a_study_is_planned_and_a_design_is_locked(here):
     assert sum(line.startswith("dates ") for line in lines) == 2
     assert any(line.startswith("dates: control-superiority with confidence") for line in lines)
     assert any(line.startswith("  power at the looks alone in gain ") for line in lines)
-    total = "  total type I error: 30.0% at the looks plus 2.5% at the end, 32.5% together"
-    assert total in lines
+    assert "total type I error" not in done.stdout  # three rounds calibrate nothing
     report = json.loads((here / "out" / "characteristics.json").read_text())
     assert {cell["design"] for cell in report["cells"]} == {"base", "dates"}
     assert report["cells"][0]["superiority"]["rounds"] == 3

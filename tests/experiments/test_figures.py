@@ -660,3 +660,21 @@ def test_a_figure_drawn_again_without_your_rules_is_the_same(own, tmp_path, kind
         save_figure(figures.draw(results), tmp_path / name)
     first, again = (tmp_path / name / "figure.svg" for name in ("first", "again"))
     assert first.read_bytes() == again.read_bytes()
+
+
+def test_only_the_papers_bonus_makes_an_algorithm_of_the_paper(tmp_path):
+    arms = "".join(
+        f'[[arms]]\nname = "{name}-{{batches}}"\nexploration = {explores}\n'
+        'schedule = { kind = "uniform-grid", batches = [2, 4] }\n'
+        for name, explores in {
+            "paper": '{ kind = "bonus", beta = 1 }',
+            "one": '{ kind = "bonus", beta = 1, estimate = true }',
+            "mix": '{ kind = "ensemble", members = 4 }',
+            "shaken": '{ kind = "perturbation", scale = 0.3 }',
+        }.items()
+    )
+    world = '\n[world]\nkind = "tabular"\nstates = 2\nactions = 2\nhorizon = 2\n'
+    runs = computed(experiment(world=world, arms=arms, defaults="", figure="pareto"), tmp_path)
+    drawn = {text.get_text() for text in figures.draw(runs).axes[0].get_legend().get_texts()}
+    rest = {f"uniform grid ({kind})" for kind in ("estimates", "mixture", "perturbation")}
+    assert drawn >= {"LSVI-UCB-Batch", *rest}

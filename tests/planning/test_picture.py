@@ -9,6 +9,10 @@ from rareswitch.rules.table import row_of
 from rareswitch.sim.outcome import Outcome
 from rareswitch.support.drawing import line_style
 
+PAPERS = {  # with the paper's bonus
+    "every episode": "LSVI-UCB", "uniform grid": "LSVI-UCB-Batch",
+    "determinant growth": "LSVI-UCB-RareSwitch",
+}  # fmt: skip
 TASK = rs.Task(episodes=100, horizon=3, dim=2)
 
 
@@ -43,10 +47,11 @@ def test_each_rules_points_are_its_simulated_options_and_one_is_ringed():
     (axis,) = figure.axes
     drawn = {line.get_label(): line for line in axis.get_lines()}
     containers = {c.get_label(): c for c in axis.containers}
-    assert set(containers) == {o.candidate.label for o in made.options}
+    labels = {PAPERS.get(o.candidate.label, o.candidate.label) for o in made.options}
+    assert set(containers) == labels
     assert {"LSVI-UCB-Batch", f"{__name__}:Mondays", "determinant-growth,eta=2.0"} < set(containers)
     for label, container in containers.items():
-        options = [o for o in made.options if o.candidate.label == label]
+        options = [o for o in made.options if o.label == label]
         style = line_style(row_of(options[0].candidate.schedule).name)
         line = container.lines[0]
         assert (line.get_marker(), line.get_color()) == (style.marker, style.colour)
@@ -80,7 +85,9 @@ def test_mixtures_have_lines_of_their_own_beside_those_of_single_policies():
     kinds = {}
     for option in made.options:
         suffix, drawn = lines[option.mixture, option.untuned]
-        kinds.setdefault((f"{option.candidate.label}{suffix}", drawn), []).append(option)
+        label = f"{option.candidate.label}{suffix}"
+        label = PAPERS.get(label, label)
+        kinds.setdefault((label, drawn), []).append(option)
     assert {label for label, _ in kinds} == set(containers)
     names = {"spread budget", "spread budget (estimates)", "spread budget (mixture)"}
     assert names < set(containers)

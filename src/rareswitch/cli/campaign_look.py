@@ -328,9 +328,7 @@ def analysis_lines(found: Analysis) -> list[str]:
     together = _together([kind for kind, rows in kinds.items() if rows])
     said = (f"Intervals have {found.confidence:.4g} confidence{together}.", found.claim)
     if any(row["difference"] is None for row in (*found.subgroups, *found.actions)):
-        named = any(row["episodes"] or row["control_episodes"] for row in found.subgroups)
-        unnamed = "; no report has a subgroup" if found.subgroups and not named else ""
-        lines += ["", f"difference -: no version has outcomes of both sides{unnamed}"]
+        lines += ["", "difference -: no version has outcomes of both sides in this row"]
     return [*lines, "", *(line for text in (*said, found.error) for line in wrap(text, WIDTH))]
 
 

@@ -295,11 +295,12 @@ def calibration(one: Calibration, end: float) -> list[str]:
     lines += [
         f"  power at the looks alone in {name} {_share(power)}" for name, power in one.power.items()
     ]
-    lines.append(
-        f"  total type I error: {one.asked:.1%} at the looks plus {end:.1%} at the end, "
-        f"{one.asked + end:.1%} together"
-    )
-    if one.claims < FEW_CLAIMS:
+    if one.claims >= FEW_CLAIMS:
+        lines.append(
+            f"  total type I error: {one.asked:.1%} at the looks plus {end:.1%} at the end, "
+            f"{one.asked + end:.1%} together"
+        )
+    else:
         lines.append(
             f"  no calibrated protocol: {one.claims} of {rounds} null rounds have a claim, and it "
             f"needs {FEW_CLAIMS}, so about {rounds_needed(one.asked)} --rounds"

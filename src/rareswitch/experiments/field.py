@@ -360,6 +360,7 @@ def _draw_ratios(axis: Axes, field: Mapping[str, Results]) -> None:
     axis.set_yticks(range(len(field)), [_short(name) for name in field])
     axis.invert_yaxis()
     axis.set(xscale="log", title=f"(b) regret with {USUAL} deployments")
+    axis.xaxis.set_major_formatter("{x:g}")
     axis.set_xlabel("times that of LSVI-UCB, the best of twelve settings")
     axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogFormatter, NullLocator
 
 from rareswitch.core.task import Task
 from rareswitch.experiments.algorithms import BATCH, EVERY, KINDS, RARE, Algorithm
@@ -26,7 +26,7 @@ from rareswitch.experiments.mixtures import draw_mixtures
 from rareswitch.experiments.results import Results
 from rareswitch.experiments.spec import Arm, Words, canonical_json
 from rareswitch.experiments.worth import draw_worth
-from rareswitch.rules.table import Row
+from rareswitch.rules.table import Row, row_of
 from rareswitch.support import bootstrap
 from rareswitch.support.drawing import LineStyle, draw_intervals, line_style, style
 
@@ -137,6 +137,8 @@ def draw_pareto(results: Results) -> Figure:
         made = results.switches[rows].mean(axis=1)
         draw_intervals(axis, made, results.means(rows), **settings)
     axis.set(xscale="log", xlabel="policy switches made (mean over rounds)")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
     axis.set_ylabel(_name_final(results))
     if results.measure == "regret":
         axis.set_ylim(bottom=0)
@@ -339,8 +341,8 @@ def _join_arms(
     """Return the lines of a figure: each joins arms of one rule that differ only in `joined`.
 
     The label of a line is the label of its arms, with … for the parts that differ. Arms whose label
-    is only their name have the rule's label; several lines of one rule, and lines of users' rules,
-    then have the words that these names share.
+    is only their name have the rule's label (`_name_rule`); several lines of one rule, and lines of
+    users' rules, then have the words that these names share.
     """
     lines: list[Line] = []
     for family, ((colour, marker), members) in _find_families(results).items():
@@ -357,7 +359,10 @@ def _join_arms(
             if not shared and (own or len(groups) > 1):
                 shared = _share_words(arms)
             look = {"color": shade, "marker": marker, "markersize": 4}
-            look |= {"label": shared or family.label, "linestyle": _choose_dash(len(lines), own)}
+            look |= {
+                "label": shared or _name_rule(arms[0]),
+                "linestyle": _choose_dash(len(lines), own),
+            }
             lines.append((rows, arms, look))
     labels = [look["label"] for _, _, look in lines]
     for label in {label for label in labels if labels.count(label) > 1}:
@@ -366,6 +371,16 @@ def _join_arms(
         for words, look in alike:
             look["label"] = ", ".join([label, *(f"{k}={words.get(k)}" for k in differing)])
     return lines
+
+
+def _name_rule(arm: Arm) -> str:
+    """Return the label of an arm's rule; only with the paper's bonus it is a paper's algorithm."""
+    if not arm.scheduled or arm.has_paper_bonus:
+        return arm.family.label
+    explores = arm.recipe.exploration
+    kind = "mixture" if arm.members > 1 else row_of(explores).label
+    estimates = not arm.members > 1 and explores.estimate
+    return f"{arm.family.plain_label} ({'estimates' if estimates else kind})"
 
 
 def _join_labels(arms: list[Arm]) -> str:

@@ -49,9 +49,9 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """The name of the rule in figures."""
+        """The name of the rule in figures, without an exploration."""
         row = row_of(inner_rule(self.schedule))
-        return row.label if self.name == row.name and row in RULES else self.name
+        return row.plain_label if self.name == row.name and row in RULES else self.name
 
 
 def candidates_for(
@@ -171,6 +171,14 @@ class Option:
     def title(self) -> str:
         """The rule's name, with a suffix for its exploration."""
         return f"{self.candidate.name}{self.exploration_words}"
+
+    @property
+    def label(self) -> str:
+        """The name in figures: with the paper's bonus, rules of the paper have its names."""
+        row = row_of(inner_rule(self.candidate.schedule))
+        if is_paper_bonus(self.exploration) and self.candidate.label == row.plain_label:
+            return row.label
+        return f"{self.candidate.label}{self.exploration_words}"
 
     @property
     def name(self) -> str:

@@ -57,7 +57,7 @@ def _draw_options(axis: Any, plan: Plan) -> None:
             capsize=2,
             linewidth=1,
             linestyle="--" if options[0].mixture else ":" if options[0].untuned else "-",
-            label=f"{options[0].candidate.label}{options[0].exploration_words}",
+            label=options[0].label,
         )
     place = _points([plan.recommended])
     axis.plot(

@@ -21,6 +21,16 @@ class Row(NamedTuple):
     name: str
     label: str
 
+    @property
+    def plain_label(self) -> str:
+        """The label of a rule without the paper's bonus: an algorithm of the paper has both.
+
+        >>> [row.plain_label for row in RULES[:4]]
+        ['every episode', 'uniform grid', 'determinant growth', 'adaptive budget']
+        """
+        of_the_paper = self.label.startswith("LSVI-UCB")
+        return self.name.replace("-", " ") if of_the_paper else self.label
+
 
 RULES = (
     Row(EveryEpisode, "every-episode", "LSVI-UCB"),

@@ -19,6 +19,7 @@ from rareswitch.campaigns.proof.export.words import (
     protocol_at,
     several_visits,
     shares_of,
+    stage_number,
     subgroups_of,
     treatments_of,
     warnings_of,
@@ -68,7 +69,7 @@ def candidate_page(
     treatments = treatments_of(evidence)
     changes, subgroups = change_rows(evidence), subgroup_rows(evidence, protocol, treatments)
     if treatments:  # they show the first stage
-        changes = [one for one in changes if one[0] != "0"]
+        changes = [one for one in changes if one[0] != "1"]
     return render(
         "candidate.html",
         view,
@@ -126,7 +127,12 @@ def gain_of(evidence: dict[str, Any]) -> float | None:
 def change_rows(evidence: dict[str, Any]) -> list[tuple[str, str, str, float]]:
     """Return the commonest changes of action: stage, from, to, share of the stage's states."""
     return [
-        (_word(one.get("stage")), _action(one.get("from")), _action(one.get("to")), one["share"])
+        (
+            stage_number(one.get("stage")),
+            _action(one.get("from")),
+            _action(one.get("to")),
+            one["share"],
+        )
         for one in _listed(evidence, "changes")[:MOST_CHANGES]
         if isinstance(one, dict) and is_number(one.get("share"))
     ]

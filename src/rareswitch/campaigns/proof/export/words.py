@@ -234,7 +234,7 @@ def _action_changes(changes: list[Any], *, without_first: bool) -> Iterator[str]
     known.sort(key=lambda one: -one["share"])  # stable: equal shares keep their order
     for one in known[:MOST_CHANGES]:
         actions = f"{_action(one.get('from'))} → {_action(one.get('to'))}"
-        stage = _word(one.get("stage"))
+        stage = stage_number(one.get("stage"))
         yield f"most frequent action in {one['share']:.0%} of states of stage {stage}: {actions}"
     if len(known) > MOST_CHANGES:
         yield f"and {len(known) - MOST_CHANGES} smaller changes"
@@ -426,6 +426,15 @@ def _listed(evidence: dict[str, Any], name: str) -> list[Any]:
 
 def _word(value: Any) -> str:
     return (one_line(str(value)) if type(value) in (int, str) else "") or NOT_RECORDED
+
+
+def stage_number(value: Any) -> str:
+    """Return the number of a recorded stage for people, who count from 1; records count from 0.
+
+    >>> stage_number(0), stage_number(None)
+    ('1', 'not recorded')
+    """
+    return str(value + 1) if type(value) is int else _word(value)
 
 
 def _action(value: Any) -> str:
