@@ -16,7 +16,7 @@ from rareswitch.campaigns.rehearsal.characteristics import (
     Characteristics,
     Estimate,
 )
-from rareswitch.cli.plan_scenarios import COLUMNS, rows, table
+from rareswitch.cli.plan_scenarios import COLUMNS, calibration, rows, table
 from rareswitch.features import Dense, OneHot
 
 ROOT = Path(__file__).parent.parent.parent
@@ -228,6 +228,18 @@ def test_options_of_the_two_ways_to_plan_exclude_each_other(here):
 def _without_null(here):
     (here / "study.toml").write_text(HEAD + GAIN)
     return plan()
+
+
+@pytest.mark.parametrize(("claims", "known"), [(4, False), (5, True)])
+def test_the_total_error_is_told_of_a_calibrated_protocol_only(claims, known):
+    share = Estimate(claims / 200, 0.01, 0.06, 200)
+    made = Calibration(
+        design="base", asked=0.02, declared=0.9, confidence=share, error=share, power={}
+    )
+    lines = calibration(made, 0.025)
+    total = "  total type I error: 2.0% at the looks plus 2.5% at the end, 4.5% together"
+    assert (total in lines) is known
+    assert any("no calibrated protocol" in line for line in lines) is not known
 
 
 def test_nothing_that_the_file_names_runs_before_it_is_allowed(here):
