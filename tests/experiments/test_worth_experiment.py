@@ -51,7 +51,7 @@ def test_an_arm_without_its_twin_is_named():
 def test_similar_regret(regret, verdict):
     claim = worth.similar_regret(at([1.0, 1.0, 0.9, regret], [5, 10, 5, 10]))
     assert claim.verdict == verdict
-    assert "spread-5 0.90 [0.90, 0.90], spread-10" in claim.evidence
+    assert "spread-5 0.900 [0.900, 0.900], spread-10" in claim.evidence
 
 
 @pytest.mark.parametrize(("made", "verdict"), [(7, "holds"), (8, "does not hold")])

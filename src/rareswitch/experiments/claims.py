@@ -50,10 +50,14 @@ def judge_parts(parts: Parts, before: str = "", between: str = ", ") -> dict[str
     return {"verdict": min(found, key=order.index), "evidence": f"{before}{said}."}
 
 
-def with_interval(interval: Interval) -> str:
-    """Return a number with its interval."""
-    value, low, high = interval
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+def with_interval(interval: Interval, digits: int = 2) -> str:
+    """Return a number with its interval.
+
+    >>> with_interval((1.0, 0.9, 1.0504)), with_interval((1.0, 0.9, 1.0504), 3)
+    ('1.00 [0.90, 1.05]', '1.000 [0.900, 1.050]')
+    """
+    value, low, high = (f"{number:.{digits}f}" for number in interval)
+    return f"{value} [{low}, {high}]"
 
 
 def batch_ends_close(results: Results) -> Claim:
@@ -93,7 +97,12 @@ def rareswitch_close_throughout(results: Results) -> Claim:
     parts: Parts = []
     for k in sorted({max(1, K // 25), K // 5, K // 2, K}):
         mine, theirs = (_ratio_at(results, i, k) for i in (rare, batch))
-        parts.append((judge_at_most(mine, 1.5), f"k={k}: {mine[0]:.2f} against {theirs[0]:.2f}"))
+        parts.append(
+            (
+                judge_at_most(mine, 1.5),
+                f"k={k}: {with_interval(mine)} against {with_interval(theirs)}",
+            )
+        )
     early, late = _ratio_at(results, batch, K // 5), _ratio_at(results, batch, K)
     only_late: Verdict = "undecided"
     if early[1] > late[2]:
@@ -122,14 +131,17 @@ def less_adaptivity_costs_more(results: Results) -> Claim:
             verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
             pair = f"{_label(results, less)} minus {_label(results, more)}"
             parts.append((verdict, f"{pair}: {with_interval(difference)}"))
+    others = [part for part in parts if part[0] != "holds"]
+    before = f"{len(others)} of {len(parts)} differences: " if 0 < len(others) < len(parts) else ""
     return Claim(
         name="less-adaptivity-costs-more",
         statement="Less adaptivity (smaller B, larger η) costs more regret, monotonically: every "
         "step down in the number of deployments raises the final average regret.",
         source="Section 6",
         **judge_parts(
-            [part for part in parts if part[0] != "holds"]
+            others
             or [("holds", f"All {len(parts)} paired differences between neighbours are positive")],
+            before,
             between="; ",
         ),
     )

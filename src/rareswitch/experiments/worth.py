@@ -68,7 +68,7 @@ def _key(arm: Arm, rule: object) -> tuple[object, ...]:
 
 def similar_regret(results: Results) -> Claim:
     parts: Parts = [
-        (judge_at_most(pair.ratio, SIMILAR), f"{pair.name} {with_interval(pair.ratio)}")
+        (judge_at_most(pair.ratio, SIMILAR), f"{pair.name} {with_interval(pair.ratio, 3)}")
         for pair in find_pairs(results)
     ]
     return Claim(
