@@ -61,7 +61,7 @@ def test_every_rule_of_the_table_that_can_keep_a_budget_is_a_candidate():
     assert able == {*NAMES, "every-episode"}
     for candidate in candidates_for(9, SMALL):
         row = row_of(candidate.schedule)
-        assert (candidate.name, candidate.label) == (row.name, row.label)
+        assert (candidate.name, candidate.label) == (row.name, row.plain_label)
         assert candidate.guaranteed
 
 
