@@ -183,6 +183,7 @@ def test_it_is_printed_for_people():
     [
         (("absent",), "absent"),
         (("walk/policies",), "walk/policies must be the folder of a training"),
+        (("walk/agent.bin",), "for the file of an agent, call rareswitch.evaluation.compare"),
         (("walk", "--version", 9), "version must be stored in walk, which has 1 to 4; got 9"),
         (("walk", "--against", 9), "version must be stored in walk, which has 1 to 4; got 9"),
         (("walk--no-policies", "--against", 1), "version must be stored in walk--no-policies"),

@@ -75,6 +75,14 @@ def test_what_makes_no_environment_is_refused(name):
         made(name, allow=OURS)
 
 
+def test_the_path_of_a_log_is_told_from_the_name_of_an_environment(tmp_path):
+    (tmp_path / "shifts.csv").write_text("action\n0\n")
+    with pytest.raises(
+        ValueError, match="to learn from a log, call rareswitch.gym.train in Python"
+    ):
+        made(str(tmp_path / "shifts.csv"))
+
+
 @pytest.mark.usefixtures("own_doors")
 def test_a_misspelt_class_is_named_with_its_module_and_a_suggestion():
     told = "module own_doors has no class Dor; did you mean Door?"

@@ -57,7 +57,11 @@ def opened(path: Path) -> Saved:
 
     folder = RunFolder(path)
     if (settings := folder.settings) is None:
-        raise ValueError(f"{path} must be the folder of a training; it has no settings.json")
+        file = "; for the file of an agent, call rareswitch.evaluation.compare in Python"
+        raise ValueError(
+            f"{path} must be the folder of a training; it has no settings.json"
+            f"{file if path.is_file() else ''}"
+        )
     for name, kinds in (("env_id", str | dict), ("env_args", dict), ("features", str | dict)):
         if not isinstance(settings.get(name), kinds):
             raise ValueError(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -421,6 +422,8 @@ def made(
     try:
         return gymnasium.make(name, **given)
     except gymnasium.error.Error as error:
+        if not reason and Path(name).is_file():
+            reason = "to learn from a log, call rareswitch.gym.train in Python with its path"
         raise ValueError(
             f"world must be an environment registered with Gymnasium, or module:Class; "
             f"{reason or error}"
