@@ -201,9 +201,9 @@ class SearchWords(SphinxTransform):
     default_priority = 400
 
     def apply(self):
-        words = SEARCHES.get(self.env.docname, [])
-        entries = [("single", word, "", "main", None) for word in words]
-        self.document += addnodes.index(entries=entries)
+        if words := SEARCHES.get(self.env.docname):
+            entries = [("single", word, "", "main", None) for word in words]
+            self.document += addnodes.index(entries=entries)
 
 
 def _visit_math(self, node):

@@ -106,20 +106,21 @@ def describe_error(state: State, assigned: int, calibrated: Calibrated | None = 
     if rule is None and why is not None:
         return f"{claimed.capitalize()} cannot be claimed, since {why}."
     looks = 0.0 if rule is None else looks_error(rule)
-    parts = [] if rule is None else [_looks_words(rule, calibrated)]
-    parts += [] if why is not None else [f"about {end:.3g} at the end"]
     total = looks + (0.0 if why is not None else end)
     bound = "at most" if why is not None and rule is not None else "at most about"
-    if rule is None:
-        parts = ["all of it at the end"]
-    elif why is not None and rule.calibrated is None:
-        parts = [f"all of it at the looks of {rule.name}, all versions together"]
     if rule is not None and rule.calibrated is not None:
         bound = "about"  # a simulation is no bound
-    between = "," if parts[0].startswith("all") else ":"
+    if rule is None:
+        split = ", all of it at the end"
+    elif why is None:
+        split = f": {_looks_words(rule, calibrated)}, and about {end:.3g} at the end"
+    elif rule.calibrated is None:
+        split = f", all of it at the looks of {rule.name}, all versions together"
+    else:
+        split = f": {_looks_words(rule, calibrated)}"
     said = (
         f"If learned members return no more than the control{more}, {claimed} is claimed with "
-        f"probability {bound} {total:.3g}{between} {', and '.join(parts)}."
+        f"probability {bound} {total:.3g}{split}."
     )
     return said if why is None else f"{said} Nothing can be claimed at the end, since {why}."
 

@@ -137,8 +137,7 @@ def status(campaign: Campaign) -> Status:
         versions = tuple(_versions(cohorts, state, late))
         waiting = None
         if state.waiting is not None and not state.stopped:
-            since = since_fit(connection, campaign.name, state.waiting)
-            waiting = _candidate(state, state.waiting, since)
+            waiting = _candidate(connection, campaign.name, state, state.waiting)
         folded, said = progress_of(connection, campaign.name)
     terms, began = state.terms, heads["assignments"].length
     current = said["entries"] >= state.in_force.entry.number  # else of an earlier version
@@ -215,16 +214,8 @@ def candidates(campaign: Campaign) -> list[dict[str, Any]]:
     """
     with campaign.store.reading() as connection:
         state = campaign.state_at(connection)
-        return [
-            _candidate(
-                state,
-                one,
-                since_fit(connection, campaign.name, one)
-                if one is state.waiting and not state.stopped
-                else None,
-            )
-            for one in state.candidates.values()
-        ]
+        every = state.candidates.values()
+        return [_candidate(connection, campaign.name, state, one) for one in every]
 
 
 def since_fit(connection: Connection, campaign: str, candidate: Candidate) -> dict[str, int]:
@@ -313,11 +304,11 @@ def sites(campaign: Campaign) -> list[dict[str, Any]]:
 
 
 def _candidate(
-    state: State, candidate: Candidate, since: dict[str, int] | None = None
+    connection: Connection, campaign: str, state: State, candidate: Candidate
 ) -> dict[str, Any]:
-    """Return a candidate with its signatures, comments and missing signatures.
+    """Return a candidate with its signatures, comments, missing signatures and `since_fit`.
 
-    After a stop no signature is missing. `since` are the counts of `since_fit`.
+    After a stop no signature is missing, and nothing is counted.
     """
     waits = candidate is state.waiting and not state.stopped
     return candidate.plain | {
@@ -325,7 +316,7 @@ def _candidate(
         "comments": [signed_plain(state, one) for one in comments_on(state, candidate.number)],
         "owed": _owed(state, candidate) if waits else None,
         "expires_at": state.expires_at if waits else None,
-        "since_fit": since,
+        "since_fit": since_fit(connection, campaign, candidate) if waits else None,
     }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rareswitch.cli.allow import allow_option
-from rareswitch.experiments import FEW_ROUNDS, FIELD, OF_ITS_THEOREMS, OF_THE_PAPER, PAPER
+from rareswitch.experiments import FIELD, OF_ITS_THEOREMS, OF_THE_PAPER, PAPER
 
 if TYPE_CHECKING:
     from rareswitch.experiments.claims import Claim
@@ -164,6 +164,7 @@ def run(
     """
     need("experiments")
     from rareswitch.experiments.load import load_spec
+    from rareswitch.experiments.report import few_rounds
     from rareswitch.experiments.run import run as run_all
 
     try:
@@ -195,9 +196,8 @@ def run(
             line += f" against {against}"
         click.echo(f"{line}, {row['switches']:.1f} switches")
     click.echo(f"results        {out / specs[0].name}")
-    if rounds < FEW_ROUNDS:
-        note = f"note: intervals of fewer than {FEW_ROUNDS} rounds are too narrow; these are of "
-        click.echo(f"{note}{rounds}", err=True)
+    if note := few_rounds({specs[0].name: rounds}):
+        click.echo(f"note: {note}", err=True)
     note_replaced(replaced, out)
 
 

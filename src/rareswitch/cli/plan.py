@@ -28,7 +28,7 @@ from rareswitch.cli.plan_protocol import write_protocol
 from rareswitch.cli.plan_scenarios import is_asked, plan_scenarios
 from rareswitch.cli.training_table import show_picked
 from rareswitch.cli.worlds import FINITE, build_world, world_options
-from rareswitch.experiments import FEW_ROUNDS
+from rareswitch.experiments import FEW_ROUNDS, TOO_NARROW
 
 if TYPE_CHECKING:
     from rareswitch.cli.progress import Report
@@ -205,7 +205,7 @@ def plan(out: Path | None, as_json: bool, **settings: Any) -> None:
         if (settings["instance"] or settings["env"]) and data["command"]:
             click.echo(f"\n{data['command']}")
     if made.recommended.regret is not None and settings["rounds"] < FEW_ROUNDS and not as_json:
-        click.echo(f"note: intervals of fewer than {FEW_ROUNDS} rounds are too narrow", err=True)
+        click.echo(f"note: {TOO_NARROW}", err=True)
     if out is not None:
         report = save(made, data, out)
         if trouble := write_protocol(

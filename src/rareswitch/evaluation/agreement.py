@@ -170,13 +170,10 @@ def conditional_propensities(policy: Policy, trajectory: Trajectory, features: R
     chances = [policy.chances(t, rows, place) for t, (rows, place) in enumerate(offered)]
     found = policy.conditional(np.array(chances))
     if not found.all():
-        hint = (
-            ""
-            if trajectory.masks is not None
-            else ("; if actions were masked, give the trajectory its masks")
-        )
+        hint = "; if actions were masked, give the trajectory its masks"
         raise ValueError(
             f"trajectory must be possible under the policy; none of its {policy.members} members "
-            f"takes the actions up to step {int(np.argmin(found > 0.0))}{hint}"
+            f"takes the actions up to step {int(np.argmin(found > 0.0))}"
+            f"{hint if trajectory.masks is None else ''}"
         )
     return found

@@ -12,6 +12,7 @@ OF_THE_PAPER = ("figure1", "figure2", "figure3")
 OF_ITS_THEOREMS = ("lower-bound", "switches", "bounds")
 # Percentile intervals of fewer rounds contain the mean less often than 95%.
 FEW_ROUNDS = 20
+TOO_NARROW = f"intervals of fewer than {FEW_ROUNDS} rounds are too narrow"
 # The comparison with other methods in many worlds: its name and its file.
 FIELD = "field"
 FIELD_SPEC = Path(__file__).parent / "field.toml"

@@ -97,12 +97,8 @@ def rareswitch_close_throughout(results: Results) -> Claim:
     parts: Parts = []
     for k in sorted({max(1, K // 25), K // 5, K // 2, K}):
         mine, theirs = (_ratio_at(results, i, k) for i in (rare, batch))
-        parts.append(
-            (
-                judge_at_most(mine, 1.5),
-                f"k={k}: {with_interval(mine)} against {with_interval(theirs)}",
-            )
-        )
+        said = f"k={k}: {with_interval(mine)} against {with_interval(theirs)}"
+        parts.append((judge_at_most(mine, 1.5), said))
     early, late = _ratio_at(results, batch, K // 5), _ratio_at(results, batch, K)
     only_late: Verdict = "undecided"
     if early[1] > late[2]:

@@ -374,13 +374,12 @@ def _join_arms(
 
 
 def _name_rule(arm: Arm) -> str:
-    """Return the label of an arm's rule; only with the paper's bonus it is a paper's algorithm."""
+    """Return the label of an arm's rule: the paper's name only if it has the paper's bonus."""
     if not arm.scheduled or arm.has_paper_bonus:
         return arm.family.label
     explores = arm.recipe.exploration
-    kind = "mixture" if arm.members > 1 else row_of(explores).label
-    estimates = not arm.members > 1 and explores.estimate
-    return f"{arm.family.plain_label} ({'estimates' if estimates else kind})"
+    kind = "estimates" if explores.estimate else row_of(explores).label
+    return f"{arm.family.plain_label} ({'mixture' if arm.members > 1 else kind})"
 
 
 def _join_labels(arms: list[Arm]) -> str:

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from rareswitch.experiments import FEW_ROUNDS, FIELD, claims, field, members, mixtures, worth
+from rareswitch.experiments import (
+    FEW_ROUNDS,
+    FIELD,
+    TOO_NARROW,
+    claims,
+    field,
+    members,
+    mixtures,
+    worth,
+)
 from rareswitch.experiments.claims import Claim
 from rareswitch.experiments.results import Results
 from rareswitch.support import drawing
@@ -111,7 +120,7 @@ def few_rounds(rounds: Mapping[str, int]) -> str:
     )
     if [len(names) for names in few.values()] == [len(rounds)]:
         said = f"these are of {next(iter(few))}"
-    return f"intervals of fewer than {FEW_ROUNDS} rounds are too narrow; {said}"
+    return f"{TOO_NARROW}; {said}"
 
 
 def write_field(worlds: Mapping[str, Results], folder: Path) -> None:

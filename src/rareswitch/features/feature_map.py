@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rareswitch.features.packed import Packed
-from rareswitch.support.arguments import Bools, Rows, short_repr, whole
+from rareswitch.support.arguments import Bools, Rows, holds_truths, short_repr, whole
 
 # The end of the name of a map whose digest does not cover its code.
 UNVERIFIED = ", unverified"
@@ -115,9 +115,7 @@ def checked_map(name: str, value: Any) -> FeatureMap:
 def truths(name: str, value: Any, shape: tuple[int, ...]) -> Bools:
     """Return booleans, or 0 and 1, as a read-only boolean array of that shape."""
     given = np.asarray(value)
-    kind = given.dtype.kind
-    truthful = kind == "b" or (kind in "iu" and given.size and 0 <= given.min() <= given.max() <= 1)
-    if not truthful or given.shape != shape:
+    if not holds_truths(given) or given.shape != shape:
         raise ValueError(
             f"{name} must be booleans, or integers 0 and 1, of shape {shape}; got {given.dtype} of "
             f"shape {given.shape}: {short_repr(value)}"

@@ -92,6 +92,17 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def holds_truths(array: npt.NDArray[Any]) -> bool:
+    """Return whether an array has booleans, or integers 0 and 1.
+
+    >>> holds_truths(np.array([0, 1], np.int8)), holds_truths(np.array([0, 2]))
+    (True, False)
+    """
+    if array.dtype.kind not in "iu" or not array.size:
+        return array.dtype.kind == "b"
+    return bool(0 <= array.min() <= array.max() <= 1)
+
+
 def did_you_mean(given: Any, allowed: Collection[str]) -> str:
     """Return a hint with the closest of the allowed names, or an empty text.
 

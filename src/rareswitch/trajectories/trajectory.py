@@ -13,11 +13,13 @@ from rareswitch.support.arguments import (
     flag,
     floats,
     frozen,
+    holds_truths,
     set_fields,
     short_repr,
     whole,
 )  # fmt: skip
 from rareswitch.support.streams import LARGEST_SEED
+from rareswitch.support.words import plural
 from rareswitch.trajectories.observation import (
     observation_of,
     plain,
@@ -118,9 +120,8 @@ class Trajectory:
         return hash((self.actions.tobytes(), self.rewards.tobytes(), self.key))
 
     def __repr__(self) -> str:
-        steps = "1 step" if len(self) == 1 else f"{len(self)} steps"
         end = "ended" if self.terminated else "cut off"
-        return f"Trajectory({steps}, return {self.total:g}, {end})"
+        return f"Trajectory({plural(len(self), 'step')}, return {self.total:g}, {end})"
 
     @property
     def words(self) -> str:
@@ -197,10 +198,7 @@ def _masks(value: Any, actions: Ints, terminated: bool) -> Bools:
         given = np.asanyarray(value)
     except ValueError:  # of different lengths
         given = np.empty(0, object)
-    truthful = given.dtype == bool or (
-        given.dtype.kind in "iu" and given.size > 0 and 0 <= given.min() <= given.max() <= 1
-    )
-    if not truthful or given.ndim != 2 or isinstance(given, np.ma.MaskedArray):
+    if not holds_truths(given) or given.ndim != 2 or isinstance(given, np.ma.MaskedArray):
         raise TypeError(
             "masks must be True or False, or 1 or 0, for every observation and action; got "
             f"{short_repr(value)}"

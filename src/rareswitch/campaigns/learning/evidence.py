@@ -16,7 +16,7 @@ from rareswitch.campaigns.treatments import Treated, treatment_rows
 from rareswitch.core.candidate import reasons_of
 from rareswitch.core.policy import Policy
 from rareswitch.evaluation.agreement import BLOCK_STATES
-from rareswitch.evaluation.compare import Comparison, compare
+from rareswitch.evaluation.compare import IN_FORCE, Comparison, compare
 from rareswitch.support.arguments import Floats, Rows
 from rareswitch.trajectories.trajectory import Trajectory
 
@@ -321,9 +321,12 @@ def _gain(
     if len(offers.trajectories) < 2:
         return None, ["fewer than two reports tell enough for an off-policy estimate"]
     found: Comparison = compare(
-        candidate, offers.trajectories, against=in_force, features=offers.rows,
-        against_name="the policy in force",
-    )  # fmt: skip
+        candidate,
+        offers.trajectories,
+        against=in_force,
+        features=offers.rows,
+        against_name=IN_FORCE,
+    )
     caution = "the candidate was fitted to these episodes, so the estimate is optimistic"
     plain = {
         "value": found.gain.value,
