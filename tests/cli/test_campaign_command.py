@@ -211,6 +211,15 @@ def test_a_protocol_is_validated_without_a_store(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["p.toml"]
 
 
+def test_one_policy_has_no_member_to_conceal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = '\n[recipe]\nexploration = {kind = "bonus", beta = 1.0}\n'
+    (tmp_path / "p.toml").write_text(PROTOCOL + one)
+    shown = said("protocol", "validate", "p.toml")
+    assert shown.startswith("valid: doors")
+    assert "concealed" not in shown
+
+
 def test_a_rule_of_your_own_runs_only_if_its_module_is_allowed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RARESWITCH_ACTOR", "ana")
@@ -543,6 +552,9 @@ def test_validate_adds_the_errors_of_a_claim(tmp_path, monkeypatch):
         ({"episodes = 600": "episodes = 102"},
          "note: first = 100 of 102 episodes: at most 2 reports are left for all learned versions; "
          "the burn-in has no control to compare with", "largest return"),
+        ({"episodes = 600": "episodes = 199"},
+         "note: first = 100 of 199 episodes: at most 99 reports are left", "largest return"),
+        ({"episodes = 600": "episodes = 200"}, "note: [intake] concealed is not set", "first ="),
         ({"horizon = 1": "horizon = 3"},
          "note: the largest return is 3, 1 for each step: if only one step can have a reward, "
          "intervals at any time are wider than needed", "first ="),
@@ -555,7 +567,7 @@ def test_validate_adds_the_errors_of_a_claim(tmp_path, monkeypatch):
 def test_validate_notes_weak_points(tmp_path, monkeypatch, changes, noted, silent):
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).parents[2] / "examples" / "study" / "protocol.toml").read_text()
-    text = text.replace("[[stopping]]", "[[stopping]]").replace("after = 200", "after = 2")
+    text = text.replace("after = 200", "after = 2")
     for old, new in changes.items():
         assert old in text, text
         text = text.replace(old, new)
