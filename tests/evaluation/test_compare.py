@@ -53,6 +53,8 @@ def test_a_candidate_brings_the_policy_in_force_and_the_gain_of_its_model(scene,
     plain = compare(good, log, against=poor, **settings)
     assert (found.gain, found.verdict, plain.modelled) == (plain.gain, plain.verdict, None)
     assert found.modelled == with_paths.gain
+    assert (found.against_name, plain.against_name) == ("the policy in force", "the other policy")
+    assert f"in force   {found.against.value}" in str(found)
     assert f"the model  gain {with_paths.gain.mean:.3g}, standard error" in str(found)
     assert compare(rs.rules.Candidate(**given, paths=[]), log, **settings).modelled is None
     with pytest.raises(TypeError, match="against must be left out: the candidate includes"):
