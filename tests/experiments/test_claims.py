@@ -139,6 +139,8 @@ def test_less_adaptivity_costs_more_if_every_step_down_in_deployments_does(final
     claim = claims.less_adaptivity_costs_more(runs)
     assert claim.verdict == verdict
     assert ("All 4 paired differences" in claim.evidence) == (verdict == "holds")
+    shown = claim.evidence.count(" minus ")
+    assert claim.evidence.startswith(f"{shown} of 4 differences: ") == (0 < shown < 4)
 
 
 def test_less_adaptivity_is_judged_by_paired_differences():
